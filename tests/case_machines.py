@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from polymap.costmodel.counts import Counts
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, Hops, MemoryLevel, Node
 from tests import cases
 
 
@@ -72,3 +72,15 @@ def _transfer(level: MemoryLevel, read_bits: int, written_bits: int, all_bits: i
         (written_bits, level.write_bandwidth_bits_per_cycle),
     )
     return max((bits / bandwidth for bits, bandwidth in shares if bandwidth is not None), default=Fraction(0))
+
+
+def with_wires(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return the machine with energies on some of its fan-outs, of both kinds of hops."""
+
+    def wired(node: Node) -> Node:
+        if not isinstance(node, Fanout) or rng.random() < 0.2:
+            return node
+        one, two, three = (_decimal(rng) if rng.random() < 0.7 else Fraction(0) for _ in range(3))
+        return replace(node, pj_per_word=one, pj_per_word_hop=two, reduce_pj=three, hops=rng.choice(list(Hops)))
+
+    return replace(arch, nodes=tuple(wired(node) for node in arch.nodes))

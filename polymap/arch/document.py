@@ -17,6 +17,7 @@ from polymap.ir import (
     ComputeUnit,
     Fanout,
     FanoutKind,
+    Hops,
     MemoryLevel,
     Mistake,
     Multicast,
@@ -41,7 +42,18 @@ _LEVEL_FIELDS = (
     "holds",
     "must_hold",
 )
-_FANOUT_FIELDS = ("fanout", "size", "multicast", "reduction", "dims", "kind")
+_FANOUT_FIELDS = (
+    "fanout",
+    "size",
+    "multicast",
+    "reduction",
+    "dims",
+    "kind",
+    "pj_per_word",
+    "pj_per_word_hop",
+    "hops",
+    "reduce_pj",
+)
 _COMPUTE_FIELDS = ("compute", "pj", "per_cycle")
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 _MAX_NODES = 64
@@ -248,6 +260,10 @@ def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> 
         reduction=fields.flag("reduction", default=True),
         dims=fields.names("dims", None, null=True),
         kind=FanoutKind(fields.choice("kind", kind_of_name(name).value, [option.value for option in FanoutKind])),
+        pj_per_word=fields.number("pj_per_word", Fraction(0)),
+        pj_per_word_hop=fields.number("pj_per_word_hop", Fraction(0)),
+        hops=Hops(fields.choice("hops", "unicast", [option.value for option in Hops])),
+        reduce_pj=fields.number("reduce_pj", Fraction(0)),
     )
 
 
@@ -303,6 +319,10 @@ def _node_to_document(node: Node) -> dict[str, object]:
                     ("reduction", node.reduction, True),
                     ("dims", node.dims, None),
                     ("kind", node.kind and node.kind.value, kind_of_name(node.name).value),
+                    ("pj_per_word", node.pj_per_word, Fraction(0)),
+                    ("pj_per_word_hop", node.pj_per_word_hop, Fraction(0)),
+                    ("hops", node.hops.value, Hops.UNICAST.value),
+                    ("reduce_pj", node.reduce_pj, Fraction(0)),
                 ],
             )
         case ComputeUnit():

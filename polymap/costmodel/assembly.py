@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.counts import Counts, LevelUse, Traffic
-from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Mistake, Violation, Workload
+from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
+from polymap.ir import Architecture, BudgetError, Fanout, Hops, Mapping, MemoryLevel, Mistake, Violation, Workload
 
 
 def assemble(
@@ -31,6 +31,7 @@ def assemble(
         instances=counts.instances,
         method=method,
         traffic=counts.traffic,
+        wires=counts.wires,
         occupancy_bits=tuple((use.level, use.occupancy_bits) for use in counts.uses[1:]),
         energy_pj=_rounded(sum((energy for _, energy in energies), Fraction(0))),
         energy_by_level_pj=tuple((name, _rounded(energy)) for name, energy in energies),
@@ -48,20 +49,33 @@ def assemble(
 def energy_by_level_pj_exact(
     workload: Workload, arch: Architecture, counts: Counts
 ) -> tuple[tuple[str, Fraction], ...]:
-    """Return (name, pJ) per level, outermost first, the compute unit last.
+    """Return (name, pJ) per level and fan-out that costs energy, outermost first, the compute unit last.
 
     An element of `bits` costs bits / word_bits of an access; a level's leakage runs as long as the program.
     """
-    return energies_of(workload, arch, counts.traffic, counts.instances, latency_cycles(arch, counts))
+    return energies_of(workload, arch, counts.traffic, counts.wires, counts.instances, latency_cycles(arch, counts))
 
 
 def energies_of(
-    workload: Workload, arch: Architecture, traffic: Sequence[Traffic], instances: int, latency: int
+    workload: Workload,
+    arch: Architecture,
+    traffic: Sequence[Traffic],
+    wires: Sequence[WireUse],
+    instances: int,
+    latency: int,
 ) -> tuple[tuple[str, Fraction], ...]:
-    """Return what `energy_by_level_pj_exact` does, from traffic, statement instances and cycles."""
+    """Return what `energy_by_level_pj_exact` does, from traffic, wires, statement instances and cycles."""
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     energies: list[tuple[str, Fraction]] = []
-    for level in arch.levels:
+    for level in arch.nodes[:-1]:
+        if isinstance(level, Fanout):
+            if level.has_energies:
+                crossed = [row for row in wires if row.fanout == level.name]
+                shares = {name: Fraction(each, arch.word_bits_above(level.name)) for name, each in bits.items()}
+                energy = sum((wire_pj(level, row, shares[row.tensor]) for row in crossed), Fraction(0))
+                energies.append((level.name, energy))
+            continue
+        assert isinstance(level, MemoryLevel)
         rows = [row for row in traffic if row.level == level.name]
         read_bits = sum(row.reads * bits[row.tensor] for row in rows)
         written_bits = sum(row.writes * bits[row.tensor] for row in rows)
@@ -70,6 +84,28 @@ def energies_of(
             energy += level.leak_pj_per_cycle * latency
         energies.append((level.name, energy))
     return (*energies, (arch.compute.name, instances * arch.compute.pj))
+
+
+def wire_pj(fanout: Fanout, use: WireUse, words: Fraction) -> Fraction:
+    """Return the energy of what crosses a fan-out of one tensor. words: of the level above, per element."""
+    amounts = use.messages, use.deliveries, use.collections, use.sums
+    return sum((pj * amount for pj, amount in zip(wire_prices(fanout, words), amounts, strict=True)), Fraction(0))
+
+
+def wire_prices(fanout: Fanout, words: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    """Return the pJ of one element sent from above, delivered to a child, collected from one, and arriving above.
+
+    Every end of a wire costs `pj_per_word`, every link `pj_per_word_hop`: (size + 1) / 2 links per end, or the whole
+    line of `size` per message and sum. What is collected and does not arrive was added (docs/counting.md, "Wires").
+    """
+    link = words * fanout.pj_per_word_hop
+    shared, alone = link * fanout.size, link * Fraction(fanout.size + 1, 2)
+    if fanout.hops is Hops.MULTICAST:
+        alone = Fraction(0)
+    else:
+        shared = Fraction(0)
+    end = words * fanout.pj_per_word + alone
+    return shared, end, end + fanout.reduce_pj, shared - fanout.reduce_pj
 
 
 def compute_cycles(arch: Architecture, counts: Counts) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from polymap.costmodel.counts import Traffic
+from polymap.costmodel.counts import Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Mapping, MaybeNone, Mistake, Reported, Violation, Workload
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ class Cost(Reported):
 
     energy_by_level_pj and occupancy_bits: (name, value) pairs, outermost first (the compute unit last in the energy;
     the outermost level has no occupancy); energy_by_level_pj_exact: the same energies before rounding to floats.
+    Fan-outs that cost energy stand among the levels, and in wires with what crosses them.
     bottleneck: the level or compute unit that decides the latency. workload, arch, mapping: what the cost is of, which
     explain(), table(), show(), c() and save() need (None where it was assembled without them); costs are equal where
     their figures are, whatever they are of.
@@ -37,6 +38,7 @@ class Cost(Reported):
     utilization: float
     bottleneck: str
     energy_by_level_pj_exact: tuple[tuple[str, Fraction], ...] = field(repr=False)
+    wires: tuple[WireUse, ...] = ()
     workload: Workload | MaybeNone = field(default=None, compare=False, repr=False)
     arch: Architecture | MaybeNone = field(default=None, compare=False, repr=False)
     mapping: Mapping | MaybeNone = field(default=None, compare=False, repr=False)

@@ -47,6 +47,7 @@ from polymap.ir.machine import (
     ComputeUnit as ComputeUnit,
     Fanout as Fanout,
     FanoutKind as FanoutKind,
+    Hops as Hops,
     MemoryLevel as MemoryLevel,
     Multicast as Multicast,
     Node as Node,

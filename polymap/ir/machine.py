@@ -55,6 +55,17 @@ def kind_of_name(name: str) -> FanoutKind:
     return _KINDS_BY_NAME.get(name, FanoutKind.PLAIN)
 
 
+class Hops(Enum):
+    """How many links of a fan-out a word passes: a line of `size` links, with a child at the end of each.
+
+    UNICAST: every word of every child by itself, on average (size + 1) / 2 links. MULTICAST: a word passes the whole
+    line once for all children that share it, on the way down and, added to theirs, on the way up.
+    """
+
+    UNICAST = "unicast"
+    MULTICAST = "multicast"
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
     """A memory. None: unlimited capacity or bandwidth. Amounts may be given with a unit ("16 KiB"), kept as bits.
@@ -128,6 +139,9 @@ class Fanout:
 
     reduction: whether what siblings write to one element is added on the way up. dims: which dims may be spread over
     it; None: all. kind: None stands for what the name says (see `kind_of_name`); a fan-out always has one.
+
+    pj_per_word: a word (`word_bits` of the level above) that one child gets or gives. pj_per_word_hop: a word on one
+    link; hops says how many it passes. reduce_pj: one addition of two elements on the way up.
     """
 
     name: str
@@ -136,12 +150,19 @@ class Fanout:
     reduction: bool = True
     dims: tuple[str, ...] | None = None
     kind: FanoutKind | None = None
+    pj_per_word: Fraction = Fraction(0)
+    pj_per_word_hop: Fraction = Fraction(0)
+    hops: Hops = Hops.UNICAST
+    reduce_pj: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"fan-out {self.name!r}", ArchError)
         check.name("name")
         check.integer("size")
         check.kind("multicast", Multicast)
+        check.kind("hops", Hops)
+        for field in ("pj_per_word", "pj_per_word_hop", "reduce_pj"):
+            check.number(field)
         check.names("dims", null=True)
         if self.kind is None and isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             object.__setattr__(self, "kind", kind_of_name(self.name))
@@ -151,6 +172,11 @@ class Fanout:
     def may_spread(self, dim: str) -> bool:
         """Whether loops over the dim may run over the siblings."""
         return self.dims is None or dim in self.dims
+
+    @property
+    def has_energies(self) -> bool:
+        """Whether words or additions on the way cost energy."""
+        return any((self.pj_per_word, self.pj_per_word_hop, self.reduce_pj))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +235,22 @@ class Architecture(Shown):
     def has_energies(self) -> bool:
         """Whether any access, instance or cycle costs energy."""
         levels = (pj for level in self.levels for pj in (level.read_pj, level.write_pj, level.leak_pj_per_cycle))
-        return any((*levels, self.compute.pj))
+        return any((*levels, self.compute.pj)) or self.has_wire_energies
+
+    @property
+    def has_wire_energies(self) -> bool:
+        """Whether any fan-out costs energy."""
+        return any(fanout.has_energies for fanout in self.fanouts)
+
+    def word_bits_above(self, fanout: str) -> int:
+        """Return `word_bits` of the last level above a fan-out."""
+        word_bits = 1
+        for node in self.nodes:
+            if isinstance(node, MemoryLevel):
+                word_bits = node.word_bits
+            elif node.name == fanout:
+                break
+        return word_bits
 
     def level_index(self, name: str) -> int:
         """Return the position of a level among the levels, 0 the outermost (KeyError if there is none)."""

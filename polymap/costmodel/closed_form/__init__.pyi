@@ -78,3 +78,8 @@ from polymap.costmodel.closed_form.window_tables import (
     WindowKind as WindowKind,
     is_spread as is_spread,
 )
+from polymap.costmodel.closed_form.wires import (
+    DividingCrossings as DividingCrossings,
+    Wire as Wire,
+    wires_of as wires_of,
+)

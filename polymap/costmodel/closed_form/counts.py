@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TypeVar
@@ -13,7 +13,8 @@ from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividin
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.counts import Counts, LevelUse, Traffic
+from polymap.costmodel.closed_form.wires import DividingCrossings, Wire, wires_of
+from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 
 Key = TypeVar("Key")
@@ -70,9 +71,16 @@ def count_closed_form(
             rows, steps = counter.rows(), counter.steps()
             left_out = [number for number, level in enumerate(arch.levels) if metered and not level.has_bandwidth]
             busy = busiest_of_levels(counter, rows, left_out)
+        wires = _wires(model, machine, nest, rows) if any(machine.costs) else []
     except BudgetError:
         return None
-    return counts_of(model, machine, rows, busy, steps)
+    return counts_of(model, machine, rows, busy, steps, wires)
+
+
+def _wires(model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows: list[Row[int]]) -> list[Wire[int]]:
+    even = all(nest.even) and not _shares_elements(model, nest)
+    counts = DividingCrossings(INTEGERS, machine, nest.loops) if even else Counter(model, machine, nest)
+    return wires_of(counts, machine, model, nest.holders, rows, 0)
 
 
 def rows_of_tensor(
@@ -99,9 +107,14 @@ def _shares_elements(model: WorkloadModel, nest: LoopNestView) -> bool:
 
 
 def counts_of(
-    model: WorkloadModel, machine: MachineModel, rows: list[Row[int]], busy: tuple[Busiest[int], ...], steps: int
+    model: WorkloadModel,
+    machine: MachineModel,
+    rows: list[Row[int]],
+    busy: tuple[Busiest[int], ...],
+    steps: int,
+    wires: Sequence[Wire[int]] = (),
 ) -> Counts:
-    """Return the counts that rows, busiest instances and steps make up."""
+    """Return the counts that rows, busiest instances, steps and wires make up."""
     names = machine.level_names
     held = [0] * len(names)
     for row in rows:
@@ -115,4 +128,6 @@ def counts_of(
         LevelUse(name, bits, use.read, use.written, use.moved)
         for name, bits, use in zip(names, held, busy, strict=True)
     )
-    return Counts(prod(model.extents), steps, traffic, uses)
+    fanouts = tuple(machine.fanouts)
+    crossed = tuple(WireUse(fanouts[wire.fanout], model.tensors[wire.tensor].name, *wire[2:]) for wire in wires)
+    return Counts(prod(model.extents), steps, traffic, uses, crossed)

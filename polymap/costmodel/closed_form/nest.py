@@ -42,7 +42,9 @@ class Node(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class MachineModel:
     """levels: name -> (index, fan-outs above). unites, repeats: per fan-out, whether its multicast is union or none.
-    adds: per fan-out, whether it has adders. level_names: outermost first."""
+    adds: per fan-out, whether it has adders. level_names: outermost first. costs: per fan-out, whether what crosses it
+    costs energy.
+    """
 
     levels: dict[str, tuple[int, int]]
     level_names: tuple[str, ...]
@@ -50,6 +52,7 @@ class MachineModel:
     unites: tuple[bool, ...]
     repeats: tuple[bool, ...]
     adds: tuple[bool, ...]
+    costs: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ def machine_model(arch: Architecture) -> MachineModel:
         unites=tuple(fanout.multicast.unites_tiles for fanout in fanouts),
         repeats=tuple(not fanout.multicast.shares_reads for fanout in fanouts),
         adds=tuple(fanout.reduction for fanout in fanouts),
+        costs=tuple(fanout.has_energies for fanout in fanouts),
     )
 
 

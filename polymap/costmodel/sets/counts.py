@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.costmodel.counts import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.costmodel.sets.flow import Ledger, Scene
 from polymap.costmodel.sets.peak import coordinates, peak_bits
 from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
@@ -37,7 +37,8 @@ def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         instances = sum(leaf.rows.count() for leaf in tree.leaves)
         steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
         peaks = [_peak(arch, tree, scenes, level) for level in range(len(arch.levels))]
-    return Counts(instances, steps, _traffic(workload, arch, tree, ledger), _uses(workload, arch, tree, ledger, peaks))
+    traffic, uses = _traffic(workload, arch, tree, ledger), _uses(workload, arch, tree, ledger, peaks)
+    return Counts(instances, steps, traffic, uses, _wires(workload, arch, ledger))
 
 
 def _counted(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
@@ -68,6 +69,17 @@ def _traffic(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger)
                     rows.append(
                         Traffic(level.name, tensor.name, *(sum(book.get(number, {}).values()) for book in books))
                     )
+    return tuple(rows)
+
+
+def _wires(workload: Workload, arch: Architecture, ledger: Ledger) -> tuple[WireUse, ...]:
+    rows: list[WireUse] = []
+    for number, fanout in enumerate(arch.fanouts):
+        for tensor in workload.tensors if fanout.has_energies else ():
+            outside, inside = (tensor.name, number, False), (tensor.name, number, True)
+            down = [ledger.down.get(at, 0) for at in (outside, inside)]
+            up = [ledger.up.get(at, 0) for at in (inside, outside)]
+            rows.append(WireUse(fanout.name, tensor.name, *down, *up))
     return tuple(rows)
 
 

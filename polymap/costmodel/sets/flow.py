@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from polymap.costmodel.sets.tree import Lane, Leaf, Place, Tree
 from polymap.ir import Access, Architecture, Multicast, Tensor, accesses_of
 from polymap.poly import Columns, Table, Tally
+
+
+Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (else at the instance above)
 
 
 def before(columns: Columns) -> dict[str, str]:
@@ -23,12 +26,15 @@ def columns_of(lanes: Sequence[Lane]) -> Columns:
 
 @dataclass(slots=True)
 class Ledger:
-    """Elements per place and instance (its lanes' digits): read, written, and of these filled and drained."""
+    """Elements per place and instance (its lanes' digits): read, written, and of these filled and drained; those that
+    go down and up a fan-out."""
 
     reads: dict[int, Tally] = field(default_factory=dict[int, Tally])
     writes: dict[int, Tally] = field(default_factory=dict[int, Tally])
     fills: dict[int, Tally] = field(default_factory=dict[int, Tally])
     drains: dict[int, Tally] = field(default_factory=dict[int, Tally])
+    down: dict[Crossing, int] = field(default_factory=dict[Crossing, int])
+    up: dict[Crossing, int] = field(default_factory=dict[Crossing, int])
 
     def note(self, book: dict[int, Tally], place: int, amounts: Tally, factor: int = 1) -> None:
         """Add `factor` times the amounts to one of the books."""
@@ -120,13 +126,12 @@ def difference(one: Tally, other: Tally) -> Tally:
     return {key: amount for key, amount in amounts.items() if amount}
 
 
-def messages(arch: Architecture, loads: Table, holder: Place, lanes: Sequence[Lane], element: Columns) -> Tally:
-    """Return, per instance of the holder, the elements that it reads for what the instances below it load.
+def messages(arch: Architecture, loads: Table, above: Columns, lanes: Sequence[Lane], element: Columns) -> Tally:
+    """Return, per instance that the lanes `above` tell apart, the elements that it reads for what instances below load.
 
     loads: rows (clock, lanes, element). What siblings load in one step is united along `union` fan-outs; of the
     messages that result the distinct ones are read, separately along `none` fan-outs.
     """
-    above = columns_of(holder.lanes)
     below = [lane for lane in lanes if lane.column not in above]
     alike = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is Multicast.IDENTICAL)
     united_lanes = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is Multicast.UNION)
@@ -145,9 +150,8 @@ def messages(arch: Architecture, loads: Table, holder: Place, lanes: Sequence[La
     return sent.join(senders.minus(repeated)).tally(above)
 
 
-def single_messages(arch: Architecture, access: Access, holder: Place, leaf: Leaf) -> Tally:
+def single_messages(arch: Architecture, access: Access, above: Columns, leaf: Leaf) -> Tally:
     """Return the same for one read access of a statement, by which every instance loads one element in a step."""
-    above = columns_of(holder.lanes)
     below = [lane for lane in leaf.lanes if lane.column not in above]
     kinds = {arch.fanouts[lane.fanout].multicast for lane in below}
     if not kinds - {Multicast.NONE}:
@@ -155,14 +159,14 @@ def single_messages(arch: Architecture, access: Access, holder: Place, leaf: Lea
     reads = leaf.touched(access, (*leaf.clock, *columns_of(leaf.lanes)))
     if {Multicast.UNION, Multicast.IDENTICAL} <= kinds:
         element = tuple(name for name in reads.columns if name.startswith("e"))
-        return messages(arch, reads, holder, leaf.lanes, element)
+        return messages(arch, reads, above, leaf.lanes, element)
     apart = [lane.column for lane in below if arch.fanouts[lane.fanout].multicast is not Multicast.NONE]
     return reads.drop(apart).tally(above)
 
 
-def arrivals(arch: Architecture, sent: Table, holder: Place, lanes: Sequence[Lane]) -> Table:
-    """Return what reaches the holder of what instances below it send: siblings along adding fan-outs arrive as one."""
-    above = columns_of(holder.lanes)
+def arrivals(arch: Architecture, sent: Table, above: Columns, lanes: Sequence[Lane]) -> Table:
+    """Return what reaches the instances that the lanes `above` tell apart of what those below send: siblings along
+    adding fan-outs arrive as one."""
     return sent.drop(lane.column for lane in lanes if lane.column not in above and arch.fanouts[lane.fanout].reduction)
 
 
@@ -198,6 +202,32 @@ class Scene:
         parent = self.tree.places[number].parent
         assert parent is not None
         return parent
+
+    def above(self, number: int) -> Columns:
+        """Return the columns that tell the instances of a place apart."""
+        return columns_of(self.tree.places[number].lanes)
+
+    def cross(
+        self,
+        book: dict[Crossing, int],
+        holder: int,
+        level: int | None,
+        lanes: Sequence[Lane],
+        count: Callable[[Columns], Tally],
+        factor: int = 1,
+    ) -> None:
+        """Add what crosses the fan-outs between a holder and a level (None: the compute unit) to a book.
+
+        lanes: of the instances below. count: the elements, merged below the instances that these columns tell apart.
+        """
+        fanouts = self.arch.fanouts
+        first = len(self.arch.fanouts_above(self.arch.levels[self.tree.places[holder].level].name))
+        last = len(self.arch.fanouts_above(None if level is None else self.arch.levels[level].name))
+        for number in range(first, last):
+            for inside in (False, True) if fanouts[number].has_energies else ():
+                above = tuple(lane.column for lane in lanes if lane.fanout < number + inside)
+                key = (self.tensor.name, number, inside)
+                book[key] = book.get(key, 0) + factor * sum(count(above).values())
 
     def holder(self, leaf: Leaf) -> int:
         """Return the innermost place of the tensor on a statement's way."""

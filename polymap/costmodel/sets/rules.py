@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from polymap.costmodel.sets.flow import (
     Flow,
     Scene,
@@ -11,9 +14,9 @@ from polymap.costmodel.sets.flow import (
     messages,
     single_messages,
 )
-from polymap.costmodel.sets.tree import Leaf
+from polymap.costmodel.sets.tree import Lane, Leaf
 from polymap.ir import Access, Affine, Operator
-from polymap.poly import Columns, Table
+from polymap.poly import Columns, Table, Tally
 
 
 def count_read_only(scene: Scene) -> None:
@@ -28,8 +31,10 @@ def _load(scene: Scene, number: int, flow: Flow, loads: Table) -> None:
     fills = loads.tally(flow.lanes)
     ledger.note(ledger.fills, number, fills)
     ledger.note(ledger.writes, number, fills)
-    holder = scene.tree.places[parent]
-    ledger.note(ledger.reads, parent, messages(scene.arch, loads, holder, flow.place.lanes, flow.element))
+    lanes = flow.place.lanes
+    count = partial(messages, scene.arch, loads, lanes=lanes, element=flow.element)
+    ledger.note(ledger.reads, parent, count(scene.above(parent)))
+    scene.cross(ledger.down, parent, flow.place.level, lanes, count)
 
 
 def count_reads(scene: Scene) -> None:
@@ -38,14 +43,31 @@ def count_reads(scene: Scene) -> None:
         for access in leaf.statement.reads:
             if access.tensor == scene.tensor.name:
                 number = scene.holder(leaf)
-                amounts = single_messages(scene.arch, access, scene.tree.places[number], leaf)
-                scene.ledger.note(scene.ledger.reads, number, amounts)
+                count = partial(single_messages, scene.arch, access, leaf=leaf)
+                scene.ledger.note(scene.ledger.reads, number, count(scene.above(number)))
+                scene.cross(scene.ledger.down, number, None, leaf.lanes, count)
 
 
-def _sums(scene: Scene, leaf: Leaf) -> Table:
-    """Return what reaches the innermost holder of a statement's accumulations."""
+def _count_sums(scene: Scene, leaf: Leaf) -> None:
+    """Count what reaches the innermost holder of a statement's accumulations: it is read and written there."""
     sent = leaf.touched(leaf.statement.target, (*leaf.clock, *columns_of(leaf.lanes)))
-    return arrivals(scene.arch, sent, scene.tree.places[scene.holder(leaf)], leaf.lanes)
+    number = scene.holder(leaf)
+    added = _tally_up(scene, sent, number, None, leaf.lanes)
+    for book in (scene.ledger.reads, scene.ledger.writes):
+        scene.ledger.note(book, number, added)
+
+
+def _tally_up(
+    scene: Scene, sent: Table, holder: int, level: int | None, lanes: Sequence[Lane], factor: int = 1
+) -> Tally:
+    """Return how many of the elements sent from a level reach each instance of the holder, and note what crosses the
+    fan-outs between, `factor` times."""
+
+    def count(above: Columns) -> Tally:
+        return arrivals(scene.arch, sent, above, lanes).tally(above)
+
+    scene.cross(scene.ledger.up, holder, level, lanes, count, factor)
+    return count(scene.above(holder))
 
 
 def _writing(scene: Scene) -> tuple[Leaf, ...]:
@@ -71,18 +93,15 @@ def count_partial_sums(scene: Scene) -> None:
         amounts = fills.tally(flow.lanes)
         for book in (ledger.fills, ledger.reads, ledger.writes):
             ledger.note(book, number, amounts)
+        scene.cross(ledger.down, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
         ledger.note(ledger.drains, number, flow.stays(flow.lanes))
-        holder = scene.tree.places[parent]
-        added = arrivals(scene.arch, flow.leaving, holder, flow.place.lanes).tally(columns_of(holder.lanes))
+        added = _tally_up(scene, flow.leaving, parent, flow.place.level, flow.place.lanes)
         ledger.note(ledger.reads, parent, added)
         ledger.note(ledger.writes, parent, added)
         if scene.tensor.temporary:
             _let_die(scene, number, flow)
     for leaf in _writing(scene):
-        number = scene.holder(leaf)
-        added = _sums(scene, leaf).tally(columns_of(scene.tree.places[number].lanes))
-        ledger.note(ledger.reads, number, added)
-        ledger.note(ledger.writes, number, added)
+        _count_sums(scene, leaf)
 
 
 def _moved(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
@@ -153,12 +172,11 @@ def _let_die(scene: Scene, number: int, flow: Flow) -> None:
     Of arrivals at one copy at the end, one is not read if the copy is zero: it was taken, and nothing arrived since.
     """
     ledger, parent = scene.ledger, scene.parent(number)
-    holder = scene.tree.places[parent]
-    above = columns_of(holder.lanes)
+    above = scene.above(parent)
     dying = flow.end.tally(flow.lanes)
     ledger.note(ledger.drains, number, dying, -1)
     ledger.note(ledger.reads, number, dying, -1)
-    added = arrivals(scene.arch, flow.end, holder, flow.place.lanes).tally(above)
+    added = _tally_up(scene, flow.end, parent, flow.place.level, flow.place.lanes, -1)
     ledger.note(ledger.reads, parent, added, -1)
     ledger.note(ledger.writes, parent, added, -1)
     ledger.note(ledger.reads, parent, _zero_at_the_end(flow, above).tally(above))
@@ -188,17 +206,16 @@ def count_plain(scene: Scene) -> None:
         ledger.note(ledger.drains, number, amounts)
         ledger.note(ledger.reads, number, amounts)
         parent = scene.parent(number)
-        ledger.note(ledger.writes, parent, drained.tally(columns_of(scene.tree.places[parent].lanes)))
+        ledger.note(ledger.writes, parent, drained.tally(scene.above(parent)))
+        scene.cross(ledger.up, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
     count_reads(scene)
     for leaf in _writing(scene):
-        number = scene.holder(leaf)
-        above = columns_of(scene.tree.places[number].lanes)
         if leaf.statement.operator is Operator.ASSIGN:
-            ledger.note(ledger.writes, number, leaf.rows_by(above))
+            number = scene.holder(leaf)
+            ledger.note(ledger.writes, number, leaf.rows_by(scene.above(number)))
+            scene.cross(ledger.up, number, None, leaf.lanes, leaf.rows_by)
         else:
-            added = _sums(scene, leaf).tally(above)
-            ledger.note(ledger.reads, number, added)
-            ledger.note(ledger.writes, number, added)
+            _count_sums(scene, leaf)
 
 
 def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:

@@ -6,7 +6,7 @@ reads and writes, and what is held. Elements move one by one; every move is ente
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Tree
@@ -29,16 +29,19 @@ class Stay:
 Tile = dict[Element, Stay]
 Tiles = dict[Coordinates, Tile]
 Where = tuple[int, Coordinates]  # an instance of a place: index into Tree.places, coordinates
+Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (else at the instance above)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Elements read, written, filled and drained, per instance of a place."""
+    """Elements read, written, filled and drained, per instance of a place; those that go down and up a fan-out."""
 
     reads: dict[Where, int] = field(default_factory=dict[Where, int])
     writes: dict[Where, int] = field(default_factory=dict[Where, int])
     fills: dict[Where, int] = field(default_factory=dict[Where, int])
     drains: dict[Where, int] = field(default_factory=dict[Where, int])
+    down: dict[Crossing, int] = field(default_factory=dict[Crossing, int])
+    up: dict[Crossing, int] = field(default_factory=dict[Crossing, int])
 
     def read(self, where: Where, elements: int = 1) -> None:
         self.reads[where] = self.reads.get(where, 0) + elements
@@ -85,7 +88,10 @@ class Store:
         Group by the coordinates along `none` fan-outs; inside a group unite the loads along `union` fan-outs; of the
         messages that result, each distinct one is read once.
         """
-        width = self.tree.places[holder].width
+        return self._messages_at(self.tree.places[holder].width, loads)
+
+    def _messages_at(self, width: int, loads: Mapping[Coordinates, frozenset[Element]]) -> dict[Coordinates, int]:
+        """Return the same of instances below the first `width` fan-outs, whoever stands there."""
         groups: dict[tuple[Coordinates, Coordinates], dict[Coordinates, set[Element]]] = {}
         for coordinates, load in loads.items():
             parent = coordinates[:width]
@@ -107,18 +113,47 @@ class Store:
 
     def arrivals(self, holder: int, sent: Iterable[tuple[Coordinates, Element]]) -> list[tuple[Where, Element]]:
         """Return what reaches `holder`: what differs only along fan-outs that add arrives as one."""
-        width = self.tree.places[holder].width
+        merged = self._merged_at(self.tree.places[holder].width, sent)
+        return [((holder, parent), element) for parent, _, element in merged]
+
+    def _merged_at(
+        self, width: int, sent: Iterable[tuple[Coordinates, Element]]
+    ) -> dict[tuple[Coordinates, Coordinates, Element], None]:
         merged: dict[tuple[Coordinates, Coordinates, Element], None] = {}
         for coordinates, element in sent:
             below = zip(self.fanouts[width:], coordinates[width:], strict=False)
             apart = tuple(coordinate for fanout, coordinate in below if not fanout.reduction)
             merged[coordinates[:width], apart, element] = None
-        return [((holder, parent), element) for parent, _, element in merged]
+        return merged
+
+    def go_down(self, holder: int, loads: Mapping[Coordinates, frozenset[Element]], *, alone: bool = False) -> None:
+        """Enter in the ledger what crosses the fan-outs between the holder and those who load; alone: unmerged."""
+        for fanout, inside, width in self._crossed(holder, next(iter(loads), ())):
+            sizes = map(len, loads.values()) if alone else self._messages_at(width, loads).values()
+            self._note(self.ledger.down, holder, (fanout, inside), sum(sizes))
+
+    def go_up(self, holder: int, sent: Sequence[tuple[Coordinates, Element]], *, alone: bool = False) -> None:
+        """The same for what is sent to the holder."""
+        for fanout, inside, width in self._crossed(holder, sent[0][0] if sent else ()):
+            elements = len(sent) if alone else len(self._merged_at(width, sent))
+            self._note(self.ledger.up, holder, (fanout, inside), elements)
+
+    def _crossed(self, holder: int, example: Coordinates) -> Iterator[tuple[int, bool, int]]:
+        """Yield (fan-out, whether at its children, fan-outs above that place) on the way to instances like one."""
+        for fanout in range(self.tree.places[holder].width, len(example)):
+            if self.fanouts[fanout].has_energies:
+                yield fanout, False, fanout
+                yield fanout, True, fanout + 1
+
+    def _note(self, book: dict[Crossing, int], holder: int, at: tuple[int, bool], elements: int) -> None:
+        key = (self.tree.places[holder].tensor, *at)
+        book[key] = book.get(key, 0) + elements
 
 
 def _read_at(store: Store, holder: int, reads: Mapping[Coordinates, Element]) -> None:
     """One read access of the statement instances of one step, each by the compute instance of these coordinates."""
     loads = {coordinates: frozenset((element,)) for coordinates, element in reads.items()}
+    store.go_down(holder, loads)
     for parent, elements in store.messages(holder, loads).items():
         store.ledger.read((holder, parent), elements)
 
@@ -129,6 +164,7 @@ def _load(store: Store, place: int, loads: dict[Coordinates, frozenset[Element]]
     assert parent is not None, "the outermost place loads nothing"
     for coordinates, load in loads.items():
         store.ledger.fill((place, coordinates), len(load))
+    store.go_down(parent, loads)
     for coordinates, elements in store.messages(parent, loads).items():
         store.ledger.read((parent, coordinates), elements)
 
@@ -175,6 +211,7 @@ class PartialSums:
                 sent.append((coordinates, element))
         parent = self.store.tree.places[place].parent
         assert parent is not None, "nothing leaves the outermost place"
+        self.store.go_up(parent, sent)
         self._add(self.store.arrivals(parent, sent))
 
     def enter(self, place: int, tiles: Tiles) -> None:
@@ -189,12 +226,14 @@ class PartialSums:
                 if held[element]:
                     self.store.ledger.read(above)
                     self.store.ledger.fill((place, coordinates))
+                    self.store.go_down(above[0], {coordinates: frozenset((element,))}, alone=True)
                     copies[element] = False
 
     def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
         raise AssertionError("an array that is read does not only accumulate")
 
     def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
+        self.store.go_up(holder, list(writes.items()))
         self._add(self.store.arrivals(holder, writes.items()))
 
     def _add(self, arrivals: list[tuple[Where, Element]]) -> None:
@@ -222,6 +261,7 @@ class Plain:
                 if held.pop(element):
                     self.store.ledger.drain((place, coordinates))
                     self.store.ledger.write(above)
+                    self.store.go_up(above[0], [(coordinates, element)], alone=True)
                     self.store.at(above)[element] = True
 
     def enter(self, place: int, tiles: Tiles) -> None:
@@ -238,6 +278,7 @@ class Plain:
 
     def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
         """An accumulation reads the element and writes it back; siblings that add on the way arrive as one."""
+        self.store.go_up(holder, list(writes.items()), alone=operator is Operator.ASSIGN)
         if operator is Operator.ASSIGN:
             width = self.store.tree.places[holder].width
             arrivals = [((holder, coordinates[:width]), element) for coordinates, element in writes.items()]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from polymap.costmodel.counts import Counts, LevelUse, Traffic
+from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
 from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
 from polymap.ir import Architecture, Mapping, Operator, Workload
@@ -39,7 +39,7 @@ def count_by_simulation(workload: Workload, arch: Architecture, mapping: Mapping
         run.compute(now)
     run.finish()
     traffic, uses = run.traffic(), run.uses()
-    return Counts(len(work), len(steps), traffic, uses)
+    return Counts(len(work), len(steps), traffic, uses, run.wires())
 
 
 @dataclass(slots=True)
@@ -152,6 +152,18 @@ class _Run:
             occupied = max((bits for (at, _), bits in self.peaks.items() if at == index), default=0)
             busiest = [max(book.values(), default=0) for book in (read, written, moved)]
             rows.append(LevelUse(level.name, occupied, *busiest))
+        return tuple(rows)
+
+    def wires(self) -> tuple[WireUse, ...]:
+        """Return what crosses each fan-out that costs energy, tensor by tensor."""
+        rows: list[WireUse] = []
+        for number, fanout in enumerate(self.arch.fanouts):
+            if fanout.has_energies:
+                for tensor in self.workload.tensors:
+                    outside, inside = (tensor.name, number, False), (tensor.name, number, True)
+                    down, up = self.ledger.down, self.ledger.up
+                    counted = (down.get(outside, 0), down.get(inside, 0), up.get(inside, 0), up.get(outside, 0))
+                    rows.append(WireUse(fanout.name, tensor.name, *counted))
         return tuple(rows)
 
     def _bits_by_instance(self, book: dict[Where, int], level: int) -> dict[Coordinates, int]:

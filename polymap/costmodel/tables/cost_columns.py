@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import count
 from math import lcm, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.closed_form import Busiest, MachineModel, Row, WorkloadModel, machine_model, workload_model
+from polymap.costmodel.assembly import wire_prices
+from polymap.costmodel.closed_form import (
+    Busiest,
+    MachineModel,
+    Row,
+    Wire,
+    WorkloadModel,
+    machine_model,
+    workload_model,
+)
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
 from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.tables.partial_tiles import PartialPlan
-from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
+from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Workload
 from polymap.schedules.space import any_order_is_legal
 
 EXACT = 2**53  # below it, floats hold all integers
@@ -42,10 +52,10 @@ class BatchFigures(NamedTuple):
 class Prices:
     """The machine's rationals as integers. unit: their common denominator. moves: (level, tensor) -> what an element
     read and an element written cost, in pJ / unit. leaks: per level, in pJ / unit and cycle. fit: whether int64 holds
-    every count and cycle that may come up. most: an energy, in pJ / unit, that none exceeds. lanes: instances of the
+    every count and cycle that may come up. wires: (fan-out, tensor) -> `wire_prices`. most: an energy, in pJ / unit, that none exceeds. lanes: instances of the
     compute unit, by what each does per cycle."""
 
-    __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit")
+    __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit", "wires")
 
     def __init__(self, model: WorkloadModel, arch: Architecture) -> None:
         costs: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
@@ -53,10 +63,12 @@ class Prices:
             for tensor in model.tensors:
                 share = Fraction(tensor.bits, level.word_bits)
                 costs[number, tensor.index] = (share * level.read_pj, share * level.write_pj)
-        fractions = [each for pair in costs.values() for each in pair]
+        wires = _wire_prices(model, arch)
+        fractions = [each for prices in (*costs.values(), *wires.values()) for each in prices]
         fractions += [level.leak_pj_per_cycle for level in arch.levels] + [Fraction(arch.compute.pj)]
         self.unit = lcm(*(each.denominator for each in fractions))
         self.moves = {key: (int(read * self.unit), int(write * self.unit)) for key, (read, write) in costs.items()}
+        self.wires = {key: tuple(int(each * self.unit) for each in prices) for key, prices in wires.items()}
         self.leaks = [int(level.leak_pj_per_cycle * self.unit) for level in arch.levels]
         self.compute = int(arch.compute.pj * self.unit)
         bandwidths = [each for level in arch.levels for each in _bandwidths(level) if each is not None]
@@ -70,10 +82,22 @@ class Prices:
         bits = 2 * most * sum(tensor.bits for tensor in model.tensors)
         slowest = max((each.denominator for level in arch.levels for each in _bandwidths(level) if each), default=1)
         latency = len(arch.levels) * bits * slowest * max(1, self.cycles) + instances * max(1, self.cycles)
-        energy = most * sum(sum(pair) for pair in self.moves.values()) + self.compute * instances
+        costs = sum(sum(pair) for pair in self.moves.values())
+        costs += sum(abs(each) for prices in self.wires.values() for each in prices)
+        energy = most * costs + self.compute * instances
         self.most = energy + latency * sum(self.leaks)
         counted = max(latency, bits, instances * self.lanes, 64 * instances) < _INT64
         self.fit = counted and max(model.extents) < _LONGEST and self.most < _LARGEST_PJ * self.unit
+
+
+def _wire_prices(model: WorkloadModel, arch: Architecture) -> dict[tuple[int, int], tuple[Fraction, ...]]:
+    """Return what elements of each tensor cost on each fan-out that costs energy."""
+    return {
+        (number, tensor.index): wire_prices(fanout, Fraction(tensor.bits, arch.word_bits_above(fanout.name)))
+        for number, fanout in enumerate(arch.fanouts)
+        for tensor in model.tensors
+        if fanout.has_energies
+    }
 
 
 def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
@@ -112,8 +136,8 @@ class Batch:
             right &= even
         if not right.any():
             return None
-        rows, busy = count_arrays(self._model, self._machine, self._shape, columns)
-        return self._figures(columns, columns.steps, rows, busy), right
+        rows, busy, wires = count_arrays(self._model, self._machine, self._shape, columns)
+        return self._figures(columns, columns.steps, rows, busy, wires), right
 
     def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
         """Yield stretches of the rows, their figures and for which they are right, tiles of any size."""
@@ -126,8 +150,8 @@ class Batch:
             stretch = slice(start, min(start + _STRETCH, len(table)))
             columns = everything.part(stretch)
             rows.move(stretch)
-            counted, busy, steps = self._partial.count(rows, columns.even)
-            yield stretch, self._figures(columns, steps, counted, busy), readable[stretch] & ~rows.failed
+            counted, busy, steps, wires = self._partial.count(rows, columns.even)
+            yield stretch, self._figures(columns, steps, counted, busy, wires), readable[stretch] & ~rows.failed
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and which are programs."""
@@ -139,7 +163,12 @@ class Batch:
         return columns, readable
 
     def _figures(
-        self, columns: Columns, steps: Integers, rows: list[Row[Many]], busy: Sequence[Busiest[Many]]
+        self,
+        columns: Columns,
+        steps: Integers,
+        rows: list[Row[Many]],
+        busy: Sequence[Busiest[Many]],
+        wires: Sequence[Wire[Many]],
     ) -> BatchFigures:
         model, arch, prices = self._model, self._arch, self._prices
         instances = prod(model.extents)
@@ -149,9 +178,8 @@ class Batch:
         integers: list[Many] = [instances, compute, latency]
         for row in rows:
             integers += [row.reads, row.writes, row.fills, row.drains]
-        energies: list[Many] = []
+        energies = self._energies(latency, rows, wires)
         for number, level in enumerate(arch.levels):
-            energies.append(_energy(prices, number, latency, rows))
             if number:
                 held = _total(row.tile * model.tensors[row.tensor].bits for row in rows if row.level == number)
                 integers.append(held)
@@ -163,6 +191,20 @@ class Batch:
         floats.append(_divided(instances, compute * prices.lanes, instances * prices.lanes))
         floats += [_divided(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
+
+
+    def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
+        """Return the energy of each level, and of each fan-out that costs some, outermost first."""
+        levels, fanouts = count(), count()
+        found: list[Many] = []
+        for node in self._arch.nodes:
+            if isinstance(node, MemoryLevel):
+                found.append(_energy(self._prices, next(levels), latency, rows))
+            elif isinstance(node, Fanout):
+                number = next(fanouts)
+                if node.has_energies:
+                    found.append(_wire_energy(self._prices, number, wires))
+        return found
 
 
 def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
@@ -194,6 +236,17 @@ def _energy(prices: Prices, level: int, latency: Integers, rows: list[Row[Many]]
             read, write = prices.moves[level, row.tensor]
             reads, writes = exact(row.reads), exact(row.writes)
             total = ((reads + writes) * read if read == write else reads * read + writes * write) + total
+    return total
+
+
+def _wire_energy(prices: Prices, fanout: int, wires: Sequence[Wire[Many]]) -> Many:
+    """Return the energy of a fan-out, as a multiple of 1 / unit."""
+    exact = _python_integers if prices.most >= _INT64 else _as_they_are
+    total: Many = 0
+    for wire in wires:
+        if wire.fanout == fanout:
+            for price, amount in zip(prices.wires[fanout, wire.tensor], wire[2:], strict=True):
+                total = total + exact(amount) * price if price else total
     return total
 
 

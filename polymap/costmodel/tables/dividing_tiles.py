@@ -15,14 +15,17 @@ from polymap.costmodel.closed_form import (
     TEMPORAL,
     Busiest,
     DimKind,
+    DividingCrossings,
     Loop,
     MachineModel,
     Node,
     Row,
     Steps,
     TensorModel,
+    Wire,
     WorkloadModel,
     count_dividing,
+    wires_of,
 )
 from polymap.costmodel.tables.loops import Columns, LoopColumn, Many, Shape
 from polymap.costmodel.tables.window_sums import Tiles, is_simple, sum_size
@@ -107,9 +110,9 @@ _ARRAYS = ArrayProgressions()
 
 def count_arrays(
     model: WorkloadModel, machine: MachineModel, shape: Shape, columns: Columns
-) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...]]:
-    """Return the rows of all tensors, in the order of `Counts.traffic`, and the busiest instance per level; only
-    mappings that divide are right."""
+) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], list[Wire[Many]]]:
+    """Return the rows of all tensors, in the order of `Counts.traffic`, the busiest instance per level, and the wires;
+    only mappings that divide are right."""
     last = {loop.dim: loop.column for loop in shape.loops}
     loops = [
         Loop(
@@ -122,4 +125,5 @@ def count_arrays(
         for loop in shape.loops
     ]
     rows, busy = count_dividing(_ARRAYS, model, machine, loops, shape.holders)
-    return sorted(rows, key=lambda row: (row.level, row.tensor)), busy
+    wires = wires_of(DividingCrossings(_ARRAYS, machine, loops), machine, model, shape.holders, rows, 0)
+    return sorted(rows, key=lambda row: (row.level, row.tensor)), busy, wires

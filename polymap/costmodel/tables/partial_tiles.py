@@ -21,8 +21,10 @@ from polymap.costmodel.closed_form import (
     Pins,
     Row,
     TensorModel,
+    Wire,
     WorkloadModel,
     rows_of,
+    wires_of,
 )
 from polymap.costmodel.tables.digits import most_runs
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
@@ -43,7 +45,7 @@ class Candidate(NamedTuple):
 class PartialPlan:
     """The plan of one tree. metered: the levels whose busiest instance matters."""
 
-    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_levels", "_metered", "_plans", "_rows", "_steps", "_uneven")
+    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_levels", "_metered", "_plans", "_rows", "_steps", "_uneven", "_wires")
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
         self._plans = Plans(model.extents, machine, shape)
@@ -51,23 +53,26 @@ class PartialPlan:
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
         self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
-        self._rows: list[Row[Nested]] = []
+        rows: list[Row[Terms]] = []
         for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
-            self._rows += self._rows_of(tensor, nodes)
+            rows += self._rows_of(tensor, nodes)
             self._unites_unevenly(machine, tensor, nodes)
-        self._rows.sort(key=lambda row: (row.level, row.tensor))
+        rows.sort(key=lambda row: (row.level, row.tensor))
+        self._rows = [Row(row.level, row.tensor, *map(nested, row[2:])) for row in rows]
+        wires = wires_of(self._plans, machine, model, shape.holders, rows, NO_TERMS)
+        self._wires = [Wire(wire.fanout, wire.tensor, *map(nested, wire[2:])) for wire in wires]
         self._steps = nested(self._plans.steps())
         fans = dict(machine.levels.values())
         self._alone = [level for level in metered if not fans[level]]
         self._busy = {level: self._candidates(model, shape, level, fans[level]) for level in metered if fans[level]}
         self._doubts += [(nested(terms), None) for terms in self._plans.planned.doubts]
 
-    def _rows_of(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row[Nested]]:
+    def _rows_of(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row[Terms]]:
         """Yield the rows of a tensor, and note what would make them wrong."""
         for node, row in zip(nodes, rows_of(self._plans, tensor, nodes, NO_TERMS), strict=False):
             if tensor.written and node.level and node.level in self._metered:
                 self._doubt_delicate(tensor, node, row.fills)
-            yield Row(row.level, row.tensor, *(nested(each) for each in row[2:]))
+            yield row
 
     def _doubt_delicate(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
         """Note that no partial sum may come back where siblings take unequal shares of them: where they may hold an
@@ -146,8 +151,8 @@ class PartialPlan:
 
     def count(
         self, rows: Rows, even: dict[int, Booleans]
-    ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers]:
-        """Return the counts, the busiest instances and the steps for the rows that `rows` is at, and note in it those
+    ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers, list[Wire[Many]]]:
+        """Return the counts, the busiest instances, the steps and the wires for the rows that `rows` is at, and note in it those
         for which they do not hold. even: per dim, where all its tiles divide."""
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
@@ -166,7 +171,9 @@ class PartialPlan:
             if dims is not None:
                 wrong = wrong & ~np.logical_and.reduce([even[dim] for dim in sorted(dims)])
             rows.failed |= wrong
-        return found, tuple(busy), self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
+        wires = [Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires]
+        steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
+        return found, tuple(busy), steps, wires
 
     def _value(self, plan: Nested, rows: Rows) -> Many:
         return worked_out(plan, rows, self._plans.planned.numbering.known)
