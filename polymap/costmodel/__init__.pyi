@@ -1,6 +1,6 @@
-from polymap.costmodel.assembly import assemble as assemble, energies_of as energies_of
+from polymap.costmodel.assembly import assemble as assemble, energies_of as energies_of, wire_prices as wire_prices
 from polymap.costmodel.cost import Cost as Cost
-from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic
+from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
 from polymap.costmodel.evaluation import (
     cost_of_counts as cost_of_counts,
     evaluate as evaluate,

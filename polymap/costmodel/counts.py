@@ -54,8 +54,8 @@ class Counts:
     """All integers of one mapping, from whichever implementation counted them.
 
     traffic: one row per (level, tensor) held, outermost level first, tensors in the workload's order.
-    uses: one row per level, outermost first. steps: clock ticks. instances: statement instances executed. wires: one row
-    per (fan-out that costs energy, tensor), outermost first.
+    uses: one row per level, outermost first. steps: clock ticks. instances: statement instances executed. wires: one
+    row per (fan-out that costs energy, tensor), outermost first.
     """
 
     instances: int

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Generic, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
-from polymap.costmodel.closed_form.accounting import Amount, Counted, Row
+from polymap.costmodel.closed_form.accounting import Amount, Counted, Figure, Row
 from polymap.costmodel.closed_form.dividing_tiles import DividingTiles, Progressions
 from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import Loop, MachineModel, Node
 
 
-class Wire(NamedTuple, Generic[Amount]):
+class Wire(NamedTuple, Generic[Figure]):
     """One tensor on one fan-out, in elements (`WireUse`)."""
 
     fanout: int
     tensor: int
-    messages: Amount
-    deliveries: Amount
-    collections: Amount
-    sums: Amount
+    messages: Figure
+    deliveries: Figure
+    collections: Figure
+    sums: Figure
 
 
 class CrossingCounts(Protocol[Counted]):
@@ -82,9 +82,7 @@ class DividingCrossings(Generic[Amount]):
 
     __slots__ = ("_loops", "_machine", "_sums")
 
-    def __init__(
-        self, sums: Progressions[Amount, object], machine: MachineModel, loops: Sequence[Loop[Amount]]
-    ) -> None:
+    def __init__(self, sums: Progressions[Amount, Any], machine: MachineModel, loops: Sequence[Loop[Amount]]) -> None:
         self._sums, self._machine, self._loops = sums, machine, loops
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
@@ -97,6 +95,5 @@ class DividingCrossings(Generic[Amount]):
         tiles = self._between(tensor, parent, node)
         return tiles.arrivals(1) * tiles.views[0].instances
 
-    def _between(self, tensor: TensorModel, parent: Node, node: Node) -> DividingTiles[Amount, object]:
+    def _between(self, tensor: TensorModel, parent: Node, node: Node) -> DividingTiles[Amount, Any]:
         return DividingTiles(self._sums, self._machine, tensor, self._loops, (parent, node))
-

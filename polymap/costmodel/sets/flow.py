@@ -10,7 +10,6 @@ from polymap.costmodel.sets.tree import Lane, Leaf, Place, Tree
 from polymap.ir import Access, Architecture, Multicast, Tensor, accesses_of
 from polymap.poly import Columns, Table, Tally
 
-
 Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (else at the instance above)
 
 

@@ -51,9 +51,9 @@ class BatchFigures(NamedTuple):
 
 class Prices:
     """The machine's rationals as integers. unit: their common denominator. moves: (level, tensor) -> what an element
-    read and an element written cost, in pJ / unit. leaks: per level, in pJ / unit and cycle. fit: whether int64 holds
-    every count and cycle that may come up. wires: (fan-out, tensor) -> `wire_prices`. most: an energy, in pJ / unit, that none exceeds. lanes: instances of the
-    compute unit, by what each does per cycle."""
+    read and an element written cost, in pJ / unit. wires: (fan-out, tensor) -> `wire_prices`, in pJ / unit. leaks: per
+    level, in pJ / unit and cycle. fit: whether int64 holds every count and cycle that may come up. most: an energy, in
+    pJ / unit, that none exceeds. lanes: instances of the compute unit, by what each does per cycle."""
 
     __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit", "wires")
 
@@ -191,7 +191,6 @@ class Batch:
         floats.append(_divided(instances, compute * prices.lanes, instances * prices.lanes))
         floats += [_divided(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
-
 
     def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
         """Return the energy of each level, and of each fan-out that costs some, outermost first."""

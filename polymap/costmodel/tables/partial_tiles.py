@@ -45,7 +45,19 @@ class Candidate(NamedTuple):
 class PartialPlan:
     """The plan of one tree. metered: the levels whose busiest instance matters."""
 
-    __slots__ = ("_alone", "_bits", "_busy", "_doubts", "_levels", "_metered", "_plans", "_rows", "_steps", "_uneven", "_wires")
+    __slots__ = (
+        "_alone",
+        "_bits",
+        "_busy",
+        "_doubts",
+        "_levels",
+        "_metered",
+        "_plans",
+        "_rows",
+        "_steps",
+        "_uneven",
+        "_wires",
+    )
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
         self._plans = Plans(model.extents, machine, shape)
@@ -152,8 +164,8 @@ class PartialPlan:
     def count(
         self, rows: Rows, even: dict[int, Booleans]
     ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers, list[Wire[Many]]]:
-        """Return the counts, the busiest instances, the steps and the wires for the rows that `rows` is at, and note in it those
-        for which they do not hold. even: per dim, where all its tiles divide."""
+        """Return the counts, the busiest instances, the steps and the wires for the rows that `rows` is at, and note in
+        it those for which they do not hold. even: per dim, where all its tiles divide."""
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
         busy = [nothing] * self._levels
@@ -171,7 +183,9 @@ class PartialPlan:
             if dims is not None:
                 wrong = wrong & ~np.logical_and.reduce([even[dim] for dim in sorted(dims)])
             rows.failed |= wrong
-        wires = [Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires]
+        wires = [
+            Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires
+        ]
         steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
         return found, tuple(busy), steps, wires
 

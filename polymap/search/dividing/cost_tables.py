@@ -21,6 +21,7 @@ from polymap.search.dividing.node_costs import (
     Context,
     StructureFactors,
     covers_intrinsics,
+    crossed,
     output_plans,
     read_weights,
     root_context,
@@ -319,16 +320,17 @@ def _pending(setting: _Setting, level: int) -> NDArray[np.bool_] | None:
     return None if ok.all() else ok
 
 
-def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int) -> IntArray:
-    """Return the messages per load at every tile (at least; exact where all places are decided)."""
+def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int, cut: int = 0) -> IntArray:
+    """Return the messages per load at every tile (at least; exact where all places are decided). cut: of an instance
+    below so many fan-outs."""
     factors = setting.factors
-    total = setting.ones * factors.messages(term, parent, level)
+    total = setting.ones * factors.messages(term, parent, level, cut)
     for group in term.groups:
         if group.is_window and any(factors.factor(d, parent, level) > 1 for d in group.dims):
             extent = dict(setting.lattice.extents)
             inner = lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
             extents = tuple(setting.whole[dim] for dim in group.dims)
-            crossings = tuple(factors.crossings(dim, parent, level, above=True) for dim in group.dims)
+            crossings = tuple(factors.crossings(dim, parent, level, above=True, cut=cut) for dim in group.dims)
             known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
             total = total * known[setting.windows.tile_index(setting.lattice, inner)]
     return total
@@ -429,15 +431,42 @@ def _read_cost(
     found: list[Numbers] = []
     reads = loads.reads * messages
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
-        written, read, held = read_weights(setting.factors, term, component, parent, level)
-        terms = [(loads.fills, written), (reads, read)]
+        if term.is_window and component.wires:
+            written, read, held = read_weights(setting.factors, term, component, parent, level, lambda _: 0)
+            terms = [(loads.fills, written), (reads, read)]
+            terms += _window_wires(setting, term, component, (parent, level), loads.fills)
+        else:
+            written, read, held = read_weights(setting.factors, term, component, parent, level)
+            terms = [(loads.fills, written), (reads, read)]
         cost = arithmetic.sum_of([*terms, (loads.held, held)] if held else terms)
         found.append(cost if loads.stands is None else arithmetic.where(loads.stands, cost))
     return NodeCost(tuple(found), loads.held * term.tensor.bits)
 
 
+def _window_wires(
+    setting: _Setting, term: TensorTerm, component: Component, levels: tuple[int, int], fills: IntArray
+) -> list[tuple[IntArray, int]]:
+    """Return the terms of what crosses the fan-outs between two levels, of a tensor that is read through windows."""
+    factors, found = setting.factors, list[tuple[IntArray, int]]()
+    for fanout, prices in crossed(setting.problem, component, *levels):
+        for cut, price in zip((fanout, fanout + 1), prices[term.index][:2], strict=True):
+            if price:
+                found.append((fills * _messages(setting, term, *levels, cut), price * factors.above(cut)))
+    return found
+
+
 def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
     factors, last = setting.factors, setting.problem.level_count
+
+    def messages_below(cut: int) -> int:
+        found = factors.messages(term, holder, last, cut)
+        for group in term.groups:
+            if group.is_window:
+                extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
+                seen = tuple(factors.crossings(dim, holder, last, above=True, cut=cut) for dim in group.dims)
+                found *= setting.windows.least_messages(group.coefficients, extents, ones, seen)
+        return found
+
     messages = factors.messages(term, holder, last)
     for group in term.groups:
         if group.is_window:
@@ -445,8 +474,9 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
             crossings = tuple(factors.crossings(dim, holder, last, above=True) for dim in group.dims)
             messages *= setting.windows.least_messages(group.coefficients, extents, ones, crossings)
             messages *= setting.windows.least_union(group.coefficients, extents, ones, crossings)
-    weights = [read_weights(factors, term, component, holder, last) for component in setting.measure.components]
-    return tuple(read * messages * setting.steps for _, read, _ in weights)
+    components = setting.measure.components
+    weights = [read_weights(factors, term, component, holder, last, messages_below) for component in components]
+    return tuple((read * messages + crossing) * setting.steps for crossing, read, _ in weights)
 
 
 def _output_table(setting: _Setting, term: TensorTerm) -> TensorTable:

@@ -9,7 +9,7 @@ shortest path over the subsets of each block's dims.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 from math import prod
 
@@ -31,6 +31,7 @@ from polymap.search.dividing.window_paths import Crossing, DimView, window_count
 from polymap.search.problem import TensorTerm, inside_of, may_stand, ordered
 
 Vector = tuple[int, ...]
+Standing = tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]  # spatial loops over a dim; (number, place) of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class _WindowNode:
 
     tile: Vector
     plain: int
-    dims: dict[str, tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]]
+    dims: dict[str, Standing]
     weights: tuple[Amounts, ...]
     held: Vector
 
@@ -275,14 +276,17 @@ class _WindowPath:
             if not group.is_window:
                 own = tile[problem.dims.index(group.dims[0])]
                 plain *= own * self._factors.factor(group.dims[0], level, problem.level_count)
-        dims = {dim: self._standing(dim, parent, level) for group in self._windows for dim in group.dims}
-        return _WindowNode(tile, plain, dims, (), ())
+        return _WindowNode(tile, plain, self._all_standing(parent, level), (), ())
 
-    def _standing(self, dim: str, parent: int, level: int) -> tuple[tuple[Crossing, ...], tuple[tuple[int, int], ...]]:
-        """Return the spatial loops over a dim as a node sees them, innermost first, and (number, place) of each."""
+    def _all_standing(self, parent: int, level: int, cut: int = 0) -> dict[str, Standing]:
+        return {dim: self._standing(dim, parent, level, cut) for group in self._windows for dim in group.dims}
+
+    def _standing(self, dim: str, parent: int, level: int, cut: int) -> Standing:
+        """Return the spatial loops over a dim as a node sees them, innermost first, and (number, place) of each. cut:
+        loaded from below so many fan-outs."""
         factors, d = self._factors, self._tables.problem.dims.index(dim)
         busy = [below for below in factors.groups() if factors.group_factor(dim, below) > 1]
-        known = dict(zip(busy, factors.crossings(dim, parent, level, above=True), strict=True))
+        known = dict(zip(busy, factors.crossings(dim, parent, level, above=True, cut=cut), strict=True))
         standing = [(known[below], tile[d]) for below, tile in self._placed.groups if below in known]
         return tuple(one for one, _ in standing), tuple((number, place) for number, (_, place) in enumerate(standing))
 
@@ -292,7 +296,18 @@ class _WindowPath:
         messages = self._factors.messages(term, parent, level)
         for group in self._windows:
             messages *= self._counts.tile_messages(group.coefficients, self._views(node, tile, group.dims))
-        each = [read_weights(self._factors, term, component, parent, level) for component in tables.measure.components]
+
+        def messages_below(cut: int) -> int:
+            standing, found = self._all_standing(parent, level, cut), self._factors.messages(term, parent, level, cut)
+            for group in self._windows:
+                views = self._views(replace(node, dims=standing), tile, group.dims)
+                found *= self._counts.tile_messages(group.coefficients, views)
+            return found
+
+        each = [
+            read_weights(self._factors, term, component, parent, level, messages_below)
+            for component in tables.measure.components
+        ]
         size = self._size(node)[0] if any(held for _, _, held in each) else 0
         weights = tuple((written, messages * read) for written, read, _ in each)
         return _WindowNode(tile, node.plain, node.dims, weights, tuple(size * held for _, _, held in each))

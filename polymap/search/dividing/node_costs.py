@@ -6,9 +6,9 @@ with one entry per structure; how many elements there are is for whoever asks (d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Generic, TypeVar
 
@@ -19,6 +19,7 @@ from polymap.search.dividing.window_paths import Crossing
 from polymap.search.problem import AtLeast, Component, FanoutClass, IntArray, Intrinsic, Problem, Structure, TensorTerm
 
 Factor = TypeVar("Factor", int, IntArray)
+Prices = tuple[tuple[int, ...], ...]  # per tensor: of a message, a delivery, a collection, a sum
 Places = tuple[tuple[tuple[int, str], int], ...]
 
 
@@ -40,10 +41,11 @@ class SpatialFactors(Generic[Factor]):
             total = total * factor
         return total
 
-    def between(self, after: int, upto: int) -> list[tuple[FanoutClass, tuple[Factor, ...]]]:
-        """Return the classes of fan-outs between level `after` and level `upto`, with their factors per dim."""
+    def between(self, after: int, upto: int, cut: int = 0) -> list[tuple[FanoutClass, tuple[Factor, ...]]]:
+        """Return the classes of fan-outs between level `after` and level `upto`, with their factors per dim; the first
+        `cut` fan-outs of the machine left out."""
         rows = zip(self.problem.classes, self.rows, strict=True)
-        return [(one, row) for one, row in rows if after < one.below <= upto]
+        return [(one, row) for one, row in rows if after < one.below <= upto and one.fanouts[0] >= cut]
 
     def factor(self, dim: str, after: int, upto: int) -> Factor:
         """Return the dim's factor over the fan-outs between two levels."""
@@ -54,12 +56,17 @@ class SpatialFactors(Generic[Factor]):
         """Return the number of instances of a level, as far as they are used."""
         return self.product(factor for _, row in self.between(-1, upto) for factor in row)
 
-    def messages(self, term: TensorTerm, after: int, upto: int) -> Factor:
+    def above(self, cut: int) -> Factor:
+        """Return the number of instances below the first `cut` fan-outs of the machine, as far as they are used."""
+        rows = zip(self.problem.classes, self.rows, strict=True)
+        return self.product(factor for one, row in rows if one.fanouts[0] < cut for factor in row)
+
+    def messages(self, term: TensorTerm, after: int, upto: int, cut: int = 0) -> Factor:
         """Return how many elements one parent instance reads per element that a sibling loads, but for the window
         groups: all siblings' along fan-outs that merge nothing, and along the others those of different tiles."""
         own = [self.problem.dims.index(group.dims[0]) for group in term.groups if not group.is_window]
         total = self.one
-        for one, row in self.between(after, upto):
+        for one, row in self.between(after, upto, cut):
             total = total * self.product((row[d] for d in own) if one.multicast.shares_reads else row)
         return total
 
@@ -74,6 +81,15 @@ class SpatialFactors(Generic[Factor]):
             own = (f for f, dim in zip(row, self.problem.dims, strict=True) if dim in term.dims)
             different = different * self.product(own)
         return shared, unadded, different
+
+    def added(self, term: TensorTerm, parent: int, level: int, cut: int) -> Factor:
+        """Return how many siblings below the first `cut` fan-outs are added to one on the way."""
+        return self.product(
+            factor
+            for one, row in self.between(parent, level, cut)
+            for factor, dim in zip(row, self.problem.dims, strict=True)
+            if one.reduction and dim not in term.dims
+        )
 
 
 class StructureFactors(SpatialFactors[int]):
@@ -90,8 +106,9 @@ class StructureFactors(SpatialFactors[int]):
         """Return whether some fan-out between two levels makes one message of different loads."""
         return any(one.multicast.unites_tiles and prod(row) > 1 for one, row in self.between(after, upto))
 
-    def crossings(self, dim: str, after: int, level: int, *, above: bool) -> tuple[Crossing, ...]:
-        """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`.
+    def crossings(self, dim: str, after: int, level: int, *, above: bool, cut: int = 0) -> tuple[Crossing, ...]:
+        """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`, or from below
+        the first `cut` fan-outs.
 
         above: the node may stand below loops over fan-outs below its level.
         """
@@ -99,7 +116,7 @@ class StructureFactors(SpatialFactors[int]):
         found: list[Crossing] = []
         for below in self.groups():
             parts = tuple(
-                (row[d], one.multicast if after < below <= level else None)
+                (row[d], one.multicast if after < below <= level and one.fanouts[0] >= cut else None)
                 for one, row in reversed(self.between(below - 1, below))
                 if row[d] > 1
             )
@@ -169,18 +186,43 @@ def root_context(problem: Problem, structure: Structure, places: Places = ()) ->
     return Context((tuple(e // structure.used(d) for d, e in enumerate(problem.extents)),), places)
 
 
+def crossed(problem: Problem, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
+    """Yield each fan-out between two levels that costs something, and per tensor its four prices."""
+    if component.wires:
+        for one in problem.classes:
+            for fanout in one.fanouts if parent < one.below <= level else ():
+                if any(map(any, component.wires[fanout])):
+                    yield fanout, component.wires[fanout]
+
+
 def read_weights(
-    factors: SpatialFactors[Factor], term: TensorTerm, component: Component, parent: int, level: int
+    factors: SpatialFactors[Factor],
+    term: TensorTerm,
+    component: Component,
+    parent: int,
+    level: int,
+    messages_below: Callable[[int], Factor] | None = None,
 ) -> tuple[Factor, Factor, int]:
-    """Return what one element of a node at `level` costs: filled by each instance, read by each instance of `parent`
-    for it, held. The compute unit (the level count) is a node that is filled for nothing and holds nothing."""
+    """Return what one element of a node at `level` costs: filled by each instance (what crosses fan-outs on its way
+    included), read by each instance of `parent` for it, held. The compute unit (the level count) is a node that is
+    filled for nothing else and holds nothing.
+
+    messages_below: how many messages an instance below so many fan-outs gets per element that its siblings load; where
+    the tensor is a window, there are at least those along other dims, which is what None stands for.
+    """
     memory = level < factors.problem.level_count
     written = component.write[level][term.index] if memory else 0
     held = component.held[level][term.index] if memory and component.held else 0
     read = component.read[parent][term.index]
     if component.busiest:
         return written * factors.one, read * factors.one, held
-    return written * factors.instances(level), read * factors.instances(parent), held
+    filled = written * factors.instances(level)
+    for fanout, prices in crossed(factors.problem, component, parent, level):
+        for cut, price in zip((fanout, fanout + 1), prices[term.index][:2], strict=True):
+            if price:
+                sent = factors.messages(term, parent, level, cut) if messages_below is None else messages_below(cut)
+                filled = filled + price * (factors.above(cut) * sent)
+    return filled, read * factors.instances(parent), held
 
 
 def update_terms(
@@ -205,12 +247,28 @@ def update_terms(
         own = factors.product(factors.factor(dim, -1, level) for dim in sorted(term.dims))
         return [(visits, both[level] + different * unadded * both[parent])], both[level] * (zero // own)
     total = visits * factors.instances(level)
-    elided = sum(both[one] for one in inside)
-    terms = [
-        (total, (both[level] - elided) * factors.one),
-        (total // shared, unadded * both[parent] + elided),
+    filled = [
+        both[one] + sum(sum(prices[term.index][:2]) for _, prices in crossed(factors.problem, component, outer, one))
+        for outer, one in pairwise((parent, *inside))
     ]
-    return terms, zero * both[level] * factors.one
+    terms = [
+        (total, (filled[0] - sum(filled)) * factors.one),
+        (total // shared, unadded * both[parent] + sum(filled)),
+        *((total // added, price * factors.one) for added, price in _sent_up(factors, term, component, levels)),
+    ]
+    return terms, zero * filled[0] * factors.one
+
+
+def _sent_up(
+    factors: SpatialFactors[Factor], term: TensorTerm, component: Component, levels: tuple[int, int]
+) -> list[tuple[Factor, int]]:
+    """Return (siblings added to one, what one costs) of what crosses the fan-outs between two levels on the way up."""
+    found: list[tuple[Factor, int]] = []
+    for fanout, prices in crossed(factors.problem, component, *levels):
+        for cut, price in zip((fanout + 1, fanout), prices[term.index][2:], strict=True):
+            if price:
+                found.append((factors.added(term, *levels, cut), price))
+    return found
 
 
 def update_end(
@@ -221,7 +279,13 @@ def update_end(
     _, unadded, different = factors.siblings(term, holder, factors.problem.level_count)
     both = component.read[holder][term.index] + component.write[holder][term.index]
     cost = both * (steps * different * unadded)
-    return cost if component.busiest else cost * factors.instances(holder)
+    if component.busiest:
+        return cost
+    last = factors.problem.level_count
+    cost = cost * factors.instances(holder)
+    for added, price in _sent_up(factors, term, component, (holder, last)):
+        cost = cost + price * (steps * factors.instances(last) // added)
+    return cost
 
 
 def zero_start(term: TensorTerm, component: Component) -> int:

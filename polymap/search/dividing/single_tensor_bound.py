@@ -165,9 +165,9 @@ def _read_cost(batch: StructureBatch, term: TensorTerm, component: Component) ->
     least = batch.infeasible
     for holder in range(count):
         if not skips_level(term, holder, count):
-            _, read, _ = read_weights(batch, term, component, holder, count)
+            crossing, read, _ = read_weights(batch, term, component, holder, count)
             messages = batch.window_messages(term, holder, count) * batch.windows(term, (holder, count), _fewest_read)
-            least = np.minimum(least, best[holder] + messages * read * batch.steps)
+            least = np.minimum(least, best[holder] + (messages * read + crossing) * batch.steps)
     return least
 
 

@@ -24,6 +24,7 @@ from polymap.search.problem import (
     held_component,
     most_costed,
     weighted_sum,
+    wire_energies,
 )
 
 
@@ -261,4 +262,5 @@ def _energy_scale(workload: Workload, arch: Architecture) -> int:
         for tensor in workload.tensors:
             share = Fraction(tensor.bits, level.word_bits)
             scale = lcm(scale, (level.read_pj * share).denominator, (level.write_pj * share).denominator)
-    return scale
+    wires = (price for row in wire_energies(workload, arch) for prices in row for price in prices)
+    return lcm(scale, *(price.denominator for price in wires))

@@ -5,6 +5,7 @@ from polymap.search.problem.components import (
     energy_component as energy_component,
     held_component as held_component,
     weighted_sum as weighted_sum,
+    wire_energies as wire_energies,
 )
 from polymap.search.problem.goals import (
     SINGLE_FORMS as SINGLE_FORMS,

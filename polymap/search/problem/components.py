@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from polymap.costmodel import wire_prices
 from polymap.ir import Architecture, MemoryLevel, Workload
 
 
@@ -13,7 +14,8 @@ class Component:
     """A linear measure: the sum over levels and tensors of elements read x read[level][tensor] + written x write[..].
 
     busiest: of one instance, the first; else summed over all instances. bandwidth: bits per cycle, for a busiest one.
-    held: [level][tensor] x elements that one instance holds are added (empty: nothing).
+    held: [level][tensor] x elements that one instance holds are added (empty: nothing). wires: [fan-out][tensor] what a
+    message, a delivery, a collection and a sum cost (empty: nothing).
     """
 
     name: str
@@ -22,6 +24,7 @@ class Component:
     busiest: bool
     bandwidth: Fraction
     held: tuple[tuple[int, ...], ...] = ()
+    wires: tuple[tuple[tuple[int, ...], ...], ...] = ()
 
 
 def energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
@@ -35,7 +38,23 @@ def energy_component(workload: Workload, arch: Architecture, scale: int) -> Comp
 
     reads = weights({level.name: level.read_pj for level in arch.levels})
     writes = weights({level.name: level.write_pj for level in arch.levels})
-    return Component("energy", reads, writes, busiest=False, bandwidth=Fraction(1))
+    wires: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    if arch.has_wire_energies:
+        wires = tuple(
+            tuple(tuple(int(price * scale) for price in prices) for prices in row)
+            for row in wire_energies(workload, arch)
+        )
+    return Component("energy", reads, writes, busiest=False, bandwidth=Fraction(1), wires=wires)
+
+
+def wire_energies(workload: Workload, arch: Architecture) -> tuple[tuple[tuple[Fraction, ...], ...], ...]:
+    """Return [fan-out][tensor] the pJ of a message, a delivery, a collection and a sum of one element."""
+    return tuple(
+        tuple(
+            wire_prices(fanout, Fraction(tensor.bits, arch.word_bits_above(fanout.name))) for tensor in workload.tensors
+        )
+        for fanout in arch.fanouts
+    )
 
 
 def bits_component(
@@ -100,4 +119,13 @@ def weighted_sum(parts: list[tuple[int, Component]]) -> Component:
     read = summed([(weight, part.read) for weight, part in parts])
     write = summed([(weight, part.write) for weight, part in parts])
     held = summed([(weight, part.held) for weight, part in parts])
-    return Component("weighted", read, write, busiest=False, bandwidth=Fraction(1), held=held)
+    wired = [(weight, part.wires) for weight, part in parts if part.wires]
+    wires = tuple(
+        tuple(tuple(sum(values) for values in zip(*prices, strict=True)) for prices in zip(*rows, strict=True))
+        for rows in zip(*(_times(weight, rows) for weight, rows in wired), strict=True)
+    )
+    return Component("weighted", read, write, busiest=False, bandwidth=Fraction(1), held=held, wires=wires)
+
+
+def _times(weight: int, rows: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    return tuple(tuple(tuple(weight * price for price in prices) for prices in row) for row in rows)

@@ -28,6 +28,7 @@ def most_costed(workload: Workload, arch: Architecture, component: Component) ->
     for index, tensor in enumerate(workload.tensors):
         elements = _elements(workload, tensor)
         weight = sum(component.read[level][index] + component.write[level][index] for level in levels)
+        weight += sum(sum(map(abs, row[index])) for row in component.wires)
         times = len(levels) + 3 if tensor.name in targets else 2
         total += max(_instances(workload), elements) * weight * times
         if component.held:

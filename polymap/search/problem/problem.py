@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from polymap.arithmetic import INT64, count_type, split
@@ -134,9 +134,15 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
             reason = "the output is written through a window"
         elif sum(term.is_window for term in terms) > 1:
             reason = "several tensors are read through windows"
+        elif arch.has_wire_energies and any(term.is_window for term in terms) and _unites(arch):
+            reason = "fan-outs that unite loads of a window cost energy"
         else:
             reason = _too_large(workload, arch, terms)
     return Problem(workload, arch, dims, extents, terms, _classes(arch), reason, rules)
+
+
+def _unites(arch: Architecture) -> bool:
+    return any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
 
 
 def _unsupported(workload: Workload) -> str | None:
@@ -218,6 +224,7 @@ def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
 
 
 def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
+    """Return the classes of fan-outs; one that costs energy is a class of its own."""
     found: list[FanoutClass] = []
     fanouts: list[Fanout] = []
     below = 0
@@ -225,15 +232,16 @@ def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
         if isinstance(node, MemoryLevel):
             below += 1
         elif isinstance(node, Fanout):
-            new = FanoutClass(below, node.multicast, node.reduction, (len(fanouts),))
-            fanouts.append(node)
             last = found[-1] if found else None
-            if last is not None and (last.below, last.multicast, last.reduction) == (
-                below,
-                node.multicast,
-                node.reduction,
-            ):
-                found[-1] = FanoutClass(below, node.multicast, node.reduction, (*last.fanouts, *new.fanouts))
+            if last is not None and last.below == below and _merge_alike(node, fanouts[-1]):
+                found[-1] = replace(last, fanouts=(*last.fanouts, len(fanouts)))
             else:
-                found.append(new)
+                found.append(FanoutClass(below, node.multicast, node.reduction, (len(fanouts),)))
+            fanouts.append(node)
     return tuple(found)
+
+
+def _merge_alike(one: Fanout, other: Fanout) -> bool:
+    if one.has_energies or other.has_energies:
+        return False
+    return (one.multicast, one.reduction) == (other.multicast, other.reduction)
