@@ -1,4 +1,9 @@
-from polymap.costmodel.assembly import assemble as assemble, energies_of as energies_of, wire_prices as wire_prices
+from polymap.costmodel.assembly import (
+    assemble as assemble,
+    energies_of as energies_of,
+    wire_pj as wire_pj,
+    wire_prices as wire_prices,
+)
 from polymap.costmodel.cost import Cost as Cost
 from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
 from polymap.costmodel.evaluation import (

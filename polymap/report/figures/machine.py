@@ -108,7 +108,13 @@ def _policy(fanout: Fanout) -> str:
         Multicast.NONE: "shares no reads",
     }
     dims = "" if fanout.dims is None else f", only {' '.join(fanout.dims) or 'no dims'}"
-    return f"{shared[fanout.multicast]}, {'adds' if fanout.reduction else 'does not add'} on the way{dims}"
+    told = f"{shared[fanout.multicast]}, {'adds' if fanout.reduction else 'does not add'} on the way{dims}"
+    energies = (
+        (fanout.pj_per_word, "pJ per word"),
+        (fanout.pj_per_word_hop, f"pJ per word and hop ({fanout.hops.value})"),
+        (fanout.reduce_pj, "pJ per addition"),
+    )
+    return ", ".join([told, *(f"{exact(pj)} {what}" for pj, what in energies if pj)])
 
 
 def _units(arch: Architecture) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from html import escape
 
 from polymap.asked import question_of
-from polymap.costmodel import Cost, Traffic
+from polymap.costmodel import Cost, Traffic, WireUse, wire_pj
 from polymap.inputs import expected_kind
-from polymap.ir import Architecture, Workload
+from polymap.ir import Architecture, Fanout, MemoryLevel, Workload
 from polymap.report.figures import svg
 from polymap.report.numbers import energy, exact, percent, short, table
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
+WIRE_COLUMNS = ("fan-out", "tensor", "messages", "deliveries", "collections", "sums")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +41,40 @@ class TrafficFigure:
 
 
 def traffic_text(cost: Cost) -> str:
-    """Return the table of reads, writes, fills and drains in elements; a level is named in its first row."""
+    """Return the table of reads, writes, fills and drains in elements; a level is named in its first row. A second one
+    has what crosses the fan-outs that cost energy."""
     cost = expected_kind(cost, Cost, "the cost")
-    rows: list[tuple[str, ...]] = []
+    tables = [_grouped(COLUMNS, [(row.level, row.tensor, *_values(row)) for row in cost.traffic])]
+    if cost.wires:
+        tables.append(_grouped(WIRE_COLUMNS, [(row.fanout, row.tensor, *_crossings(row)) for row in cost.wires]))
+    return "\n\n".join(tables)
+
+
+def _grouped(columns: tuple[str, ...], rows: Sequence[tuple[str, str, int, int, int, int]]) -> str:
+    """Return a table in which a name stands in the first of its rows."""
+    shown: list[tuple[str, ...]] = []
     last = ""
-    for row in cost.traffic:
-        rows.append(("" if row.level == last else row.level, row.tensor, *(exact(value) for value in _values(row))))
-        last = row.level
-    return table(COLUMNS, rows, left=2)
+    for name, tensor, *values in rows:
+        shown.append(("" if name == last else name, tensor, *map(exact, values)))
+        last = name
+    return table(columns, shown, left=2)
 
 
 def traffic_html(cost: Cost) -> str:
-    """Return the table of reads, writes, fills and drains as HTML."""
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    """Return the tables of `traffic_text` as HTML."""
+    tables = [_html(COLUMNS, [(row.level, row.tensor, *_values(row)) for row in cost.traffic])]
+    if cost.wires:
+        tables.append(_html(WIRE_COLUMNS, [(row.fanout, row.tensor, *_crossings(row)) for row in cost.wires]))
+    return "".join(tables)
+
+
+def _html(columns: tuple[str, ...], rows: Sequence[tuple[str, str, int, int, int, int]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(
-        f"<tr><td>{escape(row.level)}</td><td>{escape(row.tensor)}</td>"
-        + "".join(f'<td style="text-align:right">{exact(value)}</td>' for value in _values(row))
+        f"<tr><td>{escape(name)}</td><td>{escape(tensor)}</td>"
+        + "".join(f'<td style="text-align:right">{exact(value)}</td>' for value in values)
         + "</tr>"
-        for row in cost.traffic
+        for name, tensor, *values in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -67,7 +86,13 @@ def traffic_figure(workload: Workload | str, arch: Architecture | str, cost: Cos
     totals = dict(cost.energy_by_level_pj_exact)
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     bars: list[Bar] = []
-    for level in arch.levels:
+    for level in arch.nodes[:-1]:
+        if isinstance(level, Fanout):
+            if level.has_energies:
+                word_bits = arch.word_bits_above(level.name)
+                bars.append(_wire_bar(level, cost, {name: Fraction(each, word_bits) for name, each in bits.items()}))
+            continue
+        assert isinstance(level, MemoryLevel)
         rows = [row for row in cost.traffic if row.level == level.name]
         pj = {row.tensor: level.access_pj(row.reads * bits[row.tensor], row.writes * bits[row.tensor]) for row in rows}
         rest = float(totals[level.name] - sum(pj.values()))
@@ -82,6 +107,17 @@ def traffic_figure(workload: Workload | str, arch: Architecture | str, cost: Cos
     bars.append(Bar(arch.compute.name, (), (), float(totals[arch.compute.name])))
     colours = tuple(svg.tensor_colours(workload).items())
     return TrafficFigure(f"{workload.name} on {arch.name}", colours, tuple(bars))
+
+
+def _wire_bar(fanout: Fanout, cost: Cost, words: Mapping[str, Fraction]) -> Bar:
+    """Return what crosses a fan-out, at its children. words: of the level above, per element."""
+    rows = [row for row in cost.wires if row.fanout == fanout.name]
+    return Bar(
+        fanout.name,
+        tuple((row.tensor, row.deliveries + row.collections) for row in rows),
+        tuple((row.tensor, float(wire_pj(fanout, row, words[row.tensor]))) for row in rows),
+        0.0,
+    )
 
 
 def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) -> svg.Picture:
@@ -126,6 +162,10 @@ def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) 
 
 def _values(row: Traffic) -> tuple[int, int, int, int]:
     return row.reads, row.writes, row.fills, row.drains
+
+
+def _crossings(row: WireUse) -> tuple[int, int, int, int]:
+    return row.messages, row.deliveries, row.collections, row.sums
 
 
 def _pj(bar: Bar) -> float:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from polymap.arch import arch_to_document
-from polymap.costmodel import Cost, Traffic
+from polymap.costmodel import Cost, Traffic, WireUse
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import as_fraction, is_list, is_table
 from polymap.ir import Architecture, InstancePoint, Mapping, Violation, Workload, WorkloadError
@@ -79,6 +79,21 @@ def traffic_rows(traffic: Iterable[Traffic]) -> list[dict[str, object]]:
     ]
 
 
+def wire_rows(wires: Iterable[WireUse]) -> list[dict[str, object]]:
+    """Return one row per fan-out that costs energy and tensor, in elements."""
+    return [
+        {
+            "fanout": row.fanout,
+            "tensor": row.tensor,
+            "messages": number(row.messages),
+            "deliveries": number(row.deliveries),
+            "collections": number(row.collections),
+            "sums": number(row.sums),
+        }
+        for row in wires
+    ]
+
+
 def violation_document(violation: Violation) -> dict[str, object]:
     """Return a violation with its witness: two instances, or named numbers."""
     witness: dict[str, object] = {}
@@ -100,6 +115,7 @@ def evaluation_document(cost: Cost) -> dict[str, object]:
 
 def cost_document(cost: Cost) -> dict[str, object]:
     """Return the figures of a cost, as they stand inside other answers."""
+    wires: dict[str, object] = {"wires": wire_rows(cost.wires)} if cost.wires else {}
     return {
         "legal": cost.legal,
         "violations": [violation_document(violation) for violation in cost.violations],
@@ -113,6 +129,7 @@ def cost_document(cost: Cost) -> dict[str, object]:
         "latency_cycles": number(cost.latency_cycles),
         "utilization": cost.utilization,
         "bottleneck": cost.bottleneck,
+        **wires,
     }
 
 

@@ -11,7 +11,7 @@ from math import isclose
 from pathlib import Path
 
 from polymap.arch import arch_from_document
-from polymap.costmodel import Cost, Traffic, energies_of
+from polymap.costmodel import Cost, Traffic, WireUse, energies_of
 from polymap.inputs import (
     Fields,
     as_integer,
@@ -39,6 +39,7 @@ _PLAIN = ("status", "objective", "value", "bound", "gap", "seconds", "mapping", 
 _ANSWER = (*_PLAIN, "clash", "dividing", "values", "bounds", "front")
 _SETTINGS = ("tiles", "seed", "time_limit_s", "workers", "memory_limit_mb", "work_limit", "constraints")
 _ROW = ("level", "tensor", "reads", "writes", "fills", "drains")
+_WIRE = ("fanout", "tensor", "messages", "deliveries", "collections", "sums")
 
 
 def load_result(path: str | Path) -> SearchResult:
@@ -183,8 +184,9 @@ class _Reader:
 
     def _cost(self, document: object, where: str, mapping: Mapping) -> Cost | None:
         before = len(self._mistakes)
-        fields = Fields.of(document, where, self._mistakes, known=_COST, required=_COST)
+        fields = Fields.of(document, where, self._mistakes, known=(*_COST, "wires"), required=_COST)
         rows = tuple(self._row(each, f"{where}: traffic[{i}]") for i, each in enumerate(fields.items("traffic")))
+        wires = tuple(self._wire(each, f"{where}: wires[{i}]") for i, each in enumerate(fields.items("wires")))
         names = ("instances", "compute_cycles", "latency_cycles")
         instances, compute, latency = (int(self._number(fields, name) or 0) for name in names)
         broken = enumerate(fields.items("violations"))
@@ -192,7 +194,7 @@ class _Reader:
         told = self._pairs(fields, "energy_by_level_pj")
         if len(self._mistakes) > before:
             return None
-        energies = energies_of(self._workload, self._arch, rows, instances, latency)
+        energies = energies_of(self._workload, self._arch, rows, wires, instances, latency)
         for (name, pj), (level, said) in zip(energies, told, strict=False):
             if name != level or not isclose(float(pj), said, rel_tol=1e-12):
                 what = f"{where}: {shown(level)} takes {said} pJ, but its traffic takes {float(pj)} pJ at '{name}'"
@@ -211,6 +213,7 @@ class _Reader:
             utilization=float(self._number(fields, "utilization") or 0),
             bottleneck=fields.text("bottleneck", ""),
             energy_by_level_pj_exact=energies,
+            wires=wires,
             workload=self._workload,
             arch=self._arch,
             mapping=mapping,
@@ -225,6 +228,16 @@ class _Reader:
             if name in fields.table and found not in names:
                 fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
         return Traffic(level, tensor, reads, writes, fills, drains)
+
+    def _wire(self, document: object, where: str) -> WireUse:
+        fields = Fields.of(document, where, self._mistakes, known=_WIRE, required=_WIRE)
+        amounts = [int(self._number(fields, name) or 0) for name in _WIRE[2:]]
+        fanout, tensor = fields.text("fanout", ""), fields.text("tensor", "")
+        known = {each.name for each in self._arch.fanouts}, {each.name for each in self._workload.tensors}
+        for name, found, names in zip(("fanout", "tensor"), (fanout, tensor), known, strict=True):
+            if name in fields.table and found not in names:
+                fields.refuse("PM112", name, f"Expected one of {', '.join(sorted(names))}.")
+        return WireUse(fanout, tensor, *amounts)
 
     def _violation(self, document: object, where: str) -> Violation:
         required = ("kind", "message", "witness")

@@ -40,8 +40,11 @@ class ProgramTree:
     cost: Cost
 
 
-def may_be_climbed(workload: Workload, objective: Objective) -> bool:
-    """Return whether the program is small enough for arrays of its instances, and one value is asked for."""
+def may_be_climbed(workload: Workload, arch: Architecture, objective: Objective) -> bool:
+    """Return whether the program is small enough for arrays of its instances, one value is asked for, and no fan-out
+    costs energy, which climbing does not count."""
+    if arch.has_wire_energies:
+        return False
     single = objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
     return single and bool(workload.statements) and instance_bound(workload) <= MOST_INSTANCES
 

@@ -66,6 +66,8 @@ def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rule
     reason = analyse(workload, arch).reason
     if reason is None and any(tensor.temporary for tensor in workload.tensors):
         reason = "a tensor is temporary"
+    if reason is None and arch.has_wire_energies:
+        reason = "fan-outs cost energy"
     try:
         if reason is None:
             tables = workload_table(workload), machine_table(arch), constraints_table(rules)

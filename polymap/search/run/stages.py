@@ -118,7 +118,7 @@ def sample_programs(search: Search) -> SearchResult | None:
 def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
     """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
     or the program is too large."""
-    if not may_be_climbed(search.workload, search.objective):
+    if not may_be_climbed(search.workload, search.arch, search.objective):
         return None
     if search.climbed is None:
         search.climbed = ProgramSearch(search.workload, search.arch, search.objective, search.asked.seed)
@@ -511,8 +511,8 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
     suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > TUNING.few_trees or search.limits():
-        return None
+    if trees is None or trees > TUNING.few_trees or search.limits() or search.arch.has_wire_energies:
+        return None  # the walk does not count what crosses fan-outs
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
         search.walking = walk_begun(*asked, count_distinct=True)
