@@ -21,7 +21,6 @@ from polymap.search.dividing.node_costs import (
     Context,
     StructureFactors,
     covers_intrinsics,
-    crossed,
     output_plans,
     read_weights,
     root_context,
@@ -448,7 +447,7 @@ def _window_wires(
 ) -> list[tuple[IntArray, int]]:
     """Return the terms of what crosses the fan-outs between two levels, of a tensor that is read through windows."""
     factors, found = setting.factors, list[tuple[IntArray, int]]()
-    for fanout, prices in crossed(setting.problem, component, *levels):
+    for fanout, prices in setting.problem.crossed(component, *levels):
         for cut, price in zip((fanout, fanout + 1), prices[term.index][:2], strict=True):
             if price:
                 found.append((fills * _messages(setting, term, *levels, cut), price * factors.above(cut)))

@@ -6,7 +6,7 @@ with one entry per structure; how many elements there are is for whoever asks (d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import prod
@@ -19,7 +19,6 @@ from polymap.search.dividing.window_paths import Crossing
 from polymap.search.problem import AtLeast, Component, FanoutClass, IntArray, Intrinsic, Problem, Structure, TensorTerm
 
 Factor = TypeVar("Factor", int, IntArray)
-Prices = tuple[tuple[int, ...], ...]  # per tensor: of a message, a delivery, a collection, a sum
 Places = tuple[tuple[tuple[int, str], int], ...]
 
 
@@ -186,15 +185,6 @@ def root_context(problem: Problem, structure: Structure, places: Places = ()) ->
     return Context((tuple(e // structure.used(d) for d, e in enumerate(problem.extents)),), places)
 
 
-def crossed(problem: Problem, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
-    """Yield each fan-out between two levels that costs something, and per tensor its four prices."""
-    if component.wires:
-        for one in problem.classes:
-            for fanout in one.fanouts if parent < one.below <= level else ():
-                if any(map(any, component.wires[fanout])):
-                    yield fanout, component.wires[fanout]
-
-
 def read_weights(
     factors: SpatialFactors[Factor],
     term: TensorTerm,
@@ -217,7 +207,7 @@ def read_weights(
     if component.busiest:
         return written * factors.one, read * factors.one, held
     filled = written * factors.instances(level)
-    for fanout, prices in crossed(factors.problem, component, parent, level):
+    for fanout, prices in factors.problem.crossed(component, parent, level):
         for cut, price in zip((fanout, fanout + 1), prices[term.index][:2], strict=True):
             if price:
                 sent = factors.messages(term, parent, level, cut) if messages_below is None else messages_below(cut)
@@ -248,7 +238,7 @@ def update_terms(
         return [(visits, both[level] + different * unadded * both[parent])], both[level] * (zero // own)
     total = visits * factors.instances(level)
     filled = [
-        both[one] + sum(sum(prices[term.index][:2]) for _, prices in crossed(factors.problem, component, outer, one))
+        both[one] + sum(sum(prices[term.index][:2]) for _, prices in factors.problem.crossed(component, outer, one))
         for outer, one in pairwise((parent, *inside))
     ]
     terms = [
@@ -264,7 +254,7 @@ def _sent_up(
 ) -> list[tuple[Factor, int]]:
     """Return (siblings added to one, what one costs) of what crosses the fan-outs between two levels on the way up."""
     found: list[tuple[Factor, int]] = []
-    for fanout, prices in crossed(factors.problem, component, *levels):
+    for fanout, prices in factors.problem.crossed(component, *levels):
         for cut, price in zip((fanout + 1, fanout), prices[term.index][2:], strict=True):
             if price:
                 found.append((factors.added(term, *levels, cut), price))

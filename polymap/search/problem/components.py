@@ -8,6 +8,8 @@ from fractions import Fraction
 from polymap.costmodel import wire_prices
 from polymap.ir import Architecture, MemoryLevel, Workload
 
+Prices = tuple[tuple[int, ...], ...]  # per tensor: of a message, a delivery, a collection, a sum
+
 
 @dataclass(frozen=True, slots=True)
 class Component:
@@ -24,7 +26,7 @@ class Component:
     busiest: bool
     bandwidth: Fraction
     held: tuple[tuple[int, ...], ...] = ()
-    wires: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    wires: tuple[Prices, ...] = ()
 
 
 def energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
@@ -38,7 +40,7 @@ def energy_component(workload: Workload, arch: Architecture, scale: int) -> Comp
 
     reads = weights({level.name: level.read_pj for level in arch.levels})
     writes = weights({level.name: level.write_pj for level in arch.levels})
-    wires: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    wires: tuple[Prices, ...] = ()
     if arch.has_wire_energies:
         wires = tuple(
             tuple(tuple(int(price * scale) for price in prices) for prices in row)

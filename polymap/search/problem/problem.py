@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
 from polymap.arithmetic import INT64, count_type, split
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast, Operator, Tensor, Workload, accesses_of, is_box
+from polymap.search.problem.components import Component, Prices
 from polymap.search.problem.magnitudes import most_counted
 from polymap.search.problem.rules import Rules, narrowed
 
@@ -116,6 +118,14 @@ class Problem:
     @property
     def level_count(self) -> int:
         return len(self.arch.levels)
+
+    def crossed(self, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
+        """Yield each fan-out between two levels that costs something by a measure, and its prices per tensor."""
+        if component.wires:
+            for one in self.classes:
+                for fanout in one.fanouts if parent < one.below <= level else ():
+                    if any(map(any, component.wires[fanout])):
+                        yield fanout, component.wires[fanout]
 
 
 def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Problem:

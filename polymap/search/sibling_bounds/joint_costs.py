@@ -20,7 +20,14 @@ from polymap.arithmetic import FloatArray
 from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
 from polymap.search.resources import SearchCaches
 from polymap.search.sibling_bounds.crossings import Crossings
-from polymap.search.sibling_bounds.single_tensor import Numbers, Path, SiblingCounts, TensorLoads, one_box
+from polymap.search.sibling_bounds.single_tensor import (
+    Numbers,
+    Path,
+    SiblingCounts,
+    TensorLoads,
+    least_crossings,
+    one_box,
+)
 from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 from polymap.search.sibling_bounds.window_passes import ordered_passes, pass_tables
@@ -69,10 +76,10 @@ class StructureLoads:
         self.all = [TensorLoads(self.counts, term, alone=False) for term in problem.terms]
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
 
-    def operands(self, term: TensorTerm, holder: int, *, alone: bool) -> int:
+    def operands(self, term: TensorTerm, holder: int, cut: int = 0, *, alone: bool) -> int:
         """Return how many elements move between the innermost holder and the compute units, at least: siblings serve
-        as many statement instances in a step as the outer tile covers inner ones."""
-        return int(TensorLoads(self._covered, term, alone=alone).operands(holder)[0])
+        as many statement instances in a step as the outer tile covers inner ones. cut: below so many fan-outs."""
+        return int(TensorLoads(self._covered, term, alone=alone).operands(holder, cut)[0])
 
     def count(self, d: int, classes: Numbers) -> int:
         return int(self.counts.count(d, classes)[0])
@@ -106,7 +113,7 @@ class TensorNodes:
         self.elements = prod(self.problem.extents[d] for d in self.plain)
         self._alone, self._all = loads.alone[term.index], loads.all[term.index]
         self._fills: dict[int, tuple[int, int]] = {}
-        self._messages: dict[tuple[int, int], tuple[int, int, Path]] = {}
+        self._messages: dict[tuple[int, int, int], tuple[int, int, Path]] = {}
 
     @cached_property
     def holders(self) -> Holders:
@@ -138,13 +145,14 @@ class TensorNodes:
             self._fills[level] = int(self._all.fills(level)[0]), int(self._alone.fills(level)[0])
         return self._fills[level]
 
-    def messages(self, parent: int, level: int) -> tuple[int, int, Path]:
-        """Return the least messages at all instances of a parent, at its first one, and which classes matter."""
-        if (parent, level) not in self._messages:
-            counts = (int(one.messages(parent, level)[0]) for one in (self._all, self._alone))
-            every, alone = counts
-            self._messages[parent, level] = every, alone, self._all.path(parent, level)
-        return self._messages[parent, level]
+    def messages(self, parent: int, level: int, cut: int = 0) -> tuple[int, int, Path]:
+        """Return the least messages at all instances of a parent, at its first one, and which classes matter. cut: as
+        they pass below so many fan-outs."""
+        key = parent, level, cut
+        if key not in self._messages:
+            every, alone = (int(one.messages(*key)[0]) for one in (self._all, self._alone))
+            self._messages[key] = every, alone, self._all.path(*key)
+        return self._messages[key]
 
     def end(self, component: Component, holder: int) -> float:
         """Return what moves between the innermost holder and the compute units cost; inf where it must be held."""
@@ -153,7 +161,10 @@ class TensorNodes:
         weight = component.read[holder][self.term.index]
         if self.term.is_output:
             weight += component.write[holder][self.term.index]
-        return float(weight) * float(self.loads.operands(self.term, holder, alone=component.busiest)) if weight else 0.0
+        cost = float(weight) * float(self.loads.operands(self.term, holder, alone=component.busiest)) if weight else 0.0
+        for cut, price in least_crossings(self.problem, self.term, component, holder, self.problem.level_count):
+            cost += float(price) * float(self.loads.operands(self.term, holder, cut, alone=False))
+        return cost
 
     def zero_start(self, component: Component) -> float:
         """Return what first updates at the outermost level save."""
@@ -203,9 +214,12 @@ class NodeView:
         if held:
             total = total + held * self.least_bits(edge.level) / self.nodes.term.tensor.bits
         read, write = component.read, component.write
+        for cut, price in least_crossings(self.problem, self.nodes.term, component, edge.parent, edge.level):
+            total = total + float(price) * self.messages(component, edge, placed, cut)
         if self.nodes.term.is_output:
             parent = read[edge.parent][index] + write[edge.parent][index]
             own = read[edge.level][index] + write[edge.level][index]
+            own += sum(sum(p[index][:2]) for _, p in self.problem.crossed(component, edge.parent, edge.level))
             if parent:
                 total = total + float(parent) * self.messages(component, edge, placed)
             return total + float(own) * self.returns(component, edge, placed) if own else total
@@ -220,8 +234,8 @@ class NodeView:
         found = self._total(base, self.nodes.between(-1, edge.level), (), edge.level, placed)
         return self._of_busiest(component, found, edge.level, alone)
 
-    def messages(self, component: Component, edge: Edge, placed: int) -> FloatArray:
-        base, alone, path = self.nodes.messages(edge.parent, edge.level)
+    def messages(self, component: Component, edge: Edge, placed: int, cut: int = 0) -> FloatArray:
+        base, alone, path = self.nodes.messages(edge.parent, edge.level, cut)
         found = self._total(base, path.apart, path.merging, edge.level, placed)
         return self._of_busiest(component, found, edge.parent, alone)
 

@@ -8,7 +8,7 @@ least over chains of levels that hold it. Numbers are exact integers (docs/any_t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.search.problem import (
+    Component,
     FanoutClass,
     IndexGroup,
     IntArray,
@@ -209,6 +210,22 @@ class SiblingCounts:
         return -(-steps // self.problem.arch.compute.per_cycle)
 
 
+def least_crossings(
+    problem: Problem, term: TensorTerm, component: Component, parent: int, level: int
+) -> Iterator[tuple[int, int]]:
+    """Yield (cut, weight) of what passes between two levels below so many fan-outs: reads, or what leaves an output."""
+    first = 2 if term.is_output else 0
+    for fanout, prices in problem.crossed(component, parent, level):
+        outside, inside = prices[term.index][first : first + 2]
+        if term.is_output:
+            outside, inside = inside, outside
+        if outside < 0:  # what is added on the way does not arrive: there are no fewer collections than sums
+            outside, inside = 0, outside + inside
+        for cut, weight in ((fanout, outside), (fanout + 1, inside)):
+            if weight:
+                yield cut, weight
+
+
 class TensorLoads:
     """What moves of one tensor at least, between any two levels, per box. alone: of the first instance of each level;
     else of all instances together."""
@@ -224,13 +241,15 @@ class TensorLoads:
         """Return the elements that are written of an output."""
         return prod(self.problem.extents[d] for d in self._plain)
 
-    def path(self, parent: int, level: int) -> Path:
-        """Return which classes matter to moves between a parent and a level."""
+    def path(self, parent: int, level: int, cut: int = 0) -> Path:
+        """Return which classes matter to moves between a parent, or what is below the first `cut` fan-outs, and a
+        level."""
         classes = list(enumerate(self.problem.classes))
         above = tuple(g for g, one in classes if one.below <= parent)
         between = [(g, one) for g, one in classes if parent < one.below <= level]
-        merging = tuple(g for g, one in between if self._merges(one))
-        separate = tuple(g for g, one in between if not self._merges(one))
+        merges = {g: self._merges(one) and one.fanouts[0] >= cut for g, one in between}
+        merging = tuple(g for g, merged in merges.items() if merged)
+        separate = tuple(g for g, merged in merges.items() if not merged)
         if self.alone:
             return Path(above, separate, merging, parent, level)
         return Path((), (*above, *separate), merging, parent, level)
@@ -265,10 +284,10 @@ class TensorLoads:
             found = found * fewest_elements(group.coefficients, sizes, parts, is_whole)
         return found
 
-    def messages(self, parent: int, level: int) -> IntArray:
+    def messages(self, parent: int, level: int, cut: int = 0) -> IntArray:
         """Return how many elements move between a parent and a memory level, as the parent counts them: reads, or what
-        arrives of an output."""
-        path = self.path(parent, level)
+        arrives of an output. cut: as they pass below so many fan-outs."""
+        path = self.path(parent, level, cut)
         found = self._boxes(path.above, path.apart)
         between = [one for one in self.problem.classes if parent < one.below <= level]
         if not self._windows or any(one.multicast.unites_tiles for one in between):
@@ -298,10 +317,10 @@ class TensorLoads:
         every = self.counts.product(along)
         return np.where(is_told, every // np.maximum.reduce(along), every)
 
-    def operands(self, holder: int) -> IntArray:
-        """Return how many elements move between the innermost holder and the compute units, as the holder counts
-        them."""
-        path = self.path(holder, self.problem.level_count)
+    def operands(self, holder: int, cut: int = 0) -> IntArray:
+        """Return how many elements move between the innermost holder and the compute units, as the holder counts them,
+        or as they pass below the first `cut` fan-outs."""
+        path = self.path(holder, self.problem.level_count, cut)
         visits: list[IntArray] = []
         for d in range(len(self.problem.dims)):
             side = self.counts.most(d, path.merging)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, IntArray, Problem, TensorTerm, most_costed
-from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads
+from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads, least_crossings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,9 +117,10 @@ class _TensorChain:
         for holder in range(self._levels):
             if not self._skips(holder, self._levels):
                 weight = (self._both if self._term.is_output else self._read)[holder]
-                found = np.minimum(
-                    found, best[holder] + self._weighed(lambda at=holder: self._loads.operands(at), weight)
-                )
+                cost = best[holder] + self._weighed(lambda at=holder: self._loads.operands(at), weight)
+                for cut, price in self._crossings(holder, self._levels):
+                    cost = cost + self._weighed(lambda at=holder, cut=cut: self._loads.operands(at, cut), price)
+                found = np.minimum(found, cost)
         return np.where(self._arithmetic.possible(found), found - self._zero_start, never)
 
     def _skips(self, after: int, upto: int) -> bool:
@@ -130,6 +131,8 @@ class _TensorChain:
         term, component, loads = self._term, self._component, self._loads
         held = component.held[level][term.index] if component.held else 0
         cost = self._weighed(lambda: self._rooms.held[term.index, level], held)
+        for cut, price in self._crossings(parent, level):
+            cost = cost + self._weighed(lambda cut=cut: loads.messages(parent, level, cut), price)
         if term.is_output:
             # A partial sum that is there from the start moves inwards once, level by level.
             moved = loads.elements if term.tensor.initial and not loads.alone else 0
@@ -138,6 +141,9 @@ class _TensorChain:
         written = component.write[level][term.index]
         cost = cost + self._weighed(lambda: loads.fills(level), written)
         return cost + self._weighed(lambda: loads.messages(parent, level), self._read[parent])
+
+    def _crossings(self, parent: int, level: int) -> Iterator[tuple[int, int]]:
+        return least_crossings(self._loads.problem, self._term, self._component, parent, level)
 
     def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray | int:
         """Return an amount times its weight; it is not asked for where it weighs nothing."""
