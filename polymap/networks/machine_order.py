@@ -100,6 +100,10 @@ def _standing(arch: Architecture, *, energy: bool, time: bool) -> Standing:
                 dims = node.dims if node.dims is None else frozenset(node.dims)
                 fixed += [node.name, node.multicast, node.reduction, dims]
                 room.append(node.size)
+                if energy:
+                    # On a longer line each word passes more links: then sizes are not compared.
+                    fixed += [node.hops, node.size] if node.pj_per_word_hop else []
+                    prices += [-node.pj_per_word, -node.pj_per_word_hop, -node.reduce_pj]
             case ComputeUnit():
                 fixed.append(node.name)
                 prices += [node.per_cycle] if time else []
