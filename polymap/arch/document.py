@@ -41,6 +41,7 @@ _LEVEL_FIELDS = (
     "buffering",
     "holds",
     "must_hold",
+    "burst_bits",
 )
 _FANOUT_FIELDS = (
     "fanout",
@@ -107,6 +108,10 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
     if isinstance(last, MemoryLevel | Fanout):
         what = f"{where} lacks a compute unit: its last node is {_kind(last)}"
         mistakes.append(Mistake("PM304", what, 'End with a node such as {"compute": "MAC"}.'))
+    for index, node in enumerate(nodes[1:], 1):
+        if isinstance(node, MemoryLevel) and node.burst_bits is not None:
+            what = f"nodes[{index}], the level '{node.name}', has burst_bits, and is not the outermost"
+            mistakes.append(Mistake("PM312", what, "Bursts are counted at the outermost level."))
     for index, node in enumerate(nodes[:-1]):
         if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
@@ -210,6 +215,7 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         buffering=fields.integer("buffering", 1, read=as_whole),
         holds=fields.names("holds", None, roles=ROLE_WORDS, null=True),
         must_hold=fields.names("must_hold", (), roles=ROLE_WORDS),
+        burst_bits=fields.bits("burst_bits", None, null=True),
     )
 
 

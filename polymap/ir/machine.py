@@ -71,7 +71,8 @@ class MemoryLevel:
     """A memory. None: unlimited capacity or bandwidth. Amounts may be given with a unit ("16 KiB"), kept as bits.
 
     holds: tensor names and roles ("@input") that may live here; None: all. must_hold: those that must.
-    read_bandwidth/write_bandwidth stand together, instead of the shared bandwidth.
+    read_bandwidth/write_bandwidth stand together, instead of the shared bandwidth. burst_bits: what the outermost level
+    moves at once (None: nothing is said); no count or cost depends on it but those of bursts.
     """
 
     name: str
@@ -86,12 +87,14 @@ class MemoryLevel:
     buffering: int = 1
     holds: tuple[str, ...] | None = None
     must_hold: tuple[str, ...] = ()
+    burst_bits: int | None = None
 
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)
         check.name("name")
         check.amount("capacity_bits", null=True)
         check.amount("word_bits")
+        check.amount("burst_bits", null=True)
         check.integer("buffering")
         for field in ("read_pj", "write_pj", "leak_pj_per_cycle"):
             check.number(field)

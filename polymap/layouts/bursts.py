@@ -1,0 +1,138 @@
+"""What reading and writing the tensors of a mapping costs the outermost level in bursts, layout by layout.
+
+A burst is an aligned stretch of `burst_bits` bits of memory, moved as a whole. A message (what siblings load at once,
+or what arrives at once) costs as many as its elements touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping as Table
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from polymap.asked import question_of
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Tensor, Workload
+from polymap.layouts.layout import Ints, Layout, layout_of, row_major
+from polymap.layouts.transfers import Transfer, is_held, transfers
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBursts:
+    """One tensor in one layout: elements and bursts read and written at the outermost level; burst_bits: of each."""
+
+    tensor: str
+    layout: Layout
+    read_elements: int
+    written_elements: int
+    read_bursts: int
+    written_bursts: int
+    bits: int
+    burst_bits: int
+
+    @property
+    def bursts(self) -> int:
+        """Bursts read and written."""
+        return self.read_bursts + self.written_bursts
+
+    @property
+    def efficiency(self) -> Fraction:
+        """Bits asked for by bits moved; 1 where nothing moves."""
+        moved = self.bursts * self.burst_bits
+        return Fraction((self.read_elements + self.written_elements) * self.bits, moved) if moved else Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class BurstCounts(Shown):
+    """The bursts of a mapping, tensor by tensor in the workload's order."""
+
+    workload: str
+    level: str
+    burst_bits: int
+    tensors: tuple[TensorBursts, ...]
+
+    @property
+    def bursts(self) -> int:
+        """Bursts read and written of all tensors."""
+        return sum(each.bursts for each in self.tensors)
+
+    @property
+    def bits(self) -> int:
+        """Bits that the outermost level moves in bursts."""
+        return self.bursts * self.burst_bits
+
+
+def burst_counts(
+    workload: Workload | str,
+    arch: Architecture | str,
+    mapping: Mapping,
+    layouts: Table[str, Layout | str] | None = None,
+) -> BurstCounts:
+    """Return the bursts that the outermost level reads and writes in a mapping, exactly.
+
+    layouts: of tensors, as `Layout` or text ("NHWC", "0 2 3 1"); others lie with their last axis fastest. The machine's
+    outermost level states `burst_bits`; bits of elements divide it.
+    Raises OptionError for a machine without bursts (PM573), layouts that are none of the tensor's (PM570) and mappings
+    that are not counted (PM571); BudgetError (PM572) where there is too much to walk.
+    """
+    workload, arch = question_of(workload, arch)
+    burst_bits = burst_bits_of(arch)
+    asked = dict(layouts or {})
+    for name in asked:
+        if name not in {tensor.name for tensor in workload.tensors}:
+            known = ", ".join(tensor.name for tensor in workload.tensors)
+            raise OptionError(Mistake("PM570", f"{workload.name} has no tensor '{name}'", f"Its tensors: {known}."))
+    cost = evaluate(workload, arch, mapping)
+    found: list[TensorBursts] = []
+    for tensor in workload.tensors:
+        layout = layout_of(asked.get(tensor.name, row_major(len(tensor.shape))), len(tensor.shape))
+        found += bursts_of_layouts(workload, arch, mapping, cost, tensor, (layout,))
+    return BurstCounts(workload.name, arch.levels[0].name, burst_bits, tuple(found))
+
+
+def burst_bits_of(arch: Architecture) -> int:
+    """Return what the outermost level moves at once; OptionError PM573 where the machine does not say."""
+    if arch.levels[0].burst_bits is None:
+        what = f"the outermost level '{arch.levels[0].name}' of {arch.name} states no burst_bits"
+        raise OptionError(Mistake("PM573", what, 'Give it one, such as {"level": "DRAM", "burst_bits": 512}.'))
+    return arch.levels[0].burst_bits
+
+
+def bursts_of_layouts(
+    workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost, tensor: Tensor, layouts: tuple[Layout, ...]
+) -> Iterator[TensorBursts]:
+    """Yield the bursts of one tensor in several layouts. cost: of the mapping."""
+    burst_bits = burst_bits_of(arch)
+    if burst_bits % tensor.bits:
+        what = f"bursts of {burst_bits} bits hold no whole number of {tensor.name}'s elements of {tensor.bits} bits"
+        raise OptionError(Mistake("PM573", what, "Bits of elements divide burst_bits."))
+    row = next(row for row in cost.traffic if (row.level, row.tensor) == (arch.levels[0].name, tensor.name))
+    counted = [(row.reads, row.writes)] * len(layouts)  # where every access is an element by itself
+    if is_held(arch, mapping, tensor.name):
+        places = [_burst_of_elements(layout, tensor, burst_bits) for layout in layouts]
+        counted = _touched(transfers(workload, arch, mapping, tensor.name), places)
+    for layout, (read, written) in zip(layouts, counted, strict=True):
+        yield TensorBursts(tensor.name, layout, row.reads, row.writes, read, written, tensor.bits, burst_bits)
+
+
+def _burst_of_elements(layout: Layout, tensor: Tensor, burst_bits: int) -> Ints:
+    """Return the number of the burst that holds each element (by rows)."""
+    address = np.zeros((), np.int64)
+    for axis, extent in enumerate(tensor.shape):
+        along = [extent if axis == other else 1 for other in range(len(tensor.shape))]
+        address = address + layout.offsets(tensor.shape, axis, np.arange(extent)).reshape(along)
+    return np.asarray(address).reshape(-1) // (burst_bits // tensor.bits)
+
+
+def _touched(moves: Iterator[Transfer], places: list[Ints]) -> list[tuple[int, int]]:
+    """Return (bursts read, bursts written) for each table of places; messages that come again are counted once."""
+    totals, known = [[0, 0] for _ in places], dict[bytes, list[int]]()
+    for move in moves:
+        key = move.elements.tobytes()
+        if key not in known:
+            known[key] = [len(np.unique(place[move.elements])) for place in places]
+        for total, bursts in zip(totals, known[key], strict=True):
+            total[move.is_write] += bursts
+    return [(read, written) for read, written in totals]

@@ -1,0 +1,119 @@
+"""Layouts: where the elements of a tensor lie in memory, one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from polymap.inputs import expected_text, shown
+from polymap.ir import Mistake, OptionError
+
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+_LETTERS = "NCHW"  # the axes of an image in the order in which layers index them
+_HINT = "Expected axes from slowest to fastest, such as '0 2 3 1', 'NHWC', or with blocks '0 1 2 3 1:8', 'NCHW8c'."
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An order of a tensor's axes, slowest first. Each part is (axis, block): block 0 is the axis itself, or the number
+    of its blocks where it has a part with a block further in, which runs over the `block` elements of one.
+
+    A last block that is not full is padded.
+    """
+
+    parts: tuple[tuple[int, int], ...]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return 1 + max((axis for axis, _ in self.parts), default=-1)
+
+    def __str__(self) -> str:
+        if self.rank == len(_LETTERS):
+            return "".join(
+                f"{block}{_LETTERS[axis].lower()}" if block else _LETTERS[axis] for axis, block in self.parts
+            )
+        return " ".join(f"{axis}:{block}" if block else str(axis) for axis, block in self.parts)
+
+    def strides(self, shape: Sequence[int]) -> list[int]:
+        """Return how many elements lie between neighbours along each part."""
+        found, stride = [0] * len(self.parts), 1
+        for number in range(len(self.parts) - 1, -1, -1):
+            found[number] = stride
+            stride *= self._size(number, shape)
+        return found
+
+    def elements(self, shape: Sequence[int]) -> int:
+        """Return the elements of the tensor, padding included."""
+        return prod(self._size(number, shape) for number in range(len(self.parts)))
+
+    def offsets(self, shape: Sequence[int], axis: int, indices: Ints) -> Ints:
+        """Return what indices of one axis add to the address, in elements."""
+        found = np.zeros(len(indices), np.int64)
+        strides = self.strides(shape)
+        block = dict(part for part in self.parts if part[1]).get(axis, 1)
+        for number, (own, inner) in enumerate(self.parts):
+            if own == axis:
+                found += strides[number] * (indices % block if inner else indices // block)
+        return found
+
+    def _size(self, number: int, shape: Sequence[int]) -> int:
+        axis, block = self.parts[number]
+        if block:
+            return block
+        inner = dict(part for part in self.parts if part[1]).get(axis, 1)
+        return -(-shape[axis] // inner)
+
+
+def layout_of(text: str | Layout, rank: int) -> Layout:
+    """Return the layout that a text says: numbers of axes from slowest to fastest ("0 2 3 1"), with blocks as
+    "axis:size" ("0 1 2 3 1:8"), or for four axes letters ("NHWC", "NCHW8c").
+
+    Raises OptionError (PM570) for any other text, and for another number of axes than `rank`.
+    """
+    found = text if isinstance(text, Layout) else _parsed(expected_text(text, "a layout"))
+    if sorted(axis for axis, block in found.parts if not block) != list(range(rank)):
+        raise OptionError(Mistake("PM570", f"the layout {shown(str(found))} is not one of {rank} axes", _HINT))
+    return found
+
+
+def row_major(rank: int) -> Layout:
+    """Return the layout in which the last axis is the fastest."""
+    return Layout(tuple((axis, 0) for axis in range(rank)))
+
+
+def image_layouts(block: int) -> tuple[Layout, ...]:
+    """Return NCHW, NHWC and, where a block has several elements, NCHW with blocks of channels."""
+    blocked = (_parsed(f"NCHW{block}c"),) if block > 1 else ()
+    return (_parsed("NCHW"), _parsed("NHWC"), *blocked)
+
+
+def _parsed(text: str) -> Layout:
+    words = text.split()
+    if len(words) == 1 and re.fullmatch(r"[NCHW]{4}(\d+[nchw])*", text):
+        parts: list[tuple[int, int | None]] = [(_LETTERS.index(letter), None) for letter in text[:4]]
+        parts += [(_LETTERS.index(axis.upper()), int(size)) for size, axis in re.findall(r"(\d+)([nchw])", text[4:])]
+    elif words and all(re.fullmatch(r"\d{1,3}(:\d{1,9})?", word) for word in words):
+        pairs = [word.partition(":") for word in words]
+        parts = [(int(axis), int(size) if colon else None) for axis, colon, size in pairs]
+    else:
+        raise OptionError(Mistake("PM570", f"there is no layout {shown(text)}", _HINT))
+    if not _is_layout(parts):
+        raise OptionError(Mistake("PM570", f"there is no layout {shown(text)}", _HINT))
+    return Layout(tuple((axis, block or 0) for axis, block in parts))
+
+
+def _is_layout(parts: Sequence[tuple[int, int | None]]) -> bool:
+    """Return whether every axis stands once by itself, and at most once more, further in, with its block."""
+    whole = [axis for axis, block in parts if block is None]
+    blocked = [axis for axis, block in parts if block is not None]
+    if len(set(whole)) != len(whole) or len(set(blocked)) != len(blocked) or not set(blocked) <= set(whole):
+        return False
+    return all(
+        block is None or (block > 0 and (axis, None) in parts[:place]) for place, (axis, block) in enumerate(parts)
+    )
