@@ -14,7 +14,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
     ("Machines", "What it runs on.", (
         *("load_arch", "preset_names", "arch_from_document", "arch_to_document", "Architecture", "MemoryLevel"),
-        *("Fanout", "FanoutKind", "Multicast", "ComputeUnit"),
+        *("Fanout", "FanoutKind", "Hops", "Multicast", "ComputeUnit"),
     )),
     ("Mappings", "How it runs there.", (
         *("mapping_from_document", "mapping_to_document", "Mapping", "Storage", "Temporal", "Spatial", "Compute"),
@@ -23,6 +23,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Schedules", "In which order it runs.", ("Schedule", "LoopKind", "transform")),
     ("Costs", "What a mapping does.", (
         *("evaluate", "simulate", "evaluate_many", "Cost", "Traffic", "CostArrays", "formula", "Formula", "explain"),
+        "WireUse",
     )),
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
@@ -33,6 +34,9 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network"),
         *("NetworkAnswer", "LayerAnswer", "run_question", "sweep", "SweepTable", "SweepRow"),
         *("MachineTotal", "SweepProgress", "merge_stores", "from_timeloop", "to_timeloop"),
+    )),
+    ("Layouts", "How tensors lie in memory.", (
+        *("burst_counts", "BurstCounts", "TensorBursts", "Layout", "choose_layouts", "LayoutChoice"),
     )),
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),

@@ -13,7 +13,7 @@ from polymap.compilation import CompiledFunction as CompiledFunction, compile as
 from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
 from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
 from polymap.costmodel.cost import Cost as Cost
-from polymap.costmodel.counts import Traffic as Traffic
+from polymap.costmodel.counts import Traffic as Traffic, WireUse as WireUse
 from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
 from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
@@ -46,6 +46,7 @@ from polymap.ir.machine import (
     ComputeUnit as ComputeUnit,
     Fanout as Fanout,
     FanoutKind as FanoutKind,
+    Hops as Hops,
     MemoryLevel as MemoryLevel,
     Multicast as Multicast,
 )
@@ -58,6 +59,13 @@ from polymap.ir.mapping import (
     Temporal as Temporal,
 )
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation
+from polymap.layouts.bursts import (
+    BurstCounts as BurstCounts,
+    TensorBursts as TensorBursts,
+    burst_counts as burst_counts,
+)
+from polymap.layouts.choice import LayoutChoice as LayoutChoice, choose_layouts as choose_layouts
+from polymap.layouts.layout import Layout as Layout
 from polymap.networks.exploration import (
     LayerAnswer as LayerAnswer,
     NetworkAnswer as NetworkAnswer,

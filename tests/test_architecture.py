@@ -23,7 +23,7 @@ ROWS = (
     ("cli",),
     ("report.page",),
     ("report.space", "report.programs"),
-    ("importers",),
+    ("importers", "layouts"),
     ("compilation", "networks"),
     ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain"),
     ("explore",),
@@ -61,7 +61,7 @@ MOST_MODULES = 12  # of a package, `__init__.py` aside
 # Who may import what from outside the standard library.
 HOME_OF = {
     "islpy": ("polymap.poly.", "polymap.codegen."),
-    "ortools": ("polymap.search.", "polymap.referees."),
+    "ortools": ("polymap.search.", "polymap.referees.", "polymap.layouts.assignment"),
     "sympy": ("polymap.costmodel.symbolic.", "polymap.poly."),
     "pycparser": ("polymap.workload.",),
     "numpy": ("polymap.",),

@@ -111,7 +111,7 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
     for index, node in enumerate(nodes[1:], 1):
         if isinstance(node, MemoryLevel) and node.burst_bits is not None:
             what = f"nodes[{index}], the level '{node.name}', has burst_bits, and is not the outermost"
-            mistakes.append(Mistake("PM312", what, "Bursts are counted at the outermost level."))
+            mistakes.append(Mistake("PM314", what, "Bursts are counted at the outermost level."))
     for index, node in enumerate(nodes[:-1]):
         if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"

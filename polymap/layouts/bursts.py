@@ -74,8 +74,8 @@ def burst_counts(
 
     layouts: of tensors, as `Layout` or text ("NHWC", "0 2 3 1"); others lie with their last axis fastest. The machine's
     outermost level states `burst_bits`; bits of elements divide it.
-    Raises OptionError for a machine without bursts (PM573), layouts that are none of the tensor's (PM570) and mappings
-    that are not counted (PM571); BudgetError (PM572) where there is too much to walk.
+    Raises OptionError for a machine without bursts (PM473), layouts that are none of the tensor's (PM470) and mappings
+    that are not counted (PM471); BudgetError (PM472) where there is too much to walk.
     """
     workload, arch = question_of(workload, arch)
     burst_bits = burst_bits_of(arch)
@@ -83,7 +83,7 @@ def burst_counts(
     for name in asked:
         if name not in {tensor.name for tensor in workload.tensors}:
             known = ", ".join(tensor.name for tensor in workload.tensors)
-            raise OptionError(Mistake("PM570", f"{workload.name} has no tensor '{name}'", f"Its tensors: {known}."))
+            raise OptionError(Mistake("PM470", f"{workload.name} has no tensor '{name}'", f"Its tensors: {known}."))
     cost = evaluate(workload, arch, mapping)
     found: list[TensorBursts] = []
     for tensor in workload.tensors:
@@ -93,10 +93,10 @@ def burst_counts(
 
 
 def burst_bits_of(arch: Architecture) -> int:
-    """Return what the outermost level moves at once; OptionError PM573 where the machine does not say."""
+    """Return what the outermost level moves at once; OptionError PM473 where the machine does not say."""
     if arch.levels[0].burst_bits is None:
         what = f"the outermost level '{arch.levels[0].name}' of {arch.name} states no burst_bits"
-        raise OptionError(Mistake("PM573", what, 'Give it one, such as {"level": "DRAM", "burst_bits": 512}.'))
+        raise OptionError(Mistake("PM473", what, 'Give it one, such as {"level": "DRAM", "burst_bits": 512}.'))
     return arch.levels[0].burst_bits
 
 
@@ -107,7 +107,7 @@ def bursts_of_layouts(
     burst_bits = burst_bits_of(arch)
     if burst_bits % tensor.bits:
         what = f"bursts of {burst_bits} bits hold no whole number of {tensor.name}'s elements of {tensor.bits} bits"
-        raise OptionError(Mistake("PM573", what, "Bits of elements divide burst_bits."))
+        raise OptionError(Mistake("PM473", what, "Bits of elements divide burst_bits."))
     row = next(row for row in cost.traffic if (row.level, row.tensor) == (arch.levels[0].name, tensor.name))
     counted = [(row.reads, row.writes)] * len(layouts)  # where every access is an element by itself
     if is_held(arch, mapping, tensor.name):

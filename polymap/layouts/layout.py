@@ -74,11 +74,11 @@ def layout_of(text: str | Layout, rank: int) -> Layout:
     """Return the layout that a text says: numbers of axes from slowest to fastest ("0 2 3 1"), with blocks as
     "axis:size" ("0 1 2 3 1:8"), or for four axes letters ("NHWC", "NCHW8c").
 
-    Raises OptionError (PM570) for any other text, and for another number of axes than `rank`.
+    Raises OptionError (PM470) for any other text, and for another number of axes than `rank`.
     """
     found = text if isinstance(text, Layout) else _parsed(expected_text(text, "a layout"))
     if sorted(axis for axis, block in found.parts if not block) != list(range(rank)):
-        raise OptionError(Mistake("PM570", f"the layout {shown(str(found))} is not one of {rank} axes", _HINT))
+        raise OptionError(Mistake("PM470", f"the layout {shown(str(found))} is not one of {rank} axes", _HINT))
     return found
 
 
@@ -102,9 +102,9 @@ def _parsed(text: str) -> Layout:
         pairs = [word.partition(":") for word in words]
         parts = [(int(axis), int(size) if colon else None) for axis, colon, size in pairs]
     else:
-        raise OptionError(Mistake("PM570", f"there is no layout {shown(text)}", _HINT))
+        raise OptionError(Mistake("PM470", f"there is no layout {shown(text)}", _HINT))
     if not _is_layout(parts):
-        raise OptionError(Mistake("PM570", f"there is no layout {shown(text)}", _HINT))
+        raise OptionError(Mistake("PM470", f"there is no layout {shown(text)}", _HINT))
     return Layout(tuple((axis, block or 0) for axis, block in parts))
 
 

@@ -77,8 +77,8 @@ def transfers(workload: Workload, arch: Architecture, mapping: Mapping, tensor: 
     """Yield what the outermost level reads and writes of a tensor, in order; where no level below holds it, nothing:
     then every access is an element by itself (`is_held`).
 
-    Raises OptionError (PM571) for programs, domains that are no boxes and tensors that are read through several
-    accesses; BudgetError (PM572) where there is too much to walk.
+    Raises OptionError (PM471) for programs, domains that are no boxes and tensors that are read through several
+    accesses; BudgetError (PM472) where there is too much to walk.
     """
     walk = _walk_of(workload, arch, mapping, tensor)
     if walk is None:
@@ -92,7 +92,7 @@ def _walk_of(workload: Workload, arch: Architecture, mapping: Mapping, tensor: s
     if reason:
         what = f"bursts of {tensor} in {workload.name} are not counted: {reason}"
         raise OptionError(
-            Mistake("PM571", what, "Layers are: one accumulation over a box, in a tree without branches.")
+            Mistake("PM471", what, "Layers are: one accumulation over a box, in a tree without branches.")
         )
     holder = next((n for n, node in enumerate(mapping.nodes) if _holds(arch, node, tensor)), None)
     if holder is None:
@@ -160,7 +160,7 @@ def _steps(walk: _Walk) -> Iterator[dict[Digits, Elements]]:
     count = prod(len(each) for each in values)
     if count > MOST_TILES:
         what = f"{walk.tensor.name} has {count:,} tiles to walk, and at most {MOST_TILES:,} are walked"
-        raise BudgetError(Mistake("PM572", what, "A mapping with larger tiles in the level below has fewer."))
+        raise BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
     places = list(product(*(values[n] for n in spatial)))
     coordinates = [_coordinates(walk, spatial, values, place) for place in places]
     walked = 0
@@ -176,7 +176,7 @@ def _steps(walk: _Walk) -> Iterator[dict[Digits, Elements]]:
                 tiles[where] = tile
         if walked > MOST_ELEMENTS:
             what = f"{walk.tensor.name} has more than {MOST_ELEMENTS:,} elements to walk"
-            raise BudgetError(Mistake("PM572", what, "A mapping that loads it less often has fewer."))
+            raise BudgetError(Mistake("PM472", what, "A mapping that loads it less often has fewer."))
         if tiles:
             yield tiles
 

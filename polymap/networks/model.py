@@ -66,7 +66,8 @@ class Network(Shown):
     """A network: what is computed, how often, and what of the model computes nothing or has no workload.
 
     layers: distinct workloads in order of their first node. views: nodes that only rename elements. left_out: nodes
-    without a workload. edges: (node, node) pairs, producer first, over all nodes.
+    without a workload. edges: (node, node) pairs, producer first, over all nodes. mapped: each node that has a
+    workload, in order, with the numbers of its layers.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Network(Shown):
     views: tuple[View, ...] = ()
     left_out: tuple[Unmapped, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
+    mapped: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def unmapped(self) -> list[Unmapped]:
@@ -87,7 +89,9 @@ class Network(Shown):
 
     def products(self) -> Network:
         """Return the network of the layers that multiply and accumulate: convolutions, products, attention."""
-        return replace(self, layers=tuple(layer for layer in self.layers if layer.macs))
+        kept = {number: place for place, number in enumerate(n for n, layer in enumerate(self.layers) if layer.macs)}
+        mapped = tuple((node, tuple(kept[n] for n in own)) for node, own in self.mapped if set(own) <= set(kept))
+        return replace(self, layers=tuple(self.layers[number] for number in kept), mapped=mapped)
 
 
 def network_of_nodes(
@@ -99,13 +103,18 @@ def network_of_nodes(
 ) -> Network:
     """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
     layers: dict[tuple[Workload, bool], NetworkLayer] = {}
+    numbers: list[tuple[str, tuple[int, ...]]] = []
     for node, operator, parts in mapped:
+        own: list[int] = []
         for workload, is_product in parts:
             key = replace(workload, name=""), is_product
             label = node if len(parts) == 1 else f"{node}.{workload.name}"
             first = layers.get(key) or NetworkLayer(label, replace(workload, name=label[:200]), 0, operator, is_product)
             layers[key] = replace(first, multiplicity=first.multiplicity + 1)
-    return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), tuple(dict.fromkeys(edges)))
+            own.append(list(layers).index(key))
+        numbers.append((node, tuple(own)))
+    joined = tuple(dict.fromkeys(edges))
+    return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), joined, tuple(numbers))
 
 
 def network(name: str) -> Network:

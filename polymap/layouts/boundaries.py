@@ -1,0 +1,133 @@
+"""The tensors between the layers of a network: who writes them, who reads them, and what that costs in each layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from polymap.ir import Architecture, Tensor
+from polymap.layouts.bursts import burst_bits_of, bursts_of_layouts
+from polymap.layouts.layout import Layout, image_layouts, layout_of, row_major
+from polymap.networks import LayerAnswer
+
+_MOST_PERMUTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A node that writes or reads a tensor, and which tensor of its workload that is. bursts: per layout."""
+
+    node: str
+    tensor: str
+    bursts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A tensor between nodes: who writes it and who reads it, in which layouts, and what conversions cost.
+
+    conversions: [from][to] bursts of reading all of it in one layout and writing it in another; 0 from each to itself.
+    """
+
+    producer: Use
+    consumers: tuple[Use, ...]
+    layouts: tuple[Layout, ...]
+    conversions: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLayout:
+    """The layouts of one boundary: as it is written, and as each consumer reads it; bursts, conversions included."""
+
+    boundary: Boundary
+    written: Layout
+    read: tuple[Layout, ...]
+    bursts: int
+
+    @property
+    def converted(self) -> tuple[Layout, ...]:
+        """The layouts into which the tensor is converted, each once."""
+        return tuple(dict.fromkeys(each for each in self.read if each != self.written))
+
+
+def chosen_layout(boundary: Boundary, written: int, read: tuple[int, ...]) -> ChosenLayout:
+    """Return a boundary with its layouts, by number, and its bursts."""
+    total = boundary.producer.bursts[written]
+    total += sum(use.bursts[place] for use, place in zip(boundary.consumers, read, strict=True))
+    total += sum(boundary.conversions[written][place] for place in set(read))
+    layouts = boundary.layouts
+    return ChosenLayout(boundary, layouts[written], tuple(layouts[place] for place in read), total)
+
+
+class BoundaryReader:
+    """Reads boundaries off the nodes of a network; bursts of equal layers are counted once."""
+
+    def __init__(self, arch: Architecture, nodes: dict[str, tuple[LayerAnswer, ...]]) -> None:
+        self._arch, self._nodes = arch, nodes
+        self._known: dict[tuple[int, str, tuple[Layout, ...]], tuple[int, ...]] = {}
+
+    def boundaries(self, pairs: list[tuple[str, str]]) -> tuple[list[Boundary], list[tuple[str, str, str]]]:
+        """Return the boundaries in order of their producers, and the edges that are none, each with its reason."""
+        left_out: list[tuple[str, str, str]] = []
+        readers: dict[str, list[tuple[str, str]]] = {}
+        taken: dict[str, set[str]] = {}
+        for producer, consumer in pairs:
+            tensor, reason = self._operand(producer, consumer, taken.setdefault(consumer, set()))
+            if reason:
+                left_out.append((producer, consumer, reason))
+            else:
+                taken[consumer].add(tensor)
+                readers.setdefault(producer, []).append((consumer, tensor))
+        return [self._boundary(producer, uses) for producer, uses in readers.items()], left_out
+
+    def _operand(self, producer: str, consumer: str, taken: set[str]) -> tuple[str, str]:
+        """Return which tensor of the consumer the producer's output is, or why it is none."""
+        for name in (producer, consumer):
+            nests = self._nodes.get(name, ())
+            if len(nests) != 1:
+                return "", f"{name} is {f'{len(nests)} loop nests' if nests else 'a view, or has no workload'}"
+            if nests[0].result.best is None:
+                return "", f"{name} has no mapping"
+        shape = self._output(producer).shape
+        workload = self._nodes[consumer][0].layer.workload
+        names = dict.fromkeys(access.tensor for access in workload.statements[0].reads)
+        reads = [workload.tensor(name) for name in names if name not in taken]
+        for tensor in sorted(reads, key=lambda each: each.shape != shape):
+            if len(tensor.shape) == len(shape) and all(a >= b for a, b in zip(tensor.shape, shape, strict=True)):
+                return tensor.name, ""
+        return "", f"{consumer} reads no tensor of {len(shape)} axes that are as long as those of {producer}"
+
+    def _output(self, node: str) -> Tensor:
+        workload = self._nodes[node][0].layer.workload
+        return workload.tensor(workload.statements[0].target.tensor)
+
+    def _boundary(self, producer: str, readers: list[tuple[str, str]]) -> Boundary:
+        output = self._output(producer)
+        burst_bits = burst_bits_of(self._arch)
+        layouts = candidates(len(output.shape), burst_bits // output.bits)
+        sizes = [-(-layout.elements(output.shape) * output.bits // burst_bits) for layout in layouts]
+        conversions = tuple(
+            tuple(0 if one == other else sizes[one] + sizes[other] for other in range(len(layouts)))
+            for one in range(len(layouts))
+        )
+        consumers = tuple(self._use(node, tensor, layouts) for node, tensor in readers)
+        return Boundary(self._use(producer, output.name, layouts), consumers, layouts, conversions)
+
+    def _use(self, node: str, tensor: str, layouts: tuple[Layout, ...]) -> Use:
+        (answer,) = self._nodes[node]
+        key = id(answer), tensor, layouts
+        if key not in self._known:
+            workload, best, cost = answer.layer.workload, answer.result.best, answer.result.cost
+            counted = bursts_of_layouts(workload, self._arch, best, cost, workload.tensor(tensor), layouts)
+            self._known[key] = tuple(each.bursts for each in counted)
+        return Use(node, tensor, self._known[key])
+
+
+def candidates(rank: int, elements_per_burst: int) -> tuple[Layout, ...]:
+    """Return the layouts that a tensor of so many axes is tried in."""
+    if rank == 4:
+        return image_layouts(elements_per_burst)
+    if rank <= _MOST_PERMUTED:
+        return tuple(layout_of(" ".join(map(str, order)), rank) for order in permutations(range(rank)))
+    second_last = (*(axis for axis in range(rank) if axis != 1), 1)
+    return row_major(rank), Layout(tuple((axis, 0) for axis in second_last))

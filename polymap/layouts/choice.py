@@ -1,0 +1,89 @@
+"""Which layout every tensor between the layers of a network should have: least bursts, proven by CP-SAT.
+
+A tensor is written in one layout by its producer. Each consumer reads it in that one, or in another into which it is
+converted once for all consumers that want it. Every mapping stays as it is; its bursts are counted in every layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from polymap.inputs import shown
+from polymap.ir import Mistake, OptionError, Shown
+from polymap.layouts.assignment import solved
+from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout
+from polymap.layouts.bursts import burst_bits_of
+from polymap.networks import LayerAnswer, Network, NetworkAnswer
+
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChoice(Shown):
+    """The layouts of a network's boundaries. status: "OPTIMAL", or "FEASIBLE" with the bound that was reached.
+
+    bursts: of all boundaries, conversions included; bound: what no choice goes below. alone: what it would be if every
+    boundary had one layout of this name, where all have it. left_out: edges of the network that are no boundary, and
+    why. burst_bits: of one burst.
+    """
+
+    status: str
+    chosen: tuple[ChosenLayout, ...]
+    bursts: int
+    bound: int
+    burst_bits: int
+    alone: tuple[tuple[str, int], ...]
+    left_out: tuple[tuple[str, str, str], ...]
+
+
+def choose_layouts(
+    answer: NetworkAnswer, edges: Iterable[tuple[str, str]] | None = None, *, time_limit_s: float = _SECONDS
+) -> LayoutChoice:
+    """Return the layouts of the tensors between a network's nodes with which its mappings move the fewest bursts.
+
+    answer: what `explore_network` returned, on a machine whose outermost level states `burst_bits`. edges: (producer,
+    consumer) names of nodes, instead of the network's own; built-in networks have none, and their layers are the nodes.
+    Candidates: NCHW, NHWC and NCHW with blocks of a burst for tensors of four axes, every order of up to three axes,
+    else the last and the second axis as the fastest. An edge is a boundary where the producer is one loop nest and the
+    consumer reads a tensor of as many axes, none shorter (padding is part of what is read).
+    Raises OptionError for edges between unknown nodes, and as `burst_counts` does.
+    """
+    burst_bits = burst_bits_of(answer.arch)
+    nodes = _nodes(answer)
+    pairs = list(answer.network.edges if edges is None else edges)
+    if edges is not None:
+        _check_edges(pairs, nodes)
+    found, left_out = BoundaryReader(answer.arch, nodes).boundaries(pairs)
+    chosen, bound, status = solved(found, time_limit_s)
+    total = sum(each.bursts for each in chosen)
+    return LayoutChoice(status, chosen, total, bound, burst_bits, _alone(found), tuple(left_out))
+
+
+def _nodes(answer: NetworkAnswer) -> dict[str, tuple[LayerAnswer, ...]]:
+    net: Network = answer.network
+    if not net.mapped:
+        return {each.layer.name: (each,) for each in answer.layers}
+    return {node: tuple(answer.layers[number] for number in own) for node, own in net.mapped}
+
+
+def _check_edges(pairs: Iterable[tuple[str, str]], nodes: dict[str, tuple[LayerAnswer, ...]]) -> None:
+    for pair in pairs:
+        for name in pair:
+            if name not in nodes:
+                hint = f"Nodes: {', '.join(list(nodes)[:8])}{', ...' if len(nodes) > 8 else ''}."
+                raise OptionError(Mistake("PM474", f"the edges name {shown(name)}, which is no mapped node", hint))
+
+
+def _alone(boundaries: list[Boundary]) -> tuple[tuple[str, int], ...]:
+    """Return (layout, bursts) of each layout that all boundaries have, where nothing else is used."""
+    names = [tuple(map(str, each.layouts)) for each in boundaries]
+    shared = [name for name in (names[0] if names else ()) if all(name in own for own in names)]
+    found: list[tuple[str, int]] = []
+    for name in shared:
+        total = 0
+        for each, own in zip(boundaries, names, strict=True):
+            place = own.index(name)
+            total += each.producer.bursts[place] + sum(use.bursts[place] for use in each.consumers)
+        found.append((name, total))
+    return tuple(found)
