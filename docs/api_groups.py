@@ -27,6 +27,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
+        *("sensitivity", "Sensitivity", "ResourcePrice", "OtherAmount", "NextChange"),
         "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
     )),
     ("Networks", "All layers of a model.", (

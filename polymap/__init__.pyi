@@ -65,6 +65,13 @@ from polymap.networks.exploration import (
     run_question as run_question,
 )
 from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
+from polymap.networks.resource_prices import (
+    NextChange as NextChange,
+    OtherAmount as OtherAmount,
+    ResourcePrice as ResourcePrice,
+    Sensitivity as Sensitivity,
+    sensitivity as sensitivity,
+)
 from polymap.networks.stores import merge_stores as merge_stores
 from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
