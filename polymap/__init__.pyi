@@ -20,6 +20,7 @@ from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
 from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
+from polymap.importers.accelergy import from_accelergy as from_accelergy
 from polymap.importers.linalg import from_linalg as from_linalg
 from polymap.importers.onnx_models import from_onnx as from_onnx
 from polymap.importers.timeloop import from_timeloop as from_timeloop
