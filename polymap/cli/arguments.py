@@ -462,6 +462,10 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
             mistakes.append(Mistake("PM553", "sweep merge needs a PART", "The stores whose answers it takes over."))
     if options.schedule is not None and {"--order", "--tile"} & set(given):
         mistakes.append(Mistake("PM556", "--schedule excludes --order and --tile", "The schedule says all of it."))
+    if options.sensitivity and (options.constraints or options.objective.startswith(("pareto:", "lex:"))):
+        other = "--constraints" if options.constraints else f"--objective {shown(options.objective)}"
+        what = f"--sensitivity and {other} exclude each other"
+        mistakes.append(Mistake("PM556", what, "Prices are of one number, over all legal mappings."))
     if options.certificate == "-":
         mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
     if options.certificate is not None and options.certificate == options.json:

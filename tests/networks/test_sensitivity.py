@@ -171,12 +171,23 @@ def test_what_cannot_be_priced_is_told() -> None:
         pm.sensitivity(layer, "flat3", time_limit_s=-1)
 
 
-def test_a_machine_without_energies_is_warned_about() -> None:
-    arch = pm.arch_from_document(
-        {"name": "bare", "nodes": [{"level": "DRAM"}, {"level": "B", "capacity_bits": 64}, {"compute": "MAC"}]}
-    )
+DOORS = {
+    "explore": lambda layer, arch: pm.explore(layer, arch, tiles="divide"),
+    "compare": pm.compare,
+    "sweep": lambda layer, arch: pm.sweep([layer], [arch], tiles="divide"),
+    "explore_network": lambda layer, arch: pm.explore_network(
+        pm.Network("one", (pm.NetworkLayer("a", layer, 1),)), arch, tiles="divide"
+    ),
+    "sensitivity": lambda layer, arch: pm.sensitivity(layer, arch, tiles="divide"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_machine_without_energies_is_warned_about(door: str) -> None:
+    nodes = [{"level": "DRAM"}, {"level": "B", "capacity_bits": 64}, {"compute": "MAC"}]
+    arch = pm.arch_from_document({"name": "bare", "nodes": nodes})
     with pytest.warns(RuntimeWarning, match="energ"):
-        pm.sensitivity(pm.matmul(m=2, n=2, k=2), arch, tiles="divide")
+        DOORS[door](pm.matmul(m=2, n=2, k=2), arch)
 
 
 def test_a_clock_that_is_over_leaves_prices_open() -> None:
@@ -198,3 +209,13 @@ def test_the_command_line_tells_prices(capsys: pytest.CaptureFixture[str], tmp_p
     Draft202012Validator(json.loads(schema_text("result"))).validate(document)
     assert [row["resource"] for row in document["sensitivity"]["prices"]] == list(resources_of(pm.load_arch("flat3")))
     assert pm.load_result(path).value == document["value"]
+
+
+@pytest.mark.parametrize("words", [["--objective", "pareto:energy,latency"], ["--constraints", '{"innermost": ["k"]}']])
+def test_prices_of_several_numbers_are_refused_before_the_search(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explore", "matmul m=8 n=8 k=8", "--arch", "flat3", "--sensitivity", *words]) == 2
+    assert "PM556 --sensitivity and --" in capsys.readouterr().err
+    assert main(["explore", "resnet50", "--arch", "flat3", "--sensitivity"]) == 2
+    assert "--sensitivity" in capsys.readouterr().err
