@@ -36,7 +36,9 @@ def main() -> None:
     options = parser.parse_args()
     arch, free = pm.load_arch(options.arch), None
     print(f"{options.workload} on {options.arch}, energy, tiles that divide")
-    print(f"{'hops':10} {'pJ/hop':>7} {'status':8} {'uJ':>10} {'wires':>7}  {'dataflow':18} {'spread over fan-outs':34} without wires")
+    print(
+        f"{'hops':10} {'pJ/hop':>7} {'status':8} {'uJ':>10} {'wires':>7}  {'dataflow':18} {'spread over fan-outs':34} without wires"
+    )
     for hops in Hops:
         for hop in STEPS:
             machine = wired(arch, hop, hops)

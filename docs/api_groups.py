@@ -28,12 +28,13 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
+        *("sensitivity", "Sensitivity", "ResourcePrice", "OtherAmount", "NextChange"),
         "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
     )),
     ("Networks", "All layers of a model.", (
         *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network"),
         *("NetworkAnswer", "LayerAnswer", "run_question", "sweep", "SweepTable", "SweepRow"),
-        *("MachineTotal", "SweepProgress", "merge_stores", "from_timeloop", "to_timeloop"),
+        *("MachineTotal", "SweepProgress", "merge_stores", "from_timeloop", "to_timeloop", "from_accelergy"),
     )),
     ("Layouts", "How tensors lie in memory.", (
         *("burst_counts", "BurstCounts", "TensorBursts", "Layout", "choose_layouts", "LayoutChoice"),

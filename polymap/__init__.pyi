@@ -20,6 +20,7 @@ from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
 from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
+from polymap.importers.accelergy import from_accelergy as from_accelergy
 from polymap.importers.linalg import from_linalg as from_linalg
 from polymap.importers.onnx_models import from_onnx as from_onnx
 from polymap.importers.timeloop import from_timeloop as from_timeloop
@@ -73,6 +74,13 @@ from polymap.networks.exploration import (
     run_question as run_question,
 )
 from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
+from polymap.networks.resource_prices import (
+    NextChange as NextChange,
+    OtherAmount as OtherAmount,
+    ResourcePrice as ResourcePrice,
+    Sensitivity as Sensitivity,
+    sensitivity as sensitivity,
+)
 from polymap.networks.stores import merge_stores as merge_stores
 from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep

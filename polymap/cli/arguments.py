@@ -69,6 +69,7 @@ class Options:
     layout: str | None = None
     threads: int | None = None
     searches: bool = False
+    sensitivity: bool = False
 
 
 class MisreadOptions(OptionError):
@@ -121,6 +122,7 @@ _OPTIONS = {
     "--certificate": _Option(
         "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
+    "--sensitivity": _Option("", "also tell what more of each capacity, bandwidth and fan-out is worth"),
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
@@ -156,7 +158,7 @@ _COMMANDS = {
     "explore": _Command(
         "find the best mapping of a workload on a machine, with its proof",
         "WORKLOAD --arch ARCH",
-        ("--arch", *_SEARCH, "--size", "--certificate", "--json"),
+        ("--arch", *_SEARCH, "--size", "--certificate", "--sensitivity", "--json"),
     ),
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",
@@ -295,6 +297,7 @@ def parse(words: Sequence[str]) -> Options:
         seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
         simulate="--simulate" in given,
         run="--run" in given,
+        sensitivity="--sensitivity" in given,
         output=reader.text("--output"),
         json=reader.text("--json"),
         certificate=reader.text("--certificate"),
@@ -459,6 +462,10 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
             mistakes.append(Mistake("PM553", "sweep merge needs a PART", "The stores whose answers it takes over."))
     if options.schedule is not None and {"--order", "--tile"} & set(given):
         mistakes.append(Mistake("PM556", "--schedule excludes --order and --tile", "The schedule says all of it."))
+    if options.sensitivity and (options.constraints or options.objective.startswith(("pareto:", "lex:"))):
+        other = "--constraints" if options.constraints else f"--objective {shown(options.objective)}"
+        what = f"--sensitivity and {other} exclude each other"
+        mistakes.append(Mistake("PM556", what, "Prices are of one number, over all legal mappings."))
     if options.certificate == "-":
         mistakes.append(Mistake("PM556", "--certificate writes to a file", "Give a path."))
     if options.certificate is not None and options.certificate == options.json:

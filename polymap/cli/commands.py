@@ -19,7 +19,7 @@ from polymap.explore import explore
 from polymap.inputs import read_text, shown
 from polymap.ir import Architecture, InputError, Mapping, Mistake, OptionError, Workload
 from polymap.poly import raised
-from polymap.report.page import ProgressLine
+from polymap.report.page import ProgressLine, sensitivity_document, sensitivity_text
 from polymap.report.text import (
     checkup_document,
     checkup_text,
@@ -43,6 +43,7 @@ from polymap.report.text import (
 from polymap.workload import builtin_names, builtin_workload
 
 if TYPE_CHECKING:
+    from polymap.networks import Sensitivity
     from polymap.search.run import SearchResult
 
 ANSWERED = 0
@@ -89,9 +90,20 @@ def _explore(options: Options) -> int:
     if result is None:
         return code
     certificate, code = _certificate(options, result, code)
-    mapped = result.workload or workload
-    _answer(options, result_document(result), lambda: result_text(mapped, arch, result), certificate)
+    mapped, prices = result.workload or workload, _prices(options, result) if code == ANSWERED else None
+    document = result_document(result) | ({} if prices is None else {"sensitivity": sensitivity_document(prices)})
+    told = "" if prices is None else f"\n\n{sensitivity_text(prices)}"
+    _answer(options, document, lambda: result_text(mapped, arch, result) + told, certificate)
     return code
+
+
+def _prices(options: Options, result: SearchResult) -> Sensitivity | None:
+    """Return what the resources of the machine are worth, where that was requested of an answer with a mapping."""
+    if not options.sensitivity or result.best is None:
+        return None
+    with interrupts_wait():
+        from polymap.networks import sensitivity
+    return sensitivity(result, time_limit_s=options.time_limit_s)
 
 
 def _certificate(options: Options, result: SearchResult, code: int) -> tuple[list[Document], int]:

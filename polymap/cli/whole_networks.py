@@ -106,6 +106,7 @@ def _refuse_options_of_layers(options: Options) -> None:
         for option, value in (
             ("--constraints", options.constraints),
             ("--certificate", options.certificate),
+            ("--sensitivity", options.sensitivity or None),
             ("--memory-limit", options.memory_limit_mb),
         )
         if value is not None

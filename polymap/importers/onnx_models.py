@@ -32,6 +32,9 @@ _REDUCTIONS = {
     "ReduceSum": "reduce_sum", "ReduceMean": "reduce_mean", "ReduceMax": "reduce_max", "ReduceMin": "reduce_min",
     "ReduceSumSquare": "reduce_sum_square", "ReduceL1": "reduce_l1",
 }  # fmt: skip
+# The Python types of attributes as onnx gives them; others are not read, or by their truth alone.
+_LISTED = ("pads", "strides", "dilations", "kernel_shape", "axes", "output_padding", "output_shape")
+_KINDS: dict[str, type] = {**dict.fromkeys(_LISTED, list), "group": int, "equation": bytes, "auto_pad": bytes}
 _REASONS = {
     "NonZero": "the size of the result depends on values",
     "Resize": "which elements are read follows from rounding",
@@ -193,9 +196,13 @@ class _Graph:
 
     def _attributes(self, node: Any) -> dict[str, Any]:
         try:
-            return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
+            found = {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         except Exception as error:  # noqa: BLE001  # an attribute of no type
             raise NotMapped(f"its attributes cannot be read: {_line(error)}") from None
+        for name, value in found.items():
+            if value is None or not isinstance(value, _KINDS.get(name, object)):
+                raise NotMapped(f"its attribute {shown(name)} is no value of the type that it has in ONNX")
+        return found
 
     def _made(
         self, operator: str, node: Any, shapes: Sequence[Shape], output: Shape, options: Mapping[str, object]

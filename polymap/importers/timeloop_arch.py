@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from polymap.arch import arch_from_document
+from polymap.importers.accelergy import COMPUTE_ACTIONS, action_energies, component_of, tables_of
 from polymap.importers.yaml_tables import Value
 from polymap.ir import Architecture, PolymapError
 
@@ -73,7 +74,7 @@ class _Builder:
         """Put a level or the compute unit."""
         energies = ert.get(part.name, {})
         if part.kind == "compute":
-            pj = next((energies[name] for name in ("compute", "mac_random", "mac") if name in energies), Fraction(0))
+            pj = next((energies[name] for name in COMPUTE_ACTIONS if name in energies), Fraction(0))
             self.nodes.append({"compute": part.name, "pj": pj})
             return
         level = _level(part, is_outermost=not any("level" in node for node in self.nodes))
@@ -84,7 +85,7 @@ class _Builder:
         self.bits = bits
         level["read_pj"] = energies.get("read", Fraction(0))
         level["write_pj"] = energies.get("write", energies.get("update", Fraction(0)))
-        level["leak_pj_per_cycle"] = energies.get("leak", Fraction(0))
+        level["leak_pj_per_cycle"] = energies.get("leak", energies.get("idle", Fraction(0)))
         self.nodes.append(level)
 
 
@@ -267,15 +268,4 @@ def _energies(ert: Value | None) -> dict[str, dict[str, Fraction]]:
     """Return the energies of an energy reference table of Accelergy: component -> action -> pJ."""
     if ert is None:
         return {}
-    found: dict[str, dict[str, Fraction]] = {}
-    fields = ert.table("ERT")
-    for each in fields["tables"].items("tables") if "tables" in fields else []:
-        one = each.table("a table of the ERT")
-        if "name" not in one or "actions" not in one:
-            raise each.refuse("a table of the ERT lacks its name or actions")
-        name = re.sub(r"\[.*?\]", "", one["name"].text("name")).rpartition(".")[2]
-        for action in one["actions"].items("actions"):
-            told = action.table("an action")
-            if "name" in told and "energy" in told:
-                found.setdefault(name, {})[told["name"].text("name")] = told["energy"].number("energy")
-    return found
+    return {component_of(table): action_energies(table) for table in tables_of(ert, "ERT")}

@@ -87,12 +87,12 @@ class Value:
         return isinstance(self.plain, list)
 
 
-def read_yaml(source: str | Path) -> Value:
+def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:
     """Return what a YAML file, or a text of several lines, says. Needs the extra `timeloop`.
 
     Raises InputError (PM660) with the line for what is no YAML, several documents, keys given twice, or too deep.
     """
-    ruamel = extra("ruamel.yaml", "from_timeloop")
+    ruamel = extra("ruamel.yaml", caller)
     is_text = isinstance(source, str) and "\n" in source
     name = "the text" if is_text else shown(Path(source).name)
     text = str(source) if is_text else read_text(Path(source))

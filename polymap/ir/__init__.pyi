@@ -73,6 +73,7 @@ from polymap.ir.reported import (
     Reported as Reported,
     Reports as Reports,
     Tabled as Tabled,
+    prices_text as prices_text,
     report_with as report_with,
 )
 from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation

@@ -21,13 +21,15 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Reports(Generic[Value]):
-    """What reports make of one type of answer; explain and code are None for types without them."""
+    """What reports make of one type of answer; explain, code and prices (of resources, with a time limit in
+    seconds) are None for types without them."""
 
     table: Callable[[Value], Any]
     show: Callable[[Value], None]
     save: Callable[[Value, str | Path], None]
     explain: Callable[[Value], str] | None = None
     code: Callable[[Value], str] | None = None
+    prices: Callable[[Value, float], str] | None = None
 
 
 _REPORTS: dict[type, Reports[Any]] = {}
@@ -36,6 +38,13 @@ _REPORTS: dict[type, Reports[Any]] = {}
 def report_with(kind: type[Value], reports: Reports[Value]) -> None:
     """Let the methods of a `kind` be these functions."""
     _REPORTS[kind] = reports
+
+
+def prices_text(value: object, time_limit_s: float) -> str:
+    """Return what the resources of the answer's machine are worth, as text."""
+    prices = _reports_of(value).prices
+    assert prices is not None
+    return prices(value, time_limit_s)
 
 
 def _reports_of(value: object) -> Reports[Any]:

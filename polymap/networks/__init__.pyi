@@ -12,6 +12,13 @@ from polymap.networks.model import (
     builtin_network as builtin_network,
     network_of_nodes as network_of_nodes,
 )
+from polymap.networks.resource_prices import (
+    NextChange as NextChange,
+    OtherAmount as OtherAmount,
+    ResourcePrice as ResourcePrice,
+    Sensitivity as Sensitivity,
+    sensitivity as sensitivity,
+)
 from polymap.networks.stores import merge_stores as merge_stores, states_of as states_of
 from polymap.networks.sweep_run import SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepTable as SweepTable, sweep_of_document as sweep_of_document

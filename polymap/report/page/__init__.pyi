@@ -2,5 +2,9 @@ from polymap.report.page.families import (
     comparison_document as comparison_document,
     comparison_text as comparison_text,
 )
+from polymap.report.page.prices import (
+    sensitivity_document as sensitivity_document,
+    sensitivity_text as sensitivity_text,
+)
 from polymap.report.page.progress import ProgressLine as ProgressLine, to_stderr as to_stderr
 from polymap.report.page.report import report_page as report_page

@@ -14,8 +14,9 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import write_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
-from polymap.networks import NetworkAnswer, answer_document, answer_rows
+from polymap.networks import NetworkAnswer, Sensitivity, answer_document, answer_rows, sensitivity
 from polymap.report.page.families import comparison_document
+from polymap.report.page.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.page.progress import notebook
 from polymap.report.text import (
     curve_document,
@@ -110,6 +111,11 @@ def show(value: object) -> None:
         sys.stdout.write(f"{value}\n")
 
 
+def result_sensitivity(result: SearchResult, time_limit_s: float) -> str:
+    """Return what more or less of each resource is worth, searched now."""
+    return sensitivity_text(sensitivity(result, time_limit_s=time_limit_s))
+
+
 def result_explanation(result: SearchResult) -> str:
     """Return what is known and how surely, and sentences on the best mapping; or why there is none."""
     if result.best is None:
@@ -153,9 +159,17 @@ def _framing(rows: Callable[[Value], Rows]) -> Callable[[Value], Any]:
 
 report_with(
     SearchResult,
-    Reports(_framing(result_rows), show, _saving(result_document), explain=result_explanation, code=result_program),
+    Reports(
+        _framing(result_rows),
+        show,
+        _saving(result_document),
+        explain=result_explanation,
+        code=result_program,
+        prices=result_sensitivity,
+    ),
 )
 report_with(Cost, Reports(_framing(cost_rows), show, _saving(cost_file), explain=cost_explanation, code=cost_program))
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))
 report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document)))
+report_with(Sensitivity, Reports(_framing(sensitivity_rows), show, _saving(sensitivity_document)))

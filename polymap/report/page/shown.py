@@ -12,7 +12,7 @@ from polymap.costmodel.analysis import BufferCurve
 from polymap.costmodel.symbolic import Formula
 from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
 from polymap.layouts import BurstCounts, LayoutChoice, bursts_text, choice_text as layouts_text
-from polymap.networks import Network, NetworkAnswer, SweepTable, answer_text, network_text, sweep_text
+from polymap.networks import Network, NetworkAnswer, Sensitivity, SweepTable, answer_text, network_text, sweep_text
 from polymap.report.figures import (
     bare_svg,
     bare_text,
@@ -28,6 +28,7 @@ from polymap.report.figures import (
 )
 from polymap.report.page import results as results
 from polymap.report.page.families import choice_text, comparison_text, sample_text, scores_text
+from polymap.report.page.prices import sensitivity_text
 from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
     cost_text,
@@ -123,3 +124,4 @@ show_as_picture(SideBySide, side_by_side_svg)
 show_as_text(CRun, run_text)
 show_as_text(SearchResult, _result_text)
 show_as_html(SearchResult, _result_html)
+show_as_text(Sensitivity, sensitivity_text)

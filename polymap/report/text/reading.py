@@ -36,6 +36,7 @@ _SPACE = ("syntactic", "legal", "distinct", "evaluated", "pruned", "listed", "in
 _FIGURES = ("legal", "violations", "instances", "method", "traffic", "occupancy_bits", "energy_pj")
 _COST = (*_FIGURES, "energy_by_level_pj", "compute_cycles", "latency_cycles", "utilization", "bottleneck")
 _PLAIN = ("status", "objective", "value", "bound", "gap", "seconds", "mapping", "cost", "space", "work")
+_PRICES = "sensitivity"  # what `polymap explore --sensitivity` adds to the answer; not read back
 _ANSWER = (*_PLAIN, "clash", "dividing", "values", "bounds", "front")
 _SETTINGS = ("tiles", "seed", "time_limit_s", "workers", "memory_limit_mb", "work_limit", "constraints")
 _ROW = ("level", "tensor", "reads", "writes", "fills", "drains")
@@ -63,6 +64,7 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
     if document["schema"] != SCHEMA:
         what = f"{where} has the schema {shown(document['schema'])}"
         raise InputError(Mistake("PM612", what, f"Results of the schema '{SCHEMA}' are read here."))
+    document = {name: value for name, value in document.items() if name != _PRICES}
     mistakes: list[Mistake] = []
     Fields.of(document, where, mistakes, known=(*_HEAD, *_ANSWER), required=(*_HEAD, *_PLAIN))
     if mistakes:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.costmodel import Cost
-from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload
+from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload, prices_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,15 @@ class SearchResult(Reported):
     workload: Workload | MaybeNone = field(default=None, repr=False)
     arch: Architecture | MaybeNone = field(default=None, repr=False)
     settings: Settings = field(default=Settings(), compare=False, repr=False)
+
+    def explain(self, *, sensitivity: bool = False, time_limit_s: float = 60) -> str:
+        """Return sentences on the answer: what moves what, where energy and time go, what is proven.
+
+        sensitivity: also what more or less of each resource is worth, which takes searches of other machines, for
+        `time_limit_s` at most (`polymap.sensitivity` returns it as data, and raises what this raises).
+        """
+        text = Reported.explain(self)
+        return f"{text}\n\n{prices_text(self, time_limit_s)}" if sensitivity and self.best is not None else text
 
     def certificate(self) -> str:
         """Return the text that proves the answer, which `verify` checks (docs/certificate.md): of an optimum over

@@ -1,0 +1,138 @@
+"""Accelergy's tables: an energy reference table (ERT) as the energies of a machine, an area table (ART) as areas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from polymap.asked import arch_of
+from polymap.importers.yaml_tables import Value, read_yaml
+from polymap.inputs import expected_kind, shown
+from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
+
+COMPUTE_ACTIONS = ("compute", "mac_random", "mac", "multiply")
+_LEVEL_ACTIONS = {"read_pj": ("read",), "write_pj": ("write", "update"), "leak_pj_per_cycle": ("leak", "idle")}
+_OPTIONAL = "leak_pj_per_cycle"
+_RANGE = re.compile(r"\[.*?\]")
+Found = TypeVar("Found")
+
+
+def from_accelergy(
+    arch: Architecture | str, ert: str | Path, art: str | Path | None = None, *, ignore: Sequence[str] = ()
+) -> tuple[Architecture, dict[str, Fraction]]:
+    """Return the machine with the energies of an ERT, and the area of one copy of each component in the unit of the ART
+    (um^2 as Accelergy writes it; empty without one). Needs the extra `timeloop`.
+
+    ert, art: paths, or YAML as texts of several lines; versions 0.3 and 0.4. A table belongs to the level or compute
+    unit that is called like the last part of its name, without ranges: `system.chip.PE[0..167].RF` is RF. An energy is
+    taken as that of one access of the level's `word_bits`. Of an action with several sets of arguments the dearest
+    counts. Levels take `read`, `write` (else `update`) and, where there is one, `leak` (else `idle`), the compute unit
+    `compute` (else `mac_random`, `mac`, `multiply`). ignore: names of components that the machine leaves out, such as
+    networks. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for tables
+    that cannot be read, that no part of the machine is called like, or that lack an action.
+    """
+    machine = arch_of(arch)
+    mistakes: list[Mistake] = []
+    energies = _read(ert, "ERT", action_energies, mistakes)
+    areas = {} if art is None else _read(art, "ART", _area, mistakes)
+    parts = {node.name: node for node in machine.nodes if isinstance(node, MemoryLevel | ComputeUnit)}
+    left_out = {str(name) for name in ignore}
+    for found in (energies, areas):
+        for name, (table, _) in found.items():
+            if name not in parts and name not in left_out:
+                hint = did_you_mean(name, tuple(parts))
+                what = f"{shown(name)} is no level or compute unit of '{machine.name}'"
+                mistakes.extend(table.refuse(what, f"{hint} ignore=[{name!r}] leaves it out.").mistakes)
+    changed = {
+        name: _with_energies(
+            node, energies.get(name), Path(str(ert)).name if "\n" not in str(ert) else "the text", mistakes
+        )
+        for name, node in parts.items()
+    }
+    if mistakes:
+        raise InputError(mistakes)
+    nodes = tuple(changed.get(node.name, node) for node in machine.nodes)
+    return replace(machine, nodes=nodes), {name: area for name, (_, area) in areas.items() if name in parts}
+
+
+def _with_energies(
+    node: MemoryLevel | ComputeUnit,
+    table: tuple[Value, dict[str, Fraction]] | None,
+    file: str,
+    mistakes: list[Mistake],
+) -> MemoryLevel | ComputeUnit:
+    """Return the part of the machine with the energies of its table; adds the actions that it lacks."""
+    if table is None:
+        mistakes.append(Mistake("PM661", f"{file} has no table of {shown(node.name)}", "Every level needs one."))
+        return node
+    place, energies = table
+    wanted = {"pj": COMPUTE_ACTIONS} if isinstance(node, ComputeUnit) else _LEVEL_ACTIONS
+    found: dict[str, Fraction] = {}
+    for field, actions in wanted.items():
+        action = next((each for each in actions if each in energies), None)
+        if action is not None:
+            found[field] = energies[action]
+        elif field != _OPTIONAL:
+            what = f"the table of {shown(node.name)} has no action {' or '.join(actions)}"
+            mistakes.extend(place.refuse(what, f"Found: {', '.join(energies) or 'none'}.").mistakes)
+    return replace(node, **found)
+
+
+def _read(
+    source: str | Path, key: str, read: Callable[[Value], Found], mistakes: list[Mistake]
+) -> dict[str, tuple[Value, Found]]:
+    """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read."""
+    path = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
+    whole = read_yaml(path, "from_accelergy")
+    found: dict[str, tuple[Value, Found]] = {}
+    for table in tables_of(whole.table("the file").get(key) or whole, key):
+        try:
+            name = component_of(table)
+            if name in found:
+                raise table.refuse(f"{shown(name)} has a second table", f"The first is at {found[name][0].place}.")
+            found[name] = table, read(table)
+        except InputError as error:
+            mistakes.extend(error.mistakes)
+    return found
+
+
+def tables_of(section: Value, key: str) -> list[Value]:
+    """Return the tables of an ERT or ART. Raises InputError (PM661) where there are none."""
+    fields = section.table(key)
+    if "tables" not in fields:
+        raise section.refuse(f"there is no {key} with tables", f"Expected {key}: {{version: ..., tables: [...]}}.")
+    return fields["tables"].items(f"{key}.tables")
+
+
+def component_of(table: Value) -> str:
+    """Return the last part of a table's name, without ranges of copies."""
+    fields = table.table("a table")
+    if "name" not in fields:
+        raise table.refuse("a table has no name")
+    return _RANGE.sub("", fields["name"].text("name")).rpartition(".")[2]
+
+
+def action_energies(table: Value) -> dict[str, Fraction]:
+    """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
+    fields = table.table("a table")
+    if "actions" not in fields:
+        raise table.refuse("a table of the ERT lacks its actions")
+    found: dict[str, Fraction] = {}
+    for action in fields["actions"].items("actions"):
+        told = action.table("an action")
+        if "name" not in told or "energy" not in told:
+            raise action.refuse("an action lacks its name or energy")
+        name = told["name"].text("name")
+        found[name] = max(found.get(name, Fraction(0)), told["energy"].number("energy"))
+    return found
+
+
+def _area(table: Value) -> Fraction:
+    fields = table.table("a table")
+    if "area" not in fields:
+        raise table.refuse("a table of the ART has no area")
+    return fields["area"].number("area")
