@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import polymap as pm
+from polymap.costmodel.analysis import dataflow
 from polymap.ir import Hops
 
 STEPS = (Fraction(0), Fraction(1, 100), Fraction(1, 20), Fraction(1, 5), Fraction(1))
@@ -36,9 +37,8 @@ def main() -> None:
     options = parser.parse_args()
     arch, free = pm.load_arch(options.arch), None
     print(f"{options.workload} on {options.arch}, energy, tiles that divide")
-    print(
-        f"{'hops':10} {'pJ/hop':>7} {'status':8} {'uJ':>10} {'wires':>7}  {'dataflow':18} {'spread over fan-outs':34} without wires"
-    )
+    head = f"{'hops':10} {'pJ/hop':>7} {'status':8} {'uJ':>10} {'wires':>7}  {'dataflow':18}"
+    print(f"{head} {'spread over fan-outs':34} optimum without wires")
     for hops in Hops:
         for hop in STEPS:
             machine = wired(arch, hop, hops)
@@ -49,7 +49,7 @@ def main() -> None:
             fanouts = {fanout.name for fanout in machine.fanouts}
             crossing = sum(pj for name, pj in found.cost.energy_by_level_pj if name in fanouts)
             spread = " ".join(f"{n.dim}/{n.fanout}" for n in found.best.nodes if isinstance(n, pm.Spatial))
-            name = pm.dataflow_of(found) if hasattr(pm, "dataflow_of") else ""
+            name = dataflow(found.workload, machine, found.best, found.cost).value
             other = pm.evaluate(options.workload, machine, free).energy_pj
             print(
                 f"{hops.value:10} {float(hop):7.2f} {found.status:8} {found.value / 1e6:10.2f} "

@@ -88,7 +88,8 @@ def kill_once(store: Path, rng: random.Random, tally: Tally, longest_s: float) -
         "stderr": subprocess.PIPE,
         "text": True,
     }
-    with subprocess.Popen(command, cwd=Path(__file__).parents[1], **pipes) as process:
+    # A session of its own: workers outlive a writer that is killed, and hold its pipes.
+    with subprocess.Popen(command, cwd=Path(__file__).parents[1], start_new_session=True, **pipes) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         first = process.stdout.readline()
@@ -99,7 +100,7 @@ def kill_once(store: Path, rng: random.Random, tally: Tally, longest_s: float) -
             process.stdin.write("\n")
         elif not has_ended:
             tally.writers += 1
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
         told, errors = process.communicate()
     assert "PM567" in errors or process.returncode <= 0, errors
     tally.whole += has_ended

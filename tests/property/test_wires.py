@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ from tests.cases import Case, random_case, random_general_case
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=2, n=2, k=2, bits={"A": 8, "B": 16, "C": 32})
 
 
-def machine(**wire: object) -> Architecture:
+def machine(**wire: Any) -> Architecture:
     """Return memory, four units on one fan-out, nothing between; only the fan-out costs energy."""
     return Architecture("four", (MemoryLevel("DRAM", word_bits=8), Fanout("X", 4, **wire), ComputeUnit("MAC")))
 
@@ -171,7 +172,7 @@ def test_a_machine_with_wires_reads_back_and_so_does_its_answer() -> None:
     from polymap import explore
 
     arch = machine(pj_per_word=Fraction(1, 3), pj_per_word_hop=Fraction(2), hops=Hops.MULTICAST, reduce_pj=Fraction(1))
-    document = arch_to_document(arch)
+    document: Any = arch_to_document(arch)
     assert document["nodes"][1]["hops"] == "multicast"
     arch = arch_from_document(json.loads(json.dumps(document)))  # a third becomes the nearest float
     result = explore(GEMM, arch, "energy", tiles="divide", time_limit_s=20)

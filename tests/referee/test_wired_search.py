@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import count, groupby
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,9 @@ def least_value(problem: Problem, arch: Architecture, objective: str, tiles: str
 
 def in_order_of_levels(arch: Architecture, tree: Mapping) -> Mapping:
     """Return a canonical tree with the nodes between two loops in the order of the machine's levels."""
-    nodes = []
+    nodes: list[Any] = []
     for is_storage, group in groupby(tree.nodes, key=lambda node: isinstance(node, Storage)):
-        run = list(group)
+        run: list[Any] = list(group)
         nodes += sorted(run, key=lambda node: arch.level_index(node.level)) if is_storage else run
     return Mapping(tuple(nodes))
 
