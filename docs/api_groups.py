@@ -52,7 +52,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("winner_svg", "capacity_figure", "capacity_svg", "course_figure", "course_svg", "fate_figure", "fate_svg"),
         *("sensitivity_figure", "sensitivity_svg", "smooth_figure", "smooth_svg", "report_page"),
         *("array_figure", "array_svg", "residency_figure", "residency_svg", "layer_bars_figure", "layer_bars_svg"),
-        *("coordinates_figure", "coordinates_plot"),
+        *("coordinates_figure", "coordinates_plot", "machine_front_figure", "machine_front_svg"),
+        *("binding_figure", "binding_svg"),
     )),
     ("Errors", "Codes, causes and cures: [errors](errors.md).", (
         *("PolymapError", "Mistake", "InputError", "WorkloadError", "ArchError", "MappingError", "OptionError"),

@@ -94,6 +94,12 @@ from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
 from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
+from polymap.report.page.machines import (
+    binding_figure as binding_figure,
+    binding_svg as binding_svg,
+    machine_front_figure as machine_front_figure,
+    machine_front_svg as machine_front_svg,
+)
 from polymap.report.page.progress import ProgressLine as ProgressLine
 from polymap.report.page.report import report_page as report_page
 from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg

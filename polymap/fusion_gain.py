@@ -89,7 +89,8 @@ def fusion(
     Options(time_limit_s=time_limit_s, seed=seed).check()
     goal = parse_single(objective, arch)
     if len({each.position[0] for each in workload.statements}) < 2 or not may_be_climbed(workload, arch, goal):
-        what = f"workload {workload.name!r} has no nests that could be fused, or more instances than are searched, or fan-outs cost energy"
+        told = "has no nests that could be fused, too many instances, or fan-outs that cost energy"
+        what = f"workload {workload.name!r} {told}"
         raise OptionError(Mistake("PM566", what, "Expected a program of two or more outermost nests."))
     apart = ProgramSearch(workload, arch, goal, seed, apart=True)
     apart.go_on(Limits(time.monotonic, time_limit_s / 2, Memory(None)), lambda _mapping, _cost: True)

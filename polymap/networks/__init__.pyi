@@ -20,13 +20,19 @@ from polymap.networks.resource_prices import (
     sensitivity as sensitivity,
 )
 from polymap.networks.stores import merge_stores as merge_stores, states_of as states_of
-from polymap.networks.sweep_run import SweepProgress as SweepProgress
-from polymap.networks.sweeps import SweepTable as SweepTable, sweep_of_document as sweep_of_document
+from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
+from polymap.networks.sweeps import (
+    SweepRow as SweepRow,
+    SweepTable as SweepTable,
+    sweep_of_document as sweep_of_document,
+)
 from polymap.networks.texts import (
     answer_document as answer_document,
     answer_rows as answer_rows,
     answer_text as answer_text,
+    machine_label as machine_label,
     network_text as network_text,
     sweep_document as sweep_document,
+    sweep_rows as sweep_rows,
     sweep_text as sweep_text,
 )

@@ -32,13 +32,15 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer on one machine. value, bound: of the objective; value is None without a mapping. seconds: searched."""
+    """The answer on one machine. value, bound: of the objective; value is None without a mapping. seconds: searched.
+    mapping: one of that value."""
 
     status: str
     value: Fraction | None
     bound: Fraction | None
     how: How
     seconds: float = 0.0
+    mapping: Mapping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,12 @@ class Column:
         """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer
         whose mapping does not cost what it says."""
         status, bound = answer["status"], _number(answer["bound"])
-        value = None
+        value = mapping = None
         if answer["mapping"] is not None:
-            value = self._learn(number, mapping_from_document(answer["mapping"]), answer["value"])
+            mapping = mapping_from_document(answer["mapping"])
+            value = self._learn(number, mapping, answer["value"])
             bound = value if status == "OPTIMAL" else bound
-        self._reply(number, Reply(status, value, bound, how, float(_number(answer["seconds"]) or 0)))
+        self._reply(number, Reply(status, value, bound, how, float(_number(answer["seconds"]) or 0), mapping))
         if status == "INFEASIBLE":
             for worse in self._worse(number):
                 self._reply(worse, Reply(status, None, bound, How.NEIGHBOUR))
@@ -110,8 +113,11 @@ class Column:
         """Settle the open classes where a known mapping costs what a better machine's proof says is least."""
         for number in self.open_classes():
             floor = self.floors.get(number)
-            if floor is not None and any(value == floor for value, _ in self._upper_bounds(number, floor)):
-                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR))
+            if floor is None:
+                continue
+            attained = [mapping for value, mapping in self._upper_bounds(number, floor) if value == floor]
+            if attained:
+                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR, mapping=attained[0]))
 
     def dismiss(self, number: int) -> None:
         """Leave a class without a value; its bound is what better machines prove."""
@@ -123,11 +129,13 @@ class Column:
         if reply.status not in ("FEASIBLE", "TIMEOUT"):
             return reply
         bounds = [each for each in (reply.bound, floor) if each is not None]
-        values = [value for value, _ in self._upper_bounds(number, Fraction(0))]
-        value = min((*values, *(() if reply.value is None else (reply.value,))), default=None)
+        known = self._upper_bounds(number, Fraction(0))
+        if reply.value is not None and reply.mapping is not None:
+            known.insert(0, (reply.value, reply.mapping))
+        value, mapping = min(known, key=lambda pair: pair[0], default=(None, None))
         bound = max(bounds, default=None)
         status = reply.status if value is None else "OPTIMAL" if value == floor else "FEASIBLE"
-        return Reply(status, value, floor if status == "OPTIMAL" else bound, reply.how, reply.seconds)
+        return Reply(status, value, floor if status == "OPTIMAL" else bound, reply.how, reply.seconds, mapping)
 
     def _reply(self, number: int, reply: Reply) -> None:
         self.replies[number] = reply

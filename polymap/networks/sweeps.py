@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping as Table, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product as combinations
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, cast
 from polymap.arch import arch_from_document, arch_to_document
 from polymap.asked import arch_of, workload_of
 from polymap.inputs import expected_method, is_list, is_table, shown
-from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Shown, Workload
+from polymap.ir import Architecture, Mapping, MaybeNone, MemoryLevel, Mistake, OptionError, Tabled, Workload
 from polymap.networks.columns import Column, How, column_of
 from polymap.networks.exploration import Document, Executor
 from polymap.networks.model import Network, builtin_network
@@ -30,7 +30,8 @@ class SweepRow:
     """The answer about one workload on one machine. machine: the grid's values, or the machine's name. value, bound: of
     the objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted;
     None where one is unlimited. how: "searched", "known" (from the store), "neighbour" (a proof on a machine that is at
-    least as good, and a mapping that attains it here), "dismissed" (such a proof keeps the machine off the front)."""
+    least as good, and a mapping that attains it here), "dismissed" (such a proof keeps the machine off the front).
+    mapping: one of that value, for `layer` (None without a value) on `arch`."""
 
     workload: str
     machine: object
@@ -42,10 +43,13 @@ class SweepRow:
     objective: str = "energy"
     multiplicity: int = 1
     how: str = "searched"
+    mapping: Mapping | MaybeNone = field(default=None, repr=False, compare=False)
+    layer: Workload | MaybeNone = field(default=None, repr=False, compare=False)
+    arch: Architecture | MaybeNone = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class SweepTable(Shown):
+class SweepTable(Tabled):
     """The rows of a sweep, workload by workload for each machine, for each objective."""
 
     objectives: tuple[str, ...]
@@ -89,7 +93,7 @@ class SweepTable(Shown):
 
 def sweep(
     workloads: Iterable[Workload | Network | str],
-    machines: Mapping[str, Any] | Iterable[Architecture | str | Mapping[str, Any]],
+    machines: Table[str, Any] | Iterable[Architecture | str | Table[str, Any]],
     objective: str | Sequence[str] = "energy",
     *,
     tiles: str = "any",
@@ -154,7 +158,7 @@ def sweep_of_document(
     options: dict[str, Any] = {name: document[name] for name in _FIELDS[2:] if name in document}
     if not isinstance(options.get("front_only", False), bool):
         raise OptionError(Mistake("PM565", f"front_only is {shown(options['front_only'])}", "Expected true or false."))
-    machines = cast("Mapping[str, Any]", machines)
+    machines = cast("Table[str, Any]", machines)
     return sweep(named, machines, **options, store=store, executor=executor, on_progress=on_progress)
 
 
@@ -171,7 +175,8 @@ def _row(column: Column, index: int, label: object, bits: int | None) -> SweepRo
     how = reply.how if is_first or reply.how is not How.SEARCHED else How.NEIGHBOUR
     seconds = reply.seconds if is_first else 0.0
     head = (column.workload.name, label, reply.status, reply.value, reply.bound, seconds)
-    return SweepRow(*head, bits, column.objective, column.multiplicity, how.value)
+    told = (bits, column.objective, column.multiplicity, how.value)
+    return SweepRow(*head, *told, reply.mapping, column.workload, column.machines[index])
 
 
 def on_chip_bits(arch: Architecture) -> int | None:
@@ -190,7 +195,7 @@ def on_chip_bits(arch: Architecture) -> int | None:
 def _several(given: object, what: str) -> list[Any]:
     """Return the items of what callers give as several; a text, which has items too, is none."""
     told = shown(given)
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Table):
         return list(cast("Iterable[object]", given))
     raise OptionError(Mistake("PM120", f"{what} are {told}", "Expected a list."))
 
@@ -223,7 +228,7 @@ def _told_apart(machines: list[tuple[object, Architecture]]) -> list[tuple[objec
     return found
 
 
-def _changed(document: Mapping[str, Any], values: Mapping[str, object]) -> tuple[object, Architecture]:
+def _changed(document: Table[str, Any], values: Table[str, object]) -> tuple[object, Architecture]:
     """Return the grid's values and the base machine with them."""
     nodes: list[dict[str, Any]] = [dict(node) for node in document["nodes"]]
     names = {str(node.get("level") or node.get("fanout") or node.get("compute")): node for node in nodes}

@@ -72,12 +72,12 @@ def sweep_text(found: SweepTable) -> str:
     units = [f"{each},{unit_of(each)}" for each in found.objectives]
     several = len(found.objectives) > 1
     rows = [
-        (each.workload, _machine(each.machine), *((each.objective,) if several else ()),
+        (each.workload, machine_label(each.machine), *((each.objective,) if several else ()),
          "-" if each.value is None else exact(each.value), each.status)
         for each in found.rows
     ]  # fmt: skip
     front = [
-        (_machine(each.machine), *map(exact, each.values), _bits(each.on_chip_bits), each.status)
+        (machine_label(each.machine), *map(exact, each.values), _bits(each.on_chip_bits), each.status)
         for each in found.front()
     ]
     head = ("workload", "machine", *(("objective", "value") if several else units), "")
@@ -104,6 +104,19 @@ def _sources(found: SweepTable) -> str:
     return told
 
 
+def sweep_rows(found: SweepTable) -> list[dict[str, object]]:
+    """Return a row per question: the grid's values (or the machine's name) as columns, value and bound as floats."""
+    return [
+        {"workload": each.workload}
+        | (dict(each.machine) if is_table(each.machine) else {"machine": each.machine})
+        | {"objective": each.objective, "status": each.status}
+        | {name: None if one is None else float(one) for name, one in (("value", each.value), ("bound", each.bound))}
+        | {"multiplicity": each.multiplicity, "on_chip_bits": each.on_chip_bits, "how": each.how}
+        | {"seconds": each.seconds}
+        for each in found.rows
+    ]
+
+
 def sweep_document(found: SweepTable) -> dict[str, object]:
     """Return rows and front of a sweep as JSON."""
     rows = [
@@ -124,7 +137,8 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
     return head_document("sweep") | document
 
 
-def _machine(label: object) -> str:
+def machine_label(label: object) -> str:
+    """Return a machine's name, or its grid values as text."""
     if isinstance(label, str):
         return label
     assert is_table(label)

@@ -77,7 +77,7 @@ def test_a_sweep_answers_what_asking_each_machine_does() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_500_machines_with_4_layers_answer_what_asking_each_does(seed: int) -> None:
-    assert rows_not_searched(seed, 100, LAYERS) > 100
+    assert rows_not_searched(seed, 100, LAYERS) > 50
 
 
 def test_the_front_of_dismissing_sweeps_has_the_same_points() -> None:

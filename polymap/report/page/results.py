@@ -14,7 +14,16 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import write_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
-from polymap.networks import NetworkAnswer, Sensitivity, answer_document, answer_rows, sensitivity
+from polymap.networks import (
+    NetworkAnswer,
+    Sensitivity,
+    SweepTable,
+    answer_document,
+    answer_rows,
+    sensitivity,
+    sweep_document,
+    sweep_rows,
+)
 from polymap.report.page.families import comparison_document
 from polymap.report.page.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.page.progress import notebook
@@ -172,4 +181,5 @@ report_with(Cost, Reports(_framing(cost_rows), show, _saving(cost_file), explain
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))
 report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document)))
+report_with(SweepTable, Reports(_framing(sweep_rows), show, _saving(sweep_document)))
 report_with(Sensitivity, Reports(_framing(sensitivity_rows), show, _saving(sensitivity_document)))

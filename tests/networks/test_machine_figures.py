@@ -1,0 +1,75 @@
+"""Pictures and tables of a sweep say what its rows say."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import polymap as pm
+
+GRID = {"GLB.capacity_bits": [256, 2048], "X.size": [1, 2, 4], "DRAM.bandwidth_bits_per_cycle": [8, 64]}
+LAYERS = [pm.matmul(m=4, n=4, k=4, name="square"), pm.matmul(m=8, n=2, k=4, name="flat")]
+
+
+@pytest.fixture(scope="module")
+def table() -> pm.SweepTable:
+    return pm.sweep(LAYERS, {"base": "flat3", "grid": GRID}, ("latency", "energy"), tiles="divide", time_limit_s=20)
+
+
+def test_every_row_has_the_mapping_of_its_value(table: pm.SweepTable) -> None:
+    for row in table.rows:
+        cost = pm.evaluate(row.layer, row.arch, row.mapping)
+        value = Fraction(cost.latency_cycles) if row.objective == "latency" else cost.energy_pj_exact
+        assert (cost.legal, value) == (True, row.value)
+        assert row.arch.level_index("GLB") == 1
+        assert row.arch.levels[1].capacity_bits == row.machine["GLB.capacity_bits"]
+
+
+def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.SweepTable) -> None:
+    figure = pm.machine_front_figure(table)
+    assert len(figure.points) == 12
+    marked = {label for _, _, best, _, label in figure.points if best}
+    assert len(marked) == len(table.front())
+    for bits, value, best, proven, _ in figure.points:
+        assert proven
+        others = [(b, v) for b, v, *_ in figure.points if b <= bits and v <= value and (b, v) != (bits, value)]
+        assert not (best and others and table.objectives == ("latency",))
+    assert pm.machine_front_svg(figure).count("<title>") >= len(figure.points)
+
+
+def test_the_binding_figure_names_what_decides_most_cycles(table: pm.SweepTable) -> None:
+    figure = pm.binding_figure(table, "GLB.capacity_bits", "X.size")
+    assert (figure.across[1], figure.up[1]) == ((256, 2048), (1, 2, 4))
+    for i, up in enumerate(figure.up[1]):
+        for j, across in enumerate(figure.across[1]):
+            cycles: dict[str, int] = {}
+            for row in table.rows:
+                fields = (row.machine["GLB.capacity_bits"], row.machine["X.size"])
+                first = row.machine["DRAM.bandwidth_bits_per_cycle"] == 8 and row.objective == "latency"
+                if fields == (across, up) and first:
+                    cost = pm.evaluate(row.layer, row.arch, row.mapping)
+                    cycles[cost.bottleneck] = cycles.get(cost.bottleneck, 0) + cost.latency_cycles
+            name, share = figure.cells[i][j]
+            assert cycles[name] == max(cycles.values())
+            assert share == Fraction(cycles[name], sum(cycles.values()))
+    assert "DRAM" in pm.binding_svg(figure)
+
+
+def test_fields_that_the_grid_lacks_are_refused_by_name(table: pm.SweepTable) -> None:
+    with pytest.raises(pm.OptionError, match="'Y.size'"):
+        pm.binding_figure(table, "Y.size", "X.size")
+    with pytest.raises(pm.OptionError, match="the figure is"):
+        pm.machine_front_svg(table)  # type: ignore[arg-type]
+
+
+def test_a_sweep_is_a_table_with_a_column_per_field_and_saves(table: pm.SweepTable, tmp_path: Path) -> None:
+    frame = table.table()
+    rows = frame if isinstance(frame, list) else frame.to_dict("records")
+    assert len(rows) == len(table.rows) == 48
+    assert {"workload", "GLB.capacity_bits", "X.size", "objective", "status", "value"} <= set(rows[0])
+    table.save(tmp_path / "sweep.json")
+    document = json.loads((tmp_path / "sweep.json").read_text())
+    assert (document["schema"], len(document["rows"])) == ("polymap.sweep/1", 48)
