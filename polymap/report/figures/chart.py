@@ -71,7 +71,7 @@ def ticks_of(axis: Axis) -> list[float]:
         found = [part * 10.0**power for power in range(first, last + 1, every) for part in parts]
         return [value for value in found if axis.low * (1 - 1e-9) <= value <= axis.high * (1 + 1e-9)]
     step = _step(axis.low, axis.high)
-    return [step * n for n in range(round(axis.low / step), round(axis.high / step) + 1)]
+    return [step * n for n in range(ceil(axis.low / step - 1e-9), floor(axis.high / step + 1e-9) + 1)]
 
 
 def _step(low: float, high: float) -> float:
