@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from polymap.ir import Architecture, Tensor
+from polymap.ir import Architecture, BudgetError, Tensor
 from polymap.layouts.bursts import burst_bits_of, bursts_of_layouts
 from polymap.layouts.layout import Layout, image_layouts, layout_of, row_major
 from polymap.networks import LayerAnswer
@@ -78,7 +78,13 @@ class BoundaryReader:
             else:
                 taken[consumer].add(tensor)
                 readers.setdefault(producer, []).append((consumer, tensor))
-        return [self._boundary(producer, uses) for producer, uses in readers.items()], left_out
+        found: list[Boundary] = []
+        for producer, uses in readers.items():
+            try:
+                found.append(self._boundary(producer, uses))
+            except BudgetError as error:
+                left_out += [(producer, consumer, error.mistakes[0].what) for consumer, _ in uses]
+        return found, left_out
 
     def _operand(self, producer: str, consumer: str, taken: set[str]) -> tuple[str, str]:
         """Return which tensor of the consumer the producer's output is, or why it is none."""

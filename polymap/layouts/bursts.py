@@ -16,7 +16,7 @@ from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Tensor, Workload
 from polymap.layouts.layout import Ints, Layout, layout_of, row_major
-from polymap.layouts.transfers import Transfer, is_held, transfers
+from polymap.layouts.transfers import Transfer, are_single, transfers
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def bursts_of_layouts(
         what = f"bursts of {burst_bits} bits hold no whole number of {tensor.name}'s elements of {tensor.bits} bits"
         raise OptionError(Mistake("PM473", what, "Bits of elements divide burst_bits."))
     row = next(row for row in cost.traffic if (row.level, row.tensor) == (arch.levels[0].name, tensor.name))
-    counted = [(row.reads, row.writes)] * len(layouts)  # where every access is an element by itself
-    if is_held(arch, mapping, tensor.name):
+    counted = [(row.reads, row.writes)] * len(layouts)  # where every message is one element
+    if not are_single(workload, arch, mapping, tensor.name):
         places = [_burst_of_elements(layout, tensor, burst_bits) for layout in layouts]
         counted = _touched(transfers(workload, arch, mapping, tensor.name), places)
     for layout, (read, written) in zip(layouts, counted, strict=True):

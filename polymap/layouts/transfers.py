@@ -8,7 +8,7 @@ beside another one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
@@ -75,7 +75,7 @@ class _Walk:
 
 def transfers(workload: Workload, arch: Architecture, mapping: Mapping, tensor: str) -> Iterator[Transfer]:
     """Yield what the outermost level reads and writes of a tensor, in order; where no level below holds it, nothing:
-    then every access is an element by itself (`is_held`).
+    then every access is an element by itself (`are_single`).
 
     Raises OptionError (PM471) for programs, domains that are no boxes and tensors that are read through several
     accesses; BudgetError (PM472) where there is too much to walk.
@@ -85,6 +85,16 @@ def transfers(workload: Workload, arch: Architecture, mapping: Mapping, tensor: 
         return
     written = workload.statements[0].target.tensor == tensor
     yield from _sums(walk) if written else _loads(walk)
+
+
+def are_single(workload: Workload, arch: Architecture, mapping: Mapping, tensor: str) -> bool:
+    """Return whether every message is of one element: in each step all siblings together hold no more."""
+    walk = _walk_of(workload, arch, mapping, tensor)
+    if walk is None:
+        return True
+    united = tuple(replace(loop, fixed=loop.fixed and loop.fanout is None) for loop in walk.loops)
+    first = replace(walk, loops=united, tiles={})
+    return len(_tile(first, (0,) * sum(loop.fixed for loop in united))) <= 1
 
 
 def _walk_of(workload: Workload, arch: Architecture, mapping: Mapping, tensor: str) -> _Walk | None:
@@ -134,11 +144,6 @@ def _unsupported(workload: Workload, mapping: Mapping, tensor: str) -> str:
     return ""
 
 
-def is_held(arch: Architecture, mapping: Mapping, tensor: str) -> bool:
-    """Return whether a level below the outermost holds the tensor."""
-    return any(_holds(arch, node, tensor) for node in mapping.nodes)
-
-
 def _digits(walk: _Walk) -> tuple[list[list[int]], list[int], list[int]]:
     """Return the digits of each fixed loop, and which of these loops are temporal and which spatial."""
     tile = dict(walk.workload.extents())
@@ -151,6 +156,11 @@ def _digits(walk: _Walk) -> tuple[list[list[int]], list[int], list[int]]:
     fixed = [loop for loop in walk.loops if loop.fixed]
     temporal = [n for n, loop in enumerate(fixed) if loop.fanout is None]
     spatial = [n for n, loop in enumerate(fixed) if loop.fanout is not None]
+    used = {dim for index in walk.access.index for dim in index.coefficients()} | {fixed[n].dim for n in spatial}
+    for n in reversed(temporal):  # the innermost loops over other dims bring the same tiles again
+        if fixed[n].dim in used:
+            break
+        values[n] = [0]
     return values, temporal, spatial
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,13 +20,18 @@ def table() -> pm.SweepTable:
     return pm.sweep(LAYERS, {"base": "flat3", "grid": GRID}, ("latency", "energy"), tiles="divide", time_limit_s=20)
 
 
+def fields_of(row: pm.SweepRow) -> Mapping[str, int]:
+    assert isinstance(row.machine, dict)
+    return row.machine
+
+
 def test_every_row_has_the_mapping_of_its_value(table: pm.SweepTable) -> None:
     for row in table.rows:
         cost = pm.evaluate(row.layer, row.arch, row.mapping)
         value = Fraction(cost.latency_cycles) if row.objective == "latency" else cost.energy_pj_exact
         assert (cost.legal, value) == (True, row.value)
         assert row.arch.level_index("GLB") == 1
-        assert row.arch.levels[1].capacity_bits == row.machine["GLB.capacity_bits"]
+        assert row.arch.levels[1].capacity_bits == fields_of(row)["GLB.capacity_bits"]
 
 
 def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.SweepTable) -> None:
@@ -47,9 +53,9 @@ def test_the_binding_figure_names_what_decides_most_cycles(table: pm.SweepTable)
         for j, across in enumerate(figure.across[1]):
             cycles: dict[str, int] = {}
             for row in table.rows:
-                fields = (row.machine["GLB.capacity_bits"], row.machine["X.size"])
-                first = row.machine["DRAM.bandwidth_bits_per_cycle"] == 8 and row.objective == "latency"
-                if fields == (across, up) and first:
+                fields = fields_of(row)
+                first = fields["DRAM.bandwidth_bits_per_cycle"] == 8 and row.objective == "latency"
+                if (fields["GLB.capacity_bits"], fields["X.size"]) == (across, up) and first:
                     cost = pm.evaluate(row.layer, row.arch, row.mapping)
                     cycles[cost.bottleneck] = cycles.get(cost.bottleneck, 0) + cost.latency_cycles
             name, share = figure.cells[i][j]
