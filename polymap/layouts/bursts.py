@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping as Table
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from polymap.asked import question_of
+from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, evaluate
+from polymap.inputs import is_table, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Tensor, Workload
 from polymap.layouts.layout import Ints, Layout, layout_of, row_major
 from polymap.layouts.transfers import Transfer, are_single, transfers
@@ -78,8 +80,9 @@ def burst_counts(
     that are not counted (PM471); BudgetError (PM472) where there is too much to walk.
     """
     workload, arch = question_of(workload, arch)
+    mapping = mapping_of(mapping)
     burst_bits = burst_bits_of(arch)
-    asked = dict(layouts or {})
+    asked: dict[str, Layout | str] = _expected_table(layouts)
     for name in asked:
         if name not in {tensor.name for tensor in workload.tensors}:
             known = ", ".join(tensor.name for tensor in workload.tensors)
@@ -90,6 +93,15 @@ def burst_counts(
         layout = layout_of(asked.get(tensor.name, row_major(len(tensor.shape))), len(tensor.shape))
         found += bursts_of_layouts(workload, arch, mapping, cost, tensor, (layout,))
     return BurstCounts(workload.name, arch.levels[0].name, burst_bits, tuple(found))
+
+
+def _expected_table(layouts: object) -> dict[str, Any]:
+    if layouts is None:
+        return {}
+    if not is_table(layouts):
+        hint = 'Expected a table of tensors, such as {"I": "NHWC"}.'
+        raise OptionError(Mistake("PM470", f"the layouts are {shown(layouts)}", hint))
+    return dict(layouts)
 
 
 def burst_bits_of(arch: Architecture) -> int:

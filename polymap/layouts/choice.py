@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
-from polymap.inputs import shown
+from polymap.inputs import expected_kind, expected_seconds, is_list, shown
 from polymap.ir import Mistake, OptionError, Shown
 from polymap.layouts.assignment import solved
 from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout
@@ -49,11 +50,11 @@ def choose_layouts(
     consumer reads a tensor of as many axes, none shorter (padding is part of what is read).
     Raises OptionError for edges between unknown nodes, and as `burst_counts` does.
     """
+    answer = expected_kind(answer, NetworkAnswer, "the answer")
     burst_bits = burst_bits_of(answer.arch)
     nodes = _nodes(answer)
-    pairs = list(answer.network.edges if edges is None else edges)
-    if edges is not None:
-        _check_edges(pairs, nodes)
+    pairs = list(answer.network.edges) if edges is None else _checked(edges, nodes)
+    expected_seconds(time_limit_s, "time_limit_s")
     found, left_out = BoundaryReader(answer.arch, nodes).boundaries(pairs)
     chosen, bound, status = solved(found, time_limit_s)
     total = sum(each.bursts for each in chosen)
@@ -67,12 +68,22 @@ def _nodes(answer: NetworkAnswer) -> dict[str, tuple[LayerAnswer, ...]]:
     return {node: tuple(answer.layers[number] for number in own) for node, own in net.mapped}
 
 
-def _check_edges(pairs: Iterable[tuple[str, str]], nodes: dict[str, tuple[LayerAnswer, ...]]) -> None:
-    for pair in pairs:
-        for name in pair:
-            if name not in nodes:
+def _checked(edges: object, nodes: dict[str, tuple[LayerAnswer, ...]]) -> list[tuple[str, str]]:
+    """Return the caller's edges as pairs of names of nodes."""
+    told = shown(edges)
+    if not isinstance(edges, Iterable) or isinstance(edges, str | bytes):
+        raise OptionError(Mistake("PM474", f"the edges are {told}", "Expected pairs of names: (producer, consumer)."))
+    pairs: list[tuple[str, str]] = []
+    for pair in cast("Iterable[object]", edges):
+        names = tuple(pair) if is_list(pair) else ()
+        if len(names) != 2:
+            raise OptionError(Mistake("PM474", f"an edge is {shown(pair)}", "Expected (producer, consumer)."))
+        for name in names:
+            if not isinstance(name, str) or name not in nodes:
                 hint = f"Nodes: {', '.join(list(nodes)[:8])}{', ...' if len(nodes) > 8 else ''}."
                 raise OptionError(Mistake("PM474", f"the edges name {shown(name)}, which is no mapped node", hint))
+        pairs.append((str(names[0]), str(names[1])))
+    return pairs
 
 
 def _alone(boundaries: list[Boundary]) -> tuple[tuple[str, int], ...]:

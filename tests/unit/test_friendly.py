@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -248,7 +249,11 @@ RIGHT: dict[str, Any] = {
     "costs": [("best", COST)], "statement": "S", "title": "x", "optimum": 1.0, "layers": [("a", 1.0, 1, "OPTIMAL")],
     "across": 0, "up": 1, "level": "RF", "sizes_bits": [64], "schedule": pm.Schedule.original(LAYER),
 }  # fmt: skip
+GRID = {"base": "flat3", "grid": {"X.size": [1, 2], "Y.size": [1, 2]}}
+SWEEP = pm.sweep([LAYER], GRID, tiles="divide")
 OTHER_RIGHT = {
+    "machine_front_figure": {"table": SWEEP},
+    "binding_figure": {"table": SWEEP, "across": "X.size", "up": "Y.size"},
     "rarity_figure": {"costs": [1.0, 2.0]},
     "winner_figure": {"across": ("RF", [64]), "up": ("GLB", [64])},
     "front_svg": {"result": pm.explore(LAYER, FLAT, "pareto:energy,latency", tiles="divide")},
@@ -256,6 +261,12 @@ OTHER_RIGHT = {
 PROGRAM = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=2, k=2, temporary=["T"])
 SOURCE = "void f(int N, float A[N]) { for (int i = 1; i < N; i++) A[i] = A[i] + 1.0f; }"
 ON = {"workload": LAYER, "arch": FLAT, "mapping": BEST}
+FLAT_NODES = pm.load_arch("flat3").nodes
+NETWORK = pm.explore_network(
+    pm.Network("one", (pm.NetworkLayer("one", LAYER, 1),)),
+    replace(pm.load_arch("flat3"), nodes=(replace(FLAT_NODES[0], burst_bits=64), *FLAT_NODES[1:])),
+    tiles="divide",
+)
 # Functions with arguments, all of them right, and those of them that are given a wrong type.
 WRONGLY: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("evaluate", ON, ("time_limit_s",)),
@@ -267,6 +278,8 @@ WRONGLY: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("generate_c", ON, ("form",)),
     ("run_c", ON, ("form", "seed")),
     ("explain", {**ON, "cost": COST}, ("runner_up",)),
+    ("burst_counts", ON, ("workload", "arch", "mapping", "layouts")),
+    ("choose_layouts", {"answer": NETWORK}, ("answer", "edges", "time_limit_s")),
     ("report_page", {"workload": LAYER, "arch": FLAT, "result": RESULT}, ("other",)),
     ("explore_network", {"net": "alexnet", "arch": FLAT, "tiles": "divide"}, ("executor", "on_layer")),
     ("sweep", {"workloads": [], "machines": []}, ("workloads", "machines", "store", "executor")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import expected_kind, is_table, shown
+from polymap.inputs import expected_kind, expected_text, is_table, shown
 from polymap.ir import Mistake, OptionError, show_as_picture
 from polymap.networks import MachineTotal, SweepRow, SweepTable, machine_label
 from polymap.report import percent, size, unit_text
@@ -124,6 +124,7 @@ def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
     """Return what takes most on each machine of a grid over two fields; other fields keep their first value. Raises
     OptionError for fields that the grid lacks."""
     table = expected_kind(table, SweepTable, "the sweep")
+    across, up = expected_text(across, "the field across"), expected_text(up, "the field up")
     rows: dict[tuple[object, object], list[SweepRow]] = {}
     first: dict[str, object] = {}
     for row in table.rows:
