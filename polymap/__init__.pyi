@@ -74,6 +74,7 @@ from polymap.networks.exploration import (
     run_question as run_question,
 )
 from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
+from polymap.networks.parts import explore_in_parts as explore_in_parts
 from polymap.networks.resource_prices import (
     NextChange as NextChange,
     OtherAmount as OtherAmount,

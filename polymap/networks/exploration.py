@@ -10,11 +10,12 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from polymap.asked import arch_of, workload_of
-from polymap.explore import explore
+from polymap.explore import explore, search
 from polymap.inputs import expected_method, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.report.text import result_document, result_from_document
+from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
 from polymap.search.run import Options, SearchResult
@@ -147,14 +148,16 @@ def network_of(value: object) -> Network:
 
 def run_question(document: Mapping[str, Any]) -> Document:
     """Return the answer, as `result.save` writes it, to a question: workload and arch (documents or names), objective,
-    and options of `explore`. Plain JSON in and out: it runs in any process that can import polymap.
+    and options of `explore`; to_beat, a mapping of a larger question of which this is a part (dividing tiles):
+    INFEASIBLE then means that nothing here costs less. Plain JSON in and out: it runs in any process that can import
+    polymap.
 
     Raises OptionError for an unknown field.
     """
     from polymap.arch import arch_from_document
     from polymap.workload import workload_from_document
 
-    known = ("workload", "arch", "objective", "tiles", "time_limit_s", "seed", "work_limit", "constraints")
+    known = ("workload", "arch", "objective", "tiles", "time_limit_s", "seed", "work_limit", "constraints", "to_beat")
     unknown = [name for name in document if name not in known]
     if unknown:
         raise OptionError(
@@ -163,8 +166,10 @@ def run_question(document: Mapping[str, Any]) -> Document:
     asked, machine = document["workload"], document["arch"]
     workload = workload_of(asked) if isinstance(asked, str) else workload_from_document(asked)
     arch = arch_of(machine) if isinstance(machine, str) else arch_from_document(machine)
-    options = {name: document[name] for name in known[3:] if document.get(name) is not None}
-    return result_document(explore(workload, arch, document.get("objective", "energy"), **options))
+    options: Document = {name: document[name] for name in known[3:] if document.get(name) is not None}
+    if "to_beat" in options:
+        options["to_beat"] = mapping_from_document(options["to_beat"])
+    return result_document(search(workload, arch, document.get("objective", "energy"), **options))
 
 
 def _asked(

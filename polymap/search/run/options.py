@@ -8,7 +8,7 @@ from time import monotonic
 from typing import SupportsFloat
 
 from polymap.inputs import as_integer, shown
-from polymap.ir import Mistake, OptionError
+from polymap.ir import Mapping, Mistake, OptionError
 from polymap.search.run.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
@@ -16,7 +16,11 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The parameters of `explore`, which documents them; clock: what the time limit is measured by, in seconds."""
+    """The parameters of `explore`, which documents them; clock: what the time limit is measured by, in seconds.
+
+    to_beat: a mapping of the whole question, of which this one is a part (dividing tiles, one value): only what costs
+    less is looked for, and INFEASIBLE means that nothing does.
+    """
 
     objective: str = "energy"
     tiles: str = "any"
@@ -28,6 +32,7 @@ class Options:
     memory_limit_mb: int | None = None
     work_limit: int | None = None
     clock: Callable[[], float] = monotonic
+    to_beat: Mapping | None = None
 
     def settings(self) -> Settings:
         """Return what a result tells of them."""

@@ -5,6 +5,7 @@ polymap/explore.py has them in their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from polymap.arch import no_energies
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
 from polymap.schedules.space import SpaceSize
-from polymap.search.dividing import Count, Found, Outcome, solve
+from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under, objective_values
@@ -62,7 +63,7 @@ def read_question(workload: Workload, arch: Architecture, options: Options) -> S
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
-    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed, options.to_beat)
     return Search(asked, limits, processes, options.settings(), options.on_progress)
 
 
@@ -374,11 +375,14 @@ def _report_program_order(search: Search) -> None:
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
     outcome = _solved(search, _limit_of_dividing(search))
-    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
+    known = search.asked.to_beat
+    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found if leaf.mapping != known)
+    if known is not None and not mappings and outcome.count.is_whole:
+        return Divided(search.infeasible(("no mapping is better than the one to beat",)), (), outcome)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
     left = _left(search, outcome)
-    if not mappings:
+    if not mappings and known is None:
         written = search.written()
         mappings, left = (() if written is None else (written,)), (search.floors,)
     if search.divides and left and search.objective.goal is not Goal.PARETO:
@@ -423,6 +427,8 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
+    if search.outcome is None and search.asked.to_beat is not None:
+        search.outcome = Outcome((_start_to_beat(search, search.asked.to_beat, measure),), None, Count(), 0, None)
     if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
@@ -441,6 +447,13 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         caches=search.caches,
     )
     return search.outcome
+
+
+def _start_to_beat(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
+    """Return a known mapping with its scaled value."""
+    cost = evaluate(search.workload, search.arch, mapping)
+    value = objective_values(search.workload, search.arch, search.objective, cost)[0]
+    return math.ceil(value / measure.unscaled(1)), CompletedMapping((), mapping)
 
 
 def _best_product(search: Search, measure: Measure) -> Outcome | None:

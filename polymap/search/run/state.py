@@ -42,6 +42,7 @@ class Asked:
     tiles: str
     rules: Rules = ()
     seed: int = 0
+    to_beat: Mapping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,8 @@ class Search:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
 
     def space_size(self, stop: Stop) -> SpaceSize | None:
-        """Return the size of the space; None where there is no time to count it."""
-        if stop():
+        """Return the size of the space; None where there is no time to count it, and of a part of a larger question."""
+        if stop() or self.asked.to_beat is not None:
             return None
         # Small spaces are counted at once, whatever the clock says.
         wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
