@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -65,7 +65,8 @@ def run(store: str, workers: int) -> None:
         pm.sweep(LAYERS, MACHINES, tiles="divide", store=store)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        pool.submit(os.getpid).result()
+        # All workers run before one is killed: a pool of Python 3.11 that breaks while it starts one never ends.
+        wait([pool.submit(time.sleep, 0.2) for _ in range(workers)])
         threading.Thread(target=_kill_when_told, args=(pool,), daemon=True).start()
         pm.sweep(LAYERS, MACHINES, tiles="divide", store=store, executor=pool)
 
