@@ -32,13 +32,15 @@ from polymap.networks import stores
 
 LAYERS = [pm.matmul(m=m, n=n, k=4, name=f"p{m}_{n}") for m in (2, 4, 6) for n in (2, 4)]
 GRID = {"GLB.capacity_bits": [64, 128, 256, 512, 1024], "RF.capacity_bits": [24, 32, 64], "X.size": [2, 4]}
+_STUCK_S = 20.0  # a whole sweep of these takes some 3 s
 MACHINES = {"base": "flat3", "grid": GRID}
 
 
 @dataclass(slots=True)
 class Tally:
     """kills: of writers and of workers; whole: runs that ended by themselves; lost, torn: acknowledged answers that the
-    store lacks, entries that cannot be read; different: last tables unlike the undisturbed one."""
+    store lacks, entries that cannot be read; different: last tables unlike the undisturbed one; stuck: writers that
+    did not end after they lost a worker, and were killed, too."""
 
     writers: int = 0
     workers: int = 0
@@ -47,6 +49,7 @@ class Tally:
     lost: int = 0
     torn: int = 0
     different: int = 0
+    stuck: int = 0
 
 
 def run(store: str, workers: int) -> None:
@@ -102,7 +105,12 @@ def kill_once(store: Path, rng: random.Random, tally: Tally, longest_s: float) -
         elif not has_ended:
             tally.writers += 1
             os.killpg(process.pid, signal.SIGKILL)
-        told, errors = process.communicate()
+        try:
+            told, errors = process.communicate(timeout=_STUCK_S)
+        except subprocess.TimeoutExpired:  # a pool that lost a worker may never end: then the writer is killed, too
+            tally.stuck += 1
+            os.killpg(process.pid, signal.SIGKILL)
+            told, errors = process.communicate()
     assert "PM567" in errors or process.returncode <= 0, errors
     tally.whole += has_ended
     keys = set((first + told).split("\n")[:-1])
