@@ -39,7 +39,11 @@ def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.Sweep
     assert len(figure.points) == 12
     marked = {label for _, _, best, _, label in figure.points if best}
     assert len(marked) == len(table.front())
-    totals = {json.dumps(total.machine): (*total.values, total.on_chip_bits) for total in table.totals()}
+    totals: dict[str, list[Fraction]] = {}
+    for total in table.totals():
+        axes = [*total.values, total.on_chip_bits]
+        totals[json.dumps(total.machine)] = [Fraction(axis) for axis in axes if axis is not None]
+        assert len(totals[json.dumps(total.machine)]) == len(axes)
     beaten = {
         name
         for name, own in totals.items()
