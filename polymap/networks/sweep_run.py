@@ -100,7 +100,7 @@ class SweepRun:
                 answer = self._known(question)
                 if answer is None:
                     self._put(entry_of(question))
-                    answer = run_question(question)
+                    answer = run_question(question | self._hints(column, number))
                     self._put(entry_of(question, answer))
                     self._take(column, number, answer, How.SEARCHED)
                 else:
@@ -109,7 +109,10 @@ class SweepRun:
         for _, _, question in asked:
             self._put(entry_of(question, state=State.ASKED))
         try:
-            futures = [self.executor.submit(run_question, question) for _, _, question in asked]
+            futures = [
+                self.executor.submit(run_question, question | self._hints(column, number))
+                for column, number, question in asked
+            ]
             for (column, number, question), future in zip(asked, futures, strict=True):
                 self._put(entry_of(question, answer := future.result()))
                 self._take(column, number, answer, How.SEARCHED)
@@ -137,6 +140,11 @@ class SweepRun:
     def _question(self, column: Column, number: int) -> Document:
         documents = {"workload": workload_to_document(column.workload), "arch": arch_to_document(column.arch(number))}
         return documents | {"objective": column.objective} | self.options
+
+    def _hints(self, column: Column, number: int) -> Document:
+        """Return what a question is told besides: the size of the space, which no row tells, need not be counted, and
+        where tiles divide, what other machines' answers say."""
+        return {"counts_space": False} | (column.known_before(number) if self.options["tiles"] == "divide" else {})
 
     def _known(self, question: Document) -> Document | None:
         """Return the answer in the store, unless a longer time might tell more."""

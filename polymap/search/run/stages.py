@@ -15,7 +15,7 @@ from warnings import warn
 
 from polymap.arch import no_energies
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
+from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, solve
 from polymap.search.enumeration import ExhaustiveResult
@@ -63,8 +63,10 @@ def read_question(workload: Workload, arch: Architecture, options: Options) -> S
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
-    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed, options.to_beat)
-    return Search(asked, limits, processes, options.settings(), options.on_progress)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed, options.hints)
+    search = Search(asked, limits, processes, options.settings(), options.on_progress)
+    search.raise_floor(0, options.hints.least)
+    return search
 
 
 def _is_of_energy(objective: Objective) -> bool:
@@ -375,7 +377,8 @@ def _report_program_order(search: Search) -> None:
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
     outcome = _solved(search, _limit_of_dividing(search))
-    known = search.asked.to_beat
+    hints = search.asked.hints
+    known = hints.start if hints.only_better else None
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found if leaf.mapping != known)
     if known is not None and not mappings and outcome.count.is_whole:
         return Divided(search.infeasible(("no mapping is better than the one to beat",)), (), outcome)
@@ -427,8 +430,9 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None and search.asked.to_beat is not None:
-        search.outcome = Outcome((_start_to_beat(search, search.asked.to_beat, measure),), None, Count(), 0, None)
+    start = search.asked.hints.start
+    if search.outcome is None and start is not None:
+        search.outcome = Outcome((_known_start(search, start, measure),), None, Count(), 0, None)
     if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
@@ -445,13 +449,18 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
         caches=search.caches,
+        looks_first=start is None,
     )
     return search.outcome
 
 
-def _start_to_beat(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
-    """Return a known mapping with its scaled value."""
+def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
+    """Return a known mapping with its scaled value. Raises OptionError for one that is not legal, unless it is to be
+    beaten only."""
     cost = evaluate(search.workload, search.arch, mapping)
+    if not (cost.legal or search.asked.hints.only_better):
+        hint = "Begin from a legal mapping of the question, or from none."
+        raise OptionError(Mistake("PM120", "the mapping to start from is not legal here", hint))
     value = objective_values(search.workload, search.arch, search.objective, cost)[0]
     return math.ceil(value / measure.unscaled(1)), CompletedMapping((), mapping)
 
