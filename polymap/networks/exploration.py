@@ -14,16 +14,17 @@ from polymap.explore import explore, search
 from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.model import Network, NetworkLayer, network
+from polymap.networks.open_structures import open_document, open_from_document
 from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
-from polymap.search.run import Hints, Options, SearchResult
+from polymap.search.run import Hints, Options, SearchResult, open_structures_of
 
 Document = dict[str, Any]
 
 _ASKED = ("tiles", "time_limit_s", "seed", "work_limit", "constraints")
-_KNOWN_BEFORE = ("start", "least", "to_beat", "counts_space")
+_KNOWN_BEFORE = ("start", "least", "to_beat", "open", "keeps_open", "counts_space")
 
 
 class Executor(Protocol):
@@ -153,8 +154,9 @@ def run_question(document: Mapping[str, Any]) -> Document:
     """Return the answer, as `result.save` writes it, to a question: workload and arch (documents or names), objective,
     options of `explore`, and what is known before (dividing tiles, one value): start, a legal mapping; least, a proven
     lower bound ([numerator, denominator]); to_beat, a mapping of a larger question of which this is a part: INFEASIBLE
-    then means that nothing here costs less; counts_space, false where the size of the space need not be told. Plain
-    JSON in and out: it runs in any process that can import polymap.
+    then means that nothing here costs less; open, what an answer that a limit ended had left, from which the search
+    goes on; keeps_open, true where the answer shall tell that; counts_space, false where the size of the space need not
+    be told. Plain JSON in and out: it runs in any process that can import polymap.
 
     Raises OptionError for an unknown field, and a start that is not legal.
     """
@@ -172,7 +174,9 @@ def run_question(document: Mapping[str, Any]) -> Document:
     arch = arch_of(machine) if isinstance(machine, str) else arch_from_document(machine)
     options: Document = {name: document[name] for name in _ASKED if document.get(name) is not None}
     goal = document.get("objective", "energy")
-    return result_document(search(workload, arch, goal, **options, hints=_hints(document)))
+    result = search(workload, arch, goal, **options, hints=_hints(document))
+    left = open_structures_of(result) if document.get("keeps_open") else None
+    return result_document(result) | ({} if left is None else {"open": open_document(left)})
 
 
 def _hints(document: Mapping[str, Any]) -> Hints:
@@ -184,7 +188,8 @@ def _hints(document: Mapping[str, Any]) -> Hints:
     mapping = None if first is None else mapping_from_document(first)
     bound = None if least is None else Fraction(as_integer(least[0]) or 0, as_integer(least[1]) or 1)
     counts = document.get("counts_space", to_beat is None)
-    return Hints(mapping, to_beat is not None, bound, counts_space=bool(counts))
+    left = None if document.get("open") is None else open_from_document(document["open"])
+    return Hints(mapping, to_beat is not None, bound, left, counts_space=bool(counts))
 
 
 def _asked(

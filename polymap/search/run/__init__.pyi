@@ -22,4 +22,9 @@ from polymap.search.run.stages import (
     sample_programs as sample_programs,
     search_dividing_tiles as search_dividing_tiles,
 )
-from polymap.search.run.state import Search as Search, Stages as Stages, counted_space as counted_space
+from polymap.search.run.state import (
+    Search as Search,
+    Stages as Stages,
+    counted_space as counted_space,
+    open_structures_of as open_structures_of,
+)

@@ -10,6 +10,7 @@ from typing import SupportsFloat
 
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mapping, Mistake, OptionError
+from polymap.search.dividing import OpenStructures
 from polymap.search.run.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
@@ -21,12 +22,14 @@ class Hints:
 
     start: a legal mapping, from which the search begins. only_better: the start is none of the question, of which this
     one is a part: INFEASIBLE means that nothing costs less. least: a proven lower bound of the value: a mapping that
-    attains it ends the search. counts_space: whether the answer tells how large the space is.
+    attains it ends the search. left: what an earlier search of the question, in another process perhaps, did not
+    search, from which this one goes on. counts_space: whether the answer tells how large the space is.
     """
 
     start: Mapping | None = None
     only_better: bool = False
     least: Fraction | None = None
+    left: OpenStructures | None = None
     counts_space: bool = True
 
 

@@ -17,7 +17,7 @@ from polymap.arch import no_energies
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload
 from polymap.schedules.space import SpaceSize
-from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, solve
+from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under, objective_values
@@ -430,9 +430,8 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    start = search.asked.hints.start
-    if search.outcome is None and start is not None:
-        search.outcome = Outcome((_known_start(search, start, measure),), None, Count(), 0, None)
+    if search.outcome is None:
+        search.outcome = _told_before(search, measure)
     if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
@@ -449,9 +448,17 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
         caches=search.caches,
-        looks_first=start is None,
+        looks_first=search.asked.hints.start is None,
     )
     return search.outcome
+
+
+def _told_before(search: Search, measure: Measure) -> Outcome | None:
+    """Return what the question tells of itself: a mapping, or what an earlier search of it left."""
+    hints = search.asked.hints
+    known = () if hints.start is None else (_known_start(search, hints.start, measure),)
+    left = None if hints.left is None else outcome_to_resume(search.problem, hints.left, known)
+    return left if left is not None or not known else Outcome(known, None, Count(), 0, None)
 
 
 def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:

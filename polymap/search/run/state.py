@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.dividing import Count, Outcome
+from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
 from polymap.search.objective import refusals
@@ -256,6 +256,14 @@ class Resumption:
         Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
         limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
         return self.search.renewed(self.found, limits).answer(self.stages, self.found)
+
+
+def open_structures_of(result: SearchResult) -> OpenStructures | None:
+    """Return what a search over dividing tiles with one value has left; None where nothing is, or of other searches."""
+    search = result.again.search if isinstance(result.again, Resumption) else None
+    if search is None or search.outcome is None or not search.divides or len(search.objective.singles) > 1:
+        return None
+    return open_structures(search.outcome)
 
 
 def best_mappings(
