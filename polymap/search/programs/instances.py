@@ -15,6 +15,7 @@ from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
 Ints = NDArray[np.signedinteger[Any]]  # int32 where counts of instances and elements suffice
 READ, ASSIGN = 0, 1  # kinds of an access; accumulations are ACCUMULATE plus the number of their operator
 ACCUMULATE = 2
+SPARSE = 16  # keys are ranked by a table where there are at most so many times as many
 FEWEST = 200  # elements left of a thinned tensor
 _OPERATORS = tuple(Operator)
 
@@ -155,6 +156,10 @@ def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> 
 
 def rank_of(key: Ints) -> Ints:
     """Return the place of every entry when they are sorted; entries are distinct."""
+    if len(key) and int(key.max()) < SPARSE * len(key):  # at least 0
+        taken = np.zeros(int(key.max()) + 1, dtype=bool)
+        taken[key] = True
+        return (np.cumsum(taken, dtype=np.int32) - 1)[key]
     rank = np.empty(len(key), dtype=np.int32)
     rank[np.argsort(key)] = np.arange(len(key))
     return rank

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from polymap.ir import Branch, Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.ir import Branch, Compute, Mapping, MappingNode, Operator, Storage, Temporal, Workload
 from polymap.search.programs.instances import Ints, ProgramArrays, rank_of
 
 Loop = tuple[str, int]  # dim, tile
@@ -107,11 +107,23 @@ def source_shape(workload: Workload) -> Shape:
     return Shape(tuple(each.name for each in statements), loops, tuple(shared))
 
 
-def keeps_apart(workload: Workload, shape: Shape) -> bool:
-    """Return whether statements of different outermost nests of the program share no loop."""
-    nest = {each.name: each.position[0] for each in workload.statements}
+def nests_of(workload: Workload) -> dict[str, int]:
+    """Return the number of every statement's outermost nest. A nest that sets an array to a constant, right before one
+    that accumulates into it, is a part of that one."""
+    ordered = sorted(workload.statements, key=lambda each: each.position)
+    nests = {each.name: each.position[0] for each in ordered}
+    for one, other in reversed(list(pairwise(ordered))):
+        alone = [each.position[0] for each in ordered].count(one.position[0]) == 1
+        sets = one.operator is Operator.ASSIGN and not one.reads and one.target.tensor == other.target.tensor
+        if alone and sets and other.operator is not Operator.ASSIGN:
+            nests[one.name] = nests[other.name]
+    return nests
+
+
+def keeps_apart(nests: dict[str, int], shape: Shape) -> bool:
+    """Return whether statements of different nests share no loop."""
     neighbours = zip(shape.shared, pairwise(shape.statements), strict=True)
-    return all(not count or nest[one] == nest[other] for count, (one, other) in neighbours)
+    return all(not count or nests[one] == nests[other] for count, (one, other) in neighbours)
 
 
 @dataclass(frozen=True, slots=True)
