@@ -165,8 +165,8 @@ class Timed:
         return self.place[self.order]
 
     def views(self, place: Place) -> tuple[Ints, Ints]:
-        """Return by rank the number of the view of a node at this place (the steps of the clock above it), and the ranks
-        at which views begin."""
+        """Return by rank the number of the view of a node at this place (the steps of the clock above it), and at which
+        ranks views begin."""
         way = _way(self.group, place)
         group = way[-1]
         inner = self.suffix[self.above[group.low, group.high] + place.depth - group.begin]
