@@ -125,10 +125,10 @@ def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
         return None
     if search.climbed is None:
         search.climbed = ProgramSearch(search.workload, search.arch, search.objective, search.asked.seed)
-    before = search.climbed.scored
     stop = search.limits if alone else search.limits.part(0.5)
     search.climbed.go_on(stop, search.meets)
-    search.limits.work.add(search.climbed.scored - before)
+    if stop is not search.limits:
+        search.limits.work.add(stop.work.done)
     return search.climbed.best
 
 
