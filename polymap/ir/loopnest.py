@@ -158,7 +158,8 @@ class Original:
     """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
 
     places: tensor name -> the C expression that points to its first element, for all that outlive the program. kept:
-    the written ones among them that the program does not wholly overwrite. source, sizes: what was read.
+    the written ones among them that the program does not wholly overwrite. source, sizes: what was read. declared: the
+    tensors in order of declaration.
     """
 
     text: str
@@ -166,6 +167,7 @@ class Original:
     kept: frozenset[str] = frozenset()
     source: str = ""
     sizes: tuple[tuple[str, int], ...] = ()
+    declared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

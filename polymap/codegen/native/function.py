@@ -33,7 +33,7 @@ _WIDE = """#if defined(__clang__)
 #else
 #define WIDE
 #endif"""
-_BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
+BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
 {
     const uint32_t bits = (uint32_t)half << 16;
     float value;
@@ -60,7 +60,8 @@ _ALIGNMENT = 64
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
     """A C text and what its caller needs. packed: the array that may be packed ahead, or None; reason: why the text
-    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes."""
+    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes. is_exact: it is compiled so
+    that floats are rounded as the text says and integers wrap around."""
 
     name: str
     text: str
@@ -68,16 +69,17 @@ class NativeFunction:
     packed: str | None
     packed_elements: int
     reason: str
+    is_exact: bool = False
 
     @property
     def declarations(self) -> str:
         """The functions that callers may use, as a header declares them."""
-        found = [f"{_signature(self.name, self.arrays)};"]
+        found = [f"{signature(self.name, self.arrays)};"]
         if self.packed is not None:
             form = next(each for each in self.arrays if each.tensor == self.packed)
             found.append(f"long {self.name}_packed_elements(void);")
             found.append(f"{_pack_signature(f'{self.name}_pack', form)};")
-            found.append(f"{_signature(f'{self.name}_with_packed', self.arrays, (self.packed,))};")
+            found.append(f"{signature(f'{self.name}_with_packed', self.arrays, (self.packed,))};")
         return "\n".join(found) + "\n"
 
 
@@ -124,12 +126,13 @@ def _ahead(plan: KernelPlan) -> Packing | None:
 
 
 def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
-    function = f"\n{_signature(name, arrays)}\n{{\n" + "\n".join(lines_of(body, 1)) + "\n}\n"
+    function = f"\n{signature(name, arrays)}\n{{\n" + "\n".join(lines_of(body, 1)) + "\n}\n"
     helpers = FLOOR_DIV if "floor_div" in function else ""
-    return (_BFLOAT16 + "\n" if "bfloat16_value" in function else "") + helpers + function
+    return (BFLOAT16 + "\n" if "bfloat16_value" in function else "") + helpers + function
 
 
-def _signature(name: str, arrays: tuple[ArrayForm, ...], packed: tuple[str, ...] = ()) -> str:
+def signature(name: str, arrays: tuple[ArrayForm, ...], packed: tuple[str, ...] = ()) -> str:
+    """Return the head of a function on arrays. packed: the tensors that are given packed."""
     texts = [
         f"{'' if form.is_written else 'const '}{form.c_type} *restrict "
         f"{form.parameter}{'_packed' if form.tensor in packed else ''}"
@@ -154,10 +157,10 @@ def _types(plan: KernelPlan, body: str) -> str:
         lines.append(f"typedef {c_type} any_{c_type} __attribute__(({attributes}));")
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
-    helpers = {"bfloat16_value(": _BFLOAT16, "get(": _GET, "put(": _PUT}
+    helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
     for call, text in helpers.items():
         if call in body:
-            lines.append(text.format(kind=kind, lanes=lanes) if text is not _BFLOAT16 else text)
+            lines.append(text.format(kind=kind, lanes=lanes) if text is not BFLOAT16 else text)
     return "\n".join(lines) + "\n"
 
 
@@ -166,7 +169,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in nest.packings if each is not None and is_heap(each)]
     own = "\n".join([*_allocated(whole, names), *lines_of(outer_loops(nest), 1), *_freed(whole)])
-    entry = f"\n{_signature(name, arrays)}\n{{\n{own}\n}}"
+    entry = f"\n{signature(name, arrays)}\n{{\n{own}\n}}"
     if ahead is None:
         return [entry]
     tensor = ahead.form.tensor
@@ -179,7 +182,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {ahead.elements};\n}}",
         f"\n{_pack_signature(f'{name}_pack', ahead.form)}\n{{\n{pack}\n}}",
-        f"\n{_signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
+        f"\n{signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
         entry,
     ]
 
