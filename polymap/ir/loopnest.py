@@ -141,6 +141,8 @@ class Statement:
     reads: every occurrence on the right, in textual order (an accumulation does not list its target).
     position: textual order, 2 * len(dims) + 1 ... as len(dims) + 1 integers: the place before the first loop, between
     the loops, and of the statement inside the last one (statements with equal leading places share these loops).
+    comparison: of a MAX or MIN that a C text writes as a comparison, that text over the target t and the value v, as
+    "t>=v?t:v"; it differs from fmax and fmin only where one of them is no number.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Statement:
     reads: tuple[Access, ...]
     expression: Expression
     position: tuple[int, ...]
+    comparison: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,3 +205,15 @@ def test_names_that_mean_something_in_c_are_printed_otherwise(name: str) -> None
     assert found.tolist() == [4, 0, 9]
     assert root.tolist() == [2, 0, 3]
     assert (f" {name})" in fn.function.declarations or f" {name}," in fn.function.declarations) == (name == "x")
+
+
+@pytest.mark.parametrize("operator", [">", ">=", "<", "<="])
+def test_comparisons_pick_what_the_text_picks_also_of_what_is_no_number(operator: str) -> None:
+    for form in (f"m[i] = m[i] {operator} x[i] ? m[i] : x[i];", f"if (x[i] {operator} m[i]) m[i] = x[i];"):
+        text = f"void f(double m[9], double x[9]) {{ for (int i = 0; i < 9; i++) {{ {form} }} }}"
+        m, x = (each.ravel().copy() for each in np.meshgrid(*[[1.0, 2.0, np.nan]] * 2))
+        (found,) = pm.compile(pm.from_c(text, {}), "cpu_avx2")(m, x)
+        compare = {">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal}[operator]
+        with np.errstate(invalid="ignore"):
+            wanted = np.where(compare(m, x), m, x) if form.startswith("m") else np.where(compare(x, m), x, m)
+        assert np.array_equal(found, wanted, equal_nan=True)

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from polymap.codegen.c import Assign, Block, Copy, Declare, Element, Expr, For, Int, Invoke, Name, Scope, Stmt
+import re
+
+from polymap.codegen.c import (
+    Assign,
+    Binary,
+    Block,
+    Choice,
+    Copy,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Int,
+    Invoke,
+    Name,
+    Scope,
+    Stmt,
+)
 from polymap.codegen.lower import ElementType, affine_expr, c_expression, combine, element_types, registers
 from polymap.codegen.native import ArrayForm, is_wider, neutral_value
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload
 
 FLOATS = ("float", "double")
+_COMPARISON = re.compile(r"([tv])([<>]=?)([tv])\?([tv]):([tv])")
 
 
 def dim_constants(workload: Workload) -> dict[str, str]:
@@ -51,10 +69,23 @@ def instance(workload: Workload, storage: Storage, statement: Statement) -> Stmt
     place = _element(storage, statement.target, values)
     if statement.operator is Operator.ASSIGN:
         body.append(Copy(place, value))
+    elif statement.comparison:
+        body += _compared(storage, statement, place, value)
     else:
         kind = _sum_type(workload, storage, statement)
         body.append(Copy(place, combine(kind, statement.operator, place, value)))
     return Scope(tuple(body))
+
+
+def _compared(storage: Storage, statement: Statement, place: Expr, value: Expr) -> Block:
+    """Return the maximum or minimum by the comparison of the text."""
+    kind = storage.forms[statement.target.tensor].c_type
+    found = _COMPARISON.fullmatch(statement.comparison)
+    assert found is not None
+    left, symbol, right, then, other = found.groups()
+    values = {"t": Name("before"), "v": Name("value")}
+    chosen = Choice(Binary(symbol, values[left], values[right]), values[then], values[other])
+    return (Declare(f"const {kind}", "before", place), Declare(f"const {kind}", "value", value), Copy(place, chosen))
 
 
 def _operand_types(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:

@@ -118,24 +118,37 @@ def _start(workload: Workload, storage: Storage) -> Block:
 
 
 def _variables(storage: Storage) -> list[str]:
-    """Return the declarations of the temporary tensors: on the stack while they are small."""
+    """Return the declarations of the temporary tensors: on the stack while they are small, the others in one block of
+    malloc, so that its pages stay mapped from call to call."""
+    places = _places(storage)
     lines: list[str] = []
-    left = STACK_BYTES
+    size = _block_bytes(storage)
+    if size:
+        lines.append(f"    char *const block = aligned_alloc({_ALIGNMENT}, {size});")
+        lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
     for tensor in storage.local:
-        form = storage.forms[tensor]
-        size = _bytes(storage, tensor)
-        if not form.shape:
-            lines.append(f"    {form.c_type} {form.parameter};")
-        elif size <= left:
-            left -= size
-            lines.append(f"    {form.c_type} {form.parameter}[{form.elements}];")
+        form, place = storage.forms[tensor], places[tensor]
+        if place is not None:
+            head = f"    {form.c_type} *const restrict {form.parameter}"
+            lines.append(f"{head} = ({form.c_type} *)(block + {place});")
         else:
-            rounded = size + -size % _ALIGNMENT
-            lines.append(
-                f"    {form.c_type} *const restrict {form.parameter} = aligned_alloc({_ALIGNMENT}, {rounded});"
-            )
-            lines.append(f"    if (!{form.parameter})\n        abort(); /* no memory for a temporary array */")
+            lines.append(f"    {form.c_type} {form.parameter}{f'[{form.elements}]' if form.shape else ''};")
     return lines
+
+
+def _places(storage: Storage) -> dict[str, int | None]:
+    """Return where each temporary begins in the block, None for those on the stack."""
+    found: dict[str, int | None] = {}
+    left, end = STACK_BYTES, 0
+    for tensor in storage.local:
+        size = _bytes(storage, tensor)
+        if size <= left:
+            left -= size
+            found[tensor] = None
+        else:
+            found[tensor] = end
+            end += size + -size % _ALIGNMENT
+    return found
 
 
 def _bytes(storage: Storage, tensor: str) -> int:
@@ -143,16 +156,13 @@ def _bytes(storage: Storage, tensor: str) -> int:
     return form.elements * ELEMENT_BYTES[form.c_type]
 
 
+def _block_bytes(storage: Storage) -> int:
+    sizes = [_bytes(storage, tensor) for tensor, place in _places(storage).items() if place is not None]
+    return sum(size + -size % _ALIGNMENT for size in sizes)
+
+
 def _freed(storage: Storage) -> list[str]:
-    held: list[str] = []
-    left = STACK_BYTES
-    for tensor in storage.local:
-        form, size = storage.forms[tensor], _bytes(storage, tensor)
-        if form.shape and size <= left:
-            left -= size
-        elif form.shape:
-            held.append(f"    free({form.parameter});")
-    return held
+    return ["    free(block);"] if _block_bytes(storage) else []
 
 
 def _helpers(body: str) -> str:

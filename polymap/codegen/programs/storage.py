@@ -13,7 +13,7 @@ from polymap.codegen.lower import c_name
 from polymap.codegen.native import ArrayForm, program_forms
 from polymap.ir import Affine, Statement, Tensor, Workload, accesses_of
 
-STACK_BYTES = 2**16  # larger temporaries come from malloc
+STACK_BYTES = 2**20  # of all temporaries together; what is larger comes from malloc
 
 Times = Mapping[str, tuple[Affine, ...]]
 
