@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
-from polymap.codegen.native import LAYOUTS, NativeFunction, native_function, vector_dims
+from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, native_function, vector_dims
 from polymap.codegen.programs import program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
@@ -92,6 +93,7 @@ def compile(
     layout: str = "NHWC",
     threads: int = 1,
     mapping: Mapping | Schedule | None = None,
+    tail: Sequence[str | Requantize] = (),
     time_limit_s: float = 15,
 ) -> CompiledFunction:
     """Return a layer as a function on arrays, computed by C code in the order of the mapping that the search chose.
@@ -105,13 +107,18 @@ def compile(
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 
+    tail: what is done to each sum of a layer before it is stored, in order: "bias" (an array with an element per output
+    channel is added; without channels, per index of the last axis), "add" (an array like the output), "relu", and at
+    the end a `Requantize`. The arrays that the steps take stand behind the operands: `fn(x, w, bias)`.
+
     Nothing is run to choose the mapping. Raises WorkloadError where element types are missing (PM621), OptionError for
-    an unknown layout or number of threads (PM638), ArchError for a machine that is no processor (PM122), MappingError
-    or ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or it fails (PM603).
+    an unknown layout or number of threads (PM638) or a tail without meaning (PM623), ArchError for a machine that is no
+    processor (PM122), MappingError or ScheduleError for an illegal mapping (PM639), CompilerError if there is no
+    compiler (PM602) or it fails (PM603).
     """
     workload, arch = question_of(workload, arch)
     choice, function = native_code(
-        workload, arch, _NAME, layout=layout, threads=threads, mapping=mapping, time_limit_s=time_limit_s
+        workload, arch, _NAME, layout=layout, threads=threads, mapping=mapping, tail=tail, time_limit_s=time_limit_s
     )
     load = load_region if workload.original is not None else load_function
     return CompiledFunction(workload, arch, layout, threads, choice, function, load(function, threads))
@@ -125,6 +132,7 @@ def native_code(
     layout: str,
     threads: int,
     mapping: Mapping | Schedule | None = None,
+    tail: Sequence[str | Requantize] = (),
     time_limit_s: float,
 ) -> tuple[CpuChoice | None, NativeFunction]:
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
@@ -133,6 +141,9 @@ def native_code(
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
     if len(workload.statements) != 1 or workload.original is not None:
+        if tail:
+            hint = "A program says in its own statements what is done to a sum."
+            raise OptionError(Mistake("PM623", "a program has a tail", hint))
         return None, _program(workload, name, mapping, threads)
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
@@ -145,7 +156,9 @@ def native_code(
         mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
     remark = _remark(workload, choice, layout, threads)
-    return choice, native_function(workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark)
+    return choice, native_function(
+        workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
+    )
 
 
 def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> None:

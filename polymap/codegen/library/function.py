@@ -63,7 +63,7 @@ class NativeCall:
         no other order, the last one as it is. Raises InputError as calls do."""
         function = self.function
         if function.packed is None:
-            form = self._read[-1]
+            form = next(form for form in self._read if form.tensor == function.weights)
             return PackedWeights(form.tensor, array_of(values, form, written=False).copy(), function.text)
         form = next(form for form in self._read if form.tensor == function.packed)
         given = array_of(values, form, written=False)
