@@ -42,7 +42,9 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
     )),
-    ("Programs", "C that runs.", ("compile", "CompiledFunction", "generate_c", "run_c", "transform_c", "CRun", "Form")),
+    ("Programs", "C that runs.", (
+        *("compile", "CompiledFunction", "Requantize", "generate_c", "run_c", "transform_c", "CRun", "Form"),
+    )),
     ("Pictures and tables", "Each figure is data first (`..._figure`), then drawn (`..._svg`).", (
         *("mapping_text", "mapping_svg", "traffic_text", "traffic_svg", "roofline_text", "roofline_svg"),
         *("machine_svg", "front_svg", "history_svg", "domain_figure", "domain_svg", "side_by_side"),

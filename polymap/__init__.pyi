@@ -7,6 +7,7 @@ from polymap.checker.check import Verdict as Verdict
 from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
+from polymap.codegen.native.tails import Requantize as Requantize
 from polymap.codegen.source.transform import transform_c as transform_c
 from polymap.comparison import Comparison as Comparison, compare as compare, dataflow as dataflow, order as order
 from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile

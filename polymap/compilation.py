@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polymap.asked import question_of
-from polymap.codegen.library import NativeCall, PackedWeights, load_function
-from polymap.codegen.native import LAYOUTS, NativeFunction, native_function, vector_dims
+from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
+from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, native_function, vector_dims
+from polymap.codegen.programs import program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
-from polymap.ir import Architecture, Mistake, OptionError, Workload, WorkloadError
+from polymap.ir import (
+    Architecture,
+    InputError,
+    Mapping,
+    MappingError,
+    Mistake,
+    OptionError,
+    ScheduleError,
+    Workload,
+)
+from polymap.schedules import Schedule, check_mapping, dependence_violations
 from polymap.search.run import SearchResult
+from polymap.transform import violations
 
 _MOST_THREADS = 1024
 _NAME = "polymap_native"
@@ -20,6 +33,8 @@ _NAME = "polymap_native"
 @dataclass(frozen=True, slots=True)
 class CompiledFunction:
     """A layer as a function: `y = fn(x, w)`, `fn(x, fn.pack_weights(w), out=y)`. Calls hold no state and may overlap.
+
+    A region of C takes all arrays that outlive it, in order of declaration, and returns those it writes as a tuple.
 
     result: the search's answer (None where no mapping with vectors was found); source: the C text; reason: why it has
     no vectors, or empty.
@@ -31,19 +46,27 @@ class CompiledFunction:
     threads: int
     choice: CpuChoice | None = field(repr=False)
     function: NativeFunction = field(repr=False)
-    loaded: NativeCall = field(repr=False)
+    loaded: NativeCall | RegionCall = field(repr=False)
 
     def __call__(self, *arrays: object, out: object = None) -> Any:
         """Return the output (of several a tuple) of arrays in the order of the workload's operands.
 
         out: the array it is written to (of several a tuple); otherwise a new one. Raises InputError (PM630 to PM637)
-        for arrays of another type, shape or order, and for outputs that overlap operands.
+        for arrays of another type, shape or order, and for outputs that overlap operands. A region of C leaves the
+        arrays it is given as they are, unless they are also given as `out`.
         """
+        if isinstance(self.loaded, RegionCall):
+            return self.loaded.call(arrays, out)
         started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
     def pack_weights(self, weights: object) -> PackedWeights:
-        """Return the operand `packed` (by default the last one) in the order that the function reads it in."""
+        """Return the operand `packed` (by default the last one) in the order that the function reads it in.
+
+        Raises InputError for what is no such array, and for regions of C, which have no weights (PM637).
+        """
+        if isinstance(self.loaded, RegionCall):
+            raise InputError(Mistake("PM637", "a region of C has no weights to pack", "Pass its arrays as they are."))
         return self.loaded.pack_weights(weights)
 
     @property
@@ -69,41 +92,119 @@ def compile(
     *,
     layout: str = "NHWC",
     threads: int = 1,
+    mapping: Mapping | Schedule | None = None,
+    tail: Sequence[str | Requantize] = (),
     time_limit_s: float = 15,
 ) -> CompiledFunction:
     """Return a layer as a function on arrays, computed by C code in the order of the mapping that the search chose.
 
     layout: of a convolution's arrays: "NHWC" (x[N,H,W,C], w[K,R,S,C/groups], y[N,P,Q,K]) or "NCHW" (x[N,C,H,W],
     w[K,C/groups,R,S], y[N,K,P,Q]). Other workloads take their tensors as they are written: first those only read, in
-    order, and return the one written. threads: cores that a call may use (OpenMP).
+    order, and return the one written (of several a tuple). threads: cores that a call may use (OpenMP).
+
+    Regions of C (`from_c`) and workloads of several statements run in the order of their text, with floats rounded as
+    there; regions take all arrays that outlive them, in order of declaration.
+
+    mapping: a legal loop tree, or for programs a legal schedule, to print instead.
+
+    tail: what is done to each sum of a layer before it is stored, in order: "bias" (an array with an element per output
+    channel is added; without channels, per index of the last axis), "add" (an array like the output), "relu", and at
+    the end a `Requantize`. The arrays that the steps take stand behind the operands: `fn(x, w, bias)`.
 
     Nothing is run to choose the mapping. Raises WorkloadError where element types are missing (PM621), OptionError for
-    an unknown layout or number of threads (PM638), ArchError for a machine that is no processor (PM122), CompilerError
-    if there is no compiler (PM602) or it fails (PM603).
+    an unknown layout or number of threads (PM638) or a tail without meaning (PM623), ArchError for a machine that is no
+    processor (PM122), MappingError or ScheduleError for an illegal mapping (PM639), CompilerError if there is no
+    compiler (PM602) or it fails (PM603).
     """
     workload, arch = question_of(workload, arch)
-    choice, function = native_code(workload, arch, _NAME, layout=layout, threads=threads, time_limit_s=time_limit_s)
-    loaded = load_function(function, threads)
-    return CompiledFunction(workload, arch, layout, threads, choice, function, loaded)
+    choice, function = native_code(
+        workload, arch, _NAME, layout=layout, threads=threads, mapping=mapping, tail=tail, time_limit_s=time_limit_s
+    )
+    load = load_region if workload.original is not None else load_function
+    return CompiledFunction(workload, arch, layout, threads, choice, function, load(function, threads))
 
 
 def native_code(
-    workload: Workload, arch: Architecture, name: str, *, layout: str, threads: int, time_limit_s: float
+    workload: Workload,
+    arch: Architecture,
+    name: str,
+    *,
+    layout: str,
+    threads: int,
+    mapping: Mapping | Schedule | None = None,
+    tail: Sequence[str | Requantize] = (),
+    time_limit_s: float,
 ) -> tuple[CpuChoice | None, NativeFunction]:
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
     _check_options(layout, threads)
-    if len(workload.statements) != 1 or workload.original is not None:
-        what = "a function is compiled for one statement, and this is a C program or has several"
-        hint = "transform_c() writes a C function with its loops in a better order, which your compiler takes."
-        raise WorkloadError(Mistake("PM639", what, hint))
     facts = facts_of(arch)
-    target = workload.tensor(workload.statements[0].target.tensor)
-    dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
-    choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
-    mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
-    machine = arch if choice is None else choice.arch
+    if isinstance(mapping, Mapping):
+        _check_tree(workload, arch, mapping)
+    if len(workload.statements) != 1 or workload.original is not None:
+        if tail:
+            hint = "A program says in its own statements what is done to a sum."
+            raise OptionError(Mistake("PM623", "a program has a tail", hint))
+        return None, _program(workload, name, mapping, threads)
+    if isinstance(mapping, Schedule):
+        what = "a schedule is given for a workload of one statement"
+        raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
+    choice, machine = None, arch
+    if mapping is None:
+        target = workload.tensor(workload.statements[0].target.tensor)
+        dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
+        choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
+        mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
+        machine = arch if choice is None else choice.arch
     remark = _remark(workload, choice, layout, threads)
-    return choice, native_function(workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark)
+    return choice, native_function(
+        workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
+    )
+
+
+def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> None:
+    check_mapping(workload, arch, mapping)
+    broken = dependence_violations(workload, mapping)
+    if broken:
+        hint = "explore() finds legal ones; evaluate() lists what a tree breaks."
+        raise MappingError(Mistake("PM639", f"the mapping is illegal. {broken[0].message}", hint))
+
+
+def _program(workload: Workload, name: str, order: Mapping | Schedule | None, threads: int) -> NativeFunction:
+    """Return the function of a program in the order of its text, or in a given one."""
+    match order:
+        case None:
+            schedule, words = Schedule.original(workload), "as in the text"
+        case Mapping():
+            schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
+        case Schedule():
+            schedule, words = _checked(workload, order), "of the given schedule"
+    remark = _program_remark(workload, schedule, words)
+    return program_function(workload, schedule, name=name, threads=threads, remark=remark)
+
+
+def _checked(workload: Workload, schedule: Schedule) -> Schedule:
+    if schedule.workload != workload:
+        what = "the schedule is one of another workload"
+        raise ScheduleError(Mistake("PM639", what, "Compile schedule.workload, or make one of this workload."))
+    if schedule.folds:
+        what = f"the schedule keeps {schedule.folds[0].tensor} in a circular buffer, which is not printed"
+        raise ScheduleError(Mistake("PM639", what, "Leave out the step contract."))
+    broken = violations(schedule)
+    if broken:
+        raise ScheduleError(Mistake("PM639", f"the schedule is illegal. {broken[0].message}", ""), broken)
+    return schedule
+
+
+def _program_remark(workload: Workload, schedule: Schedule, order: str) -> str:
+    lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
+    lines += [f"  {line}" for line in str(schedule).splitlines()]
+    lines += ["To build it: cc -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno"]
+    return _plain("\n".join(lines))
+
+
+def _plain(text: str) -> str:
+    """Return a text that may stand in a comment of C."""
+    return text.encode("ascii", "replace").decode("ascii").replace("/*", "/ *")
 
 
 def _check_options(layout: str, threads: int) -> None:
@@ -125,4 +226,4 @@ def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: 
         lines.append("No mapping with vectors: plain loops.")
     else:
         lines += ["", *choice_lines(workload, choice)]
-    return "\n".join(lines).encode("ascii", "replace").decode("ascii").replace("/*", "/ *")
+    return _plain("\n".join(lines))

@@ -35,6 +35,7 @@ ROWS = (
     ("codegen.execute", "search.run"),
     ("search.one_buffer", "search.product_bounds"),
     ("codegen", "search.sibling_bounds"),
+    ("codegen.programs",),
     ("codegen.native", "codegen.source", "search.heuristics", "search.product_tiles", "search.programs"),
     ("codegen.faithful", "search.dividing", "search.enumeration"),
     ("codegen.lower", "search.objective"),

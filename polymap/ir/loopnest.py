@@ -141,6 +141,8 @@ class Statement:
     reads: every occurrence on the right, in textual order (an accumulation does not list its target).
     position: textual order, 2 * len(dims) + 1 ... as len(dims) + 1 integers: the place before the first loop, between
     the loops, and of the statement inside the last one (statements with equal leading places share these loops).
+    comparison: of a MAX or MIN that a C text writes as a comparison, that text over the target t and the value v, as
+    "t>=v?t:v"; it differs from fmax and fmin only where one of them is no number.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Statement:
     reads: tuple[Access, ...]
     expression: Expression
     position: tuple[int, ...]
+    comparison: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,8 @@ class Original:
     """The text of a C program as C reads it: static arrays and a function `original(void)` without other effects.
 
     places: tensor name -> the C expression that points to its first element, for all that outlive the program. kept:
-    the written ones among them that the program does not wholly overwrite. source, sizes: what was read.
+    the written ones among them that the program does not wholly overwrite. source, sizes: what was read. declared: the
+    tensors in order of declaration.
     """
 
     text: str
@@ -166,6 +170,7 @@ class Original:
     kept: frozenset[str] = frozenset()
     source: str = ""
     sizes: tuple[tuple[str, int], ...] = ()
+    declared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

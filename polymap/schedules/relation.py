@@ -38,6 +38,24 @@ def schedule_of(workload: Workload, mapping: Mapping) -> dict[str, tuple[Affine,
     return found
 
 
+def serial(mapping: Mapping) -> Mapping:
+    """Return the tree with its spatial loops as temporal ones."""
+    return Mapping(_serial(mapping.nodes))
+
+
+def _serial(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+    found: list[MappingNode] = []
+    for node in nodes:
+        match node:
+            case Spatial(name, tile, _):
+                found.append(Temporal(name, tile))
+            case Branch(children):
+                found.append(Branch(tuple(_serial(child) for child in children)))
+            case _:
+                found.append(node)
+    return tuple(found)
+
+
 def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:
     """Return the program's own schedule: textual positions and loop counters alternate."""
     return {

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from polymap.ir import Affine, Floor, Mistake, ScheduleError, Workload, did_you_mean
+from polymap.ir import Affine, Floor, Mapping as Tree, Mistake, ScheduleError, Workload, did_you_mean
 from polymap.poly import UnionMap, budget, function, union_of
-from polymap.schedules.relation import original_schedule
+from polymap.schedules.relation import original_schedule, schedule_of, serial
 from polymap.workload import domain_of
 
 
@@ -123,6 +123,15 @@ class Schedule:
         _give_names(padded, [each.name for each in workload.statements], 0, set())
         found = tuple(Scattering(each.name, tuple(padded[each.name])) for each in workload.statements)
         return Schedule(workload, found, strict)
+
+    @staticmethod
+    def of_tree(workload: Workload, mapping: Tree, *, strict: bool = False) -> Schedule:
+        """Return the order of a loop tree that `check_mapping` accepts, the iterations of spatial loops in turn.
+
+        A statement without the dim of a loop around it runs in the first iteration of that loop.
+        """
+        times = schedule_of(workload, serial(mapping))
+        return Schedule.of(workload, {name: _dims_of(each) for name, each in times.items()}, strict=strict)
 
     def scattering(self, statement: str) -> Scattering:
         """Return the scattering of a statement (KeyError if there is none)."""

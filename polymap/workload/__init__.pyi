@@ -4,7 +4,9 @@ from polymap.workload.dependence_analysis import (
     dependence_relations as dependence_relations,
     dependences as dependences,
     domain_of as domain_of,
+    leaves_unwritten as leaves_unwritten,
     shared_dims as shared_dims,
+    unset_read as unset_read,
 )
 from polymap.workload.document import (
     load_workload as load_workload,

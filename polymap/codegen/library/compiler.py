@@ -14,6 +14,8 @@ from polymap.codegen.execute import COMPILERS, compile_with
 from polymap.ir import CompilerError, Mistake
 
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast")
+# Floats are rounded where the text says so; sums of integers in another order wrap around as the program's own.
+EXACT_FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno")
 _SHARED = ("-shared", "-fPIC")
 _VERSION_SECONDS = 120
 # What decides what compilers read besides their arguments.
@@ -31,7 +33,7 @@ class Compiler:
     def words(self, source: str, target: str, threads: int) -> tuple[str, ...]:
         """Return the words that compile one source into a shared object. OpenMP is linked where threads are used."""
         openmp = ("-fopenmp",) if threads > 1 else ()
-        return (*self.command, *self.flags, *openmp, *_SHARED, "-o", target, source)
+        return (*self.command, *self.flags, *openmp, *_SHARED, "-o", target, source, "-lm")
 
     def identity(self, threads: int) -> str:
         """Return a text that differs where the objects of one source may differ: compiler, flags, processor."""
@@ -39,8 +41,10 @@ class Compiler:
         return "\n".join((*self.words("", "", threads), self.version, *variables, _processor()))
 
 
-def host_compiler() -> Compiler:
+def host_compiler(*, exact: bool = False) -> Compiler:
     """Return the compiler that CC names, or the system's. CFLAGS come after the usual flags, and so prevail.
+
+    exact: floats are rounded as the text says, and integers wrap around.
 
     Raises CompilerError (PM602) if there is none.
     """
@@ -51,7 +55,7 @@ def host_compiler() -> Compiler:
         hint = "Install one (Debian: apt install gcc), or set CC to the path of one."
         raise CompilerError(Mistake("PM602", what, hint))
     words = (path, *command[1:])
-    return Compiler(words, (*FLAGS, *_split("CFLAGS")), _version(words))
+    return Compiler(words, (*(EXACT_FLAGS if exact else FLAGS), *_split("CFLAGS")), _version(words))
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"

@@ -9,6 +9,7 @@ from typing import Any, cast
 from polymap.codegen.library.arrays import Values, array_of, check_apart, empty
 from polymap.codegen.library.cache import load_object
 from polymap.codegen.library.compiler import host_compiler
+from polymap.codegen.library.region import RegionCall
 from polymap.codegen.native import ArrayForm, NativeFunction
 from polymap.inputs import shown
 from polymap.ir import CompilerError, InputError, Mistake
@@ -62,7 +63,7 @@ class NativeCall:
         no other order, the last one as it is. Raises InputError as calls do."""
         function = self.function
         if function.packed is None:
-            form = self._read[-1]
+            form = next(form for form in self._read if form.tensor == function.weights)
             return PackedWeights(form.tensor, array_of(values, form, written=False).copy(), function.text)
         form = next(form for form in self._read if form.tensor == function.packed)
         given = array_of(values, form, written=False)
@@ -113,13 +114,19 @@ def load_function(function: NativeFunction, threads: int) -> NativeCall:
 
     Raises CompilerError if there is no compiler, or it fails.
     """
-    library = load_object(function.text, host_compiler(), threads)
+    library = load_object(function.text, host_compiler(exact=function.is_exact), threads)
     pack = with_packed = None
     plain = _symbol(library, function.name, len(function.arrays))
     if function.packed is not None:
         pack = _symbol(library, f"{function.name}_pack", 2)
         with_packed = _symbol(library, f"{function.name}_with_packed", len(function.arrays))
     return NativeCall(function, plain, pack, with_packed)
+
+
+def load_region(function: NativeFunction, threads: int) -> RegionCall:
+    """Return the function of a region of C, compiled or loaded as `load_function` does."""
+    library = load_object(function.text, host_compiler(exact=function.is_exact), threads)
+    return RegionCall(function, _symbol(library, function.name, len(function.arrays)))
 
 
 def _symbol(library: ctypes.CDLL, name: str, pointers: int) -> Any:

@@ -9,6 +9,7 @@ from polymap.codegen.lower.buffers import (
     counter as counter,
     forms_of as forms_of,
     layout_of as layout_of,
+    rules as rules,
     slot_of as slot_of,
 )
 from polymap.codegen.lower.elements import (

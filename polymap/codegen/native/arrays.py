@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from polymap.ir import Access, Affine, Mistake, Tensor, Workload, WorkloadError, written_tensors
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    Convert,
+    Expression,
+    Mistake,
+    Tensor,
+    Workload,
+    WorkloadError,
+    written_tensors,
+)
 
 LAYOUTS = ("NHWC", "NCHW")
 _C_TYPES = {
@@ -28,6 +39,18 @@ _TAKEN = frozenset(  # macros and types of the headers that the text includes, a
     | {"DOMAIN", "SING", "OVERFLOW", "UNDERFLOW", "PLOSS", "TLOSS", "WNOHANG", "WUNTRACED", "WSTOPPED"}
     | {"WEXITED", "WCONTINUED", "WNOWAIT"}
 )
+# Names of C texts stay, where they are no words of C, C++ or a compiler, nor local names of the text.
+_LOCAL = r"[acdt]\d+(?:_.*)?|at|sum|before|value|block|.*_t|floor_div|bfloat16_value"
+_WORD = re.compile(rf"(?!(?:{_LOCAL})$)[A-Za-z][A-Za-z0-9_]{{0,30}}")
+_WORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const consteval
+constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast
+else enum explicit export extern false final float for friend goto if import inline int linux long module mutable
+namespace new noexcept not not_eq nullptr operator or or_eq override private protected public register
+reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch template
+this thread_local throw true try typedef typeid typename typeof typeof_unqual union unix unsigned using virtual void
+volatile while xor xor_eq i386 alloca errno signgam stdin stdout stderr free abort aligned_alloc
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +107,54 @@ def array_forms(workload: Workload, layout: str) -> tuple[ArrayForm, ...]:
 
     Raises WorkloadError where a tensor's element type is unknown or has no form in C.
     """
-    kinds = _kinds(workload)
+    return _forms(workload, _in_call_order(workload), layout)
+
+
+def program_forms(workload: Workload) -> tuple[tuple[ArrayForm, ...], tuple[ArrayForm, ...]]:
+    """Return the arrays that callers of a program pass, and its temporary ones.
+
+    Callers' arrays: of a C text in order of declaration, otherwise as of `array_forms`. Raises WorkloadError where a
+    tensor's element type is unknown or has no form in C.
+    """
+    declared = () if workload.original is None else workload.original.declared
+    names = [name for name in declared if any(tensor.name == name for tensor in workload.tensors)]
+    names = list(dict.fromkeys([*names, *_in_call_order(workload)]))
+    lasting = [name for name in names if not workload.tensor(name).temporary]
+    local = [name for name in names if name not in lasting]
+    called = {each for statement in workload.statements for each in _operations(statement.expression)}
+    kept = _forms(workload, lasting, LAYOUTS[0])
+    callers = tuple(replace(form, parameter=form.tensor) if _stays(form.tensor, called) else form for form in kept)
+    return callers, _forms(workload, local, LAYOUTS[0])
+
+
+def _stays(name: str, called: set[str]) -> bool:
+    """Return whether a name of a text may stand in a function of C as it is."""
+    if name.isupper() and not _NAME.fullmatch(name):
+        return False  # it may be a macro
+    return bool(_WORD.fullmatch(name)) and name not in {*_WORDS.split(), *_TAKEN, *called}
+
+
+def _operations(expression: Expression) -> tuple[str, ...]:
+    match expression:
+        case Apply(operation, arguments):
+            return (operation, *(each for part in arguments for each in _operations(part)))
+        case Convert(_, value):
+            return _operations(value)
+        case _:
+            return ()
+
+
+def _in_call_order(workload: Workload) -> list[str]:
+    """Return the tensors only read in order of first read, then the written ones."""
     written = written_tensors(workload)
     read = list(dict.fromkeys(access.tensor for each in workload.statements for access in each.reads))
     names = [name for name in read if name not in written]
-    names += [tensor.name for tensor in workload.tensors if tensor.name in written]
+    return names + [tensor.name for tensor in workload.tensors if tensor.name in written]
+
+
+def _forms(workload: Workload, names: list[str], layout: str) -> tuple[ArrayForm, ...]:
+    kinds = _kinds(workload)
+    written = written_tensors(workload)
     forms: list[ArrayForm] = []
     for number, name in enumerate(names):
         tensor = workload.tensor(name)

@@ -8,15 +8,17 @@ void NAME_with_packed(const T *restrict I, const T *restrict W_packed, T *restri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import FLOOR_DIV, Block, lines_of
+from polymap.codegen.c import FLOOR_DIV, Block, Declare, If, Name, Run, lines_of
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
-from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan
+from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan, whole_sums
 from polymap.codegen.native.scalar import scalar_function
+from polymap.codegen.native.tails import Requantize, Tail, in_a_loop, tail_of, vector_helpers
 from polymap.codegen.native.variants import kernels
 from polymap.ir import Architecture, Mapping, Workload
 
@@ -33,7 +35,7 @@ _WIDE = """#if defined(__clang__)
 #else
 #define WIDE
 #endif"""
-_BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
+BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
 {
     const uint32_t bits = (uint32_t)half << 16;
     float value;
@@ -60,7 +62,8 @@ _ALIGNMENT = 64
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
     """A C text and what its caller needs. packed: the array that may be packed ahead, or None; reason: why the text
-    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes."""
+    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes. is_exact: it is compiled so
+    that floats are rounded as the text says and integers wrap around. weights: the last operand of a layer."""
 
     name: str
     text: str
@@ -68,16 +71,18 @@ class NativeFunction:
     packed: str | None
     packed_elements: int
     reason: str
+    is_exact: bool = False
+    weights: str = ""
 
     @property
     def declarations(self) -> str:
         """The functions that callers may use, as a header declares them."""
-        found = [f"{_signature(self.name, self.arrays)};"]
+        found = [f"{signature(self.name, self.arrays)};"]
         if self.packed is not None:
             form = next(each for each in self.arrays if each.tensor == self.packed)
             found.append(f"long {self.name}_packed_elements(void);")
             found.append(f"{_pack_signature(f'{self.name}_pack', form)};")
-            found.append(f"{_signature(f'{self.name}_with_packed', self.arrays, (self.packed,))};")
+            found.append(f"{signature(f'{self.name}_with_packed', self.arrays, (self.packed,))};")
         return "\n".join(found) + "\n"
 
 
@@ -90,21 +95,28 @@ def native_function(
     layout: str = "NHWC",
     threads: int = 1,
     remark: str = "",
+    tail: Sequence[str | Requantize] = (),
 ) -> NativeFunction:
     """Return the function of a mapping.
 
-    remark: lines of the comment at its head. Raises WorkloadError where an element type or the workload has no form
-    in C.
+    remark: lines of the comment at its head. tail: what is done to each sum before it is stored; the arrays that it
+    takes stand behind the operands. Raises WorkloadError where an element type or the workload has no form in C,
+    OptionError where the tail has no meaning (PM623).
     """
     arrays = array_forms(workload, layout)
+    steps = tail_of(tail, workload, arrays)
+    sums = arrays
+    if steps is not None:
+        arrays = (*arrays[:-1], *steps.arrays, steps.stored)
+        mapping = whole_sums(workload, mapping) if steps.requantizes is not None else mapping
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = (f"/*\n{comment} */\n" if comment else "") + _HEAD
     try:
-        plan = kernel_plan(workload, arch, mapping, arrays)
+        plan = kernel_plan(workload, arch, mapping, sums, steps)
         numbers = kernels(plan)
     except NoPlan as reason:
-        text = _scalar_text(name, arrays, scalar_function(workload, arch, mapping, arrays, threads))
-        return NativeFunction(name, head + text, arrays, None, 0, str(reason))
+        text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
+        return NativeFunction(name, head + text, arrays, None, 0, str(reason), weights=sums[-2].tensor)
     prefix = f"{name}_tile"
     parts: list[str] = []
     for sides, number in numbers.items():
@@ -115,7 +127,30 @@ def native_function(
     body = "\n".join(parts) + "\n"
     ahead = _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, ahead.elements)
-    return NativeFunction(name, head + _types(plan, body) + body, arrays, packed, elements, "")
+    whole = head + _types(plan, body) + body
+    return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
+
+
+def _plain_loops(
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    sums: tuple[ArrayForm, ...],
+    tail: Tail | None,
+    threads: int,
+) -> Block:
+    """Return the loops without vectors, and those of the tail behind them."""
+    if tail is None:
+        return scalar_function(workload, arch, mapping, sums, threads)
+    if tail.requantizes is None:
+        loops = scalar_function(workload, arch, mapping, sums, threads)
+        return (*loops, *in_a_loop(tail, tail.stored.parameter))
+    target = replace(tail.target, parameter="sums")
+    size = target.elements * ELEMENT_BYTES[target.c_type]
+    new = f"aligned_alloc({_ALIGNMENT}, {size + -size % _ALIGNMENT})"
+    begin = (Declare(f"{target.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
+    loops = scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)
+    return (*begin, *loops, *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
 
 
 def _ahead(plan: KernelPlan) -> Packing | None:
@@ -124,12 +159,13 @@ def _ahead(plan: KernelPlan) -> Packing | None:
 
 
 def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
-    function = f"\n{_signature(name, arrays)}\n{{\n" + "\n".join(lines_of(body, 1)) + "\n}\n"
+    function = f"\n{signature(name, arrays)}\n{{\n" + "\n".join(lines_of(body, 1)) + "\n}\n"
     helpers = FLOOR_DIV if "floor_div" in function else ""
-    return (_BFLOAT16 + "\n" if "bfloat16_value" in function else "") + helpers + function
+    return (BFLOAT16 + "\n" if "bfloat16_value" in function else "") + helpers + function
 
 
-def _signature(name: str, arrays: tuple[ArrayForm, ...], packed: tuple[str, ...] = ()) -> str:
+def signature(name: str, arrays: tuple[ArrayForm, ...], packed: tuple[str, ...] = ()) -> str:
+    """Return the head of a function on arrays. packed: the tensors that are given packed."""
     texts = [
         f"{'' if form.is_written else 'const '}{form.c_type} *restrict "
         f"{form.parameter}{'_packed' if form.tensor in packed else ''}"
@@ -148,16 +184,21 @@ def _types(plan: KernelPlan, body: str) -> str:
     kind, lanes = plan.accumulator, plan.lanes
     size = lanes * ELEMENT_BYTES[kind]
     lines = [_WIDE.format(bits=8 * size), f"typedef {kind} vec __attribute__((vector_size({size})));"]
-    for c_type in dict.fromkeys([kind, *(each.form.c_type for each in plan.operands if each.is_vector)]):
+    moved = [kind, *(each.form.c_type for each in plan.operands if each.is_vector)]
+    if plan.tail is not None:
+        moved += [form.c_type for form in (*plan.tail.arrays, plan.tail.stored)]
+    for c_type in dict.fromkeys(moved):
         width = ELEMENT_BYTES[c_type]
         attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
         lines.append(f"typedef {c_type} any_{c_type} __attribute__(({attributes}));")
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
-    helpers = {"bfloat16_value(": _BFLOAT16, "get(": _GET, "put(": _PUT}
+    helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
     for call, text in helpers.items():
         if call in body:
-            lines.append(text.format(kind=kind, lanes=lanes) if text is not _BFLOAT16 else text)
+            lines.append(text.format(kind=kind, lanes=lanes) if text is not BFLOAT16 else text)
+    if plan.tail is not None:
+        lines.append(vector_helpers(plan.tail, lanes, body))
     return "\n".join(lines) + "\n"
 
 
@@ -166,7 +207,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in nest.packings if each is not None and is_heap(each)]
     own = "\n".join([*_allocated(whole, names), *lines_of(outer_loops(nest), 1), *_freed(whole)])
-    entry = f"\n{_signature(name, arrays)}\n{{\n{own}\n}}"
+    entry = f"\n{signature(name, arrays)}\n{{\n{own}\n}}"
     if ahead is None:
         return [entry]
     tensor = ahead.form.tensor
@@ -179,7 +220,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {ahead.elements};\n}}",
         f"\n{_pack_signature(f'{name}_pack', ahead.form)}\n{{\n{pack}\n}}",
-        f"\n{_signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
+        f"\n{signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
         entry,
     ]
 

@@ -7,6 +7,7 @@ from itertools import product
 
 from polymap.codegen.c import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
 from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
+from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
 from polymap.codegen.native.variants import Group, Side, is_static
 from polymap.ir import Apply, Expression, Read
 
@@ -42,11 +43,17 @@ def parameters(plan: KernelPlan) -> tuple[str, ...]:
     names = dim_names(plan)
     arrays = [f"const {each.form.c_type} *restrict {each.parameter}" for each in plan.operands]
     arrays = list(dict.fromkeys(arrays))
-    arrays.append(f"{plan.target.c_type} *restrict {plan.target.parameter}")
+    arrays.append(f"{stored_type(plan)} *restrict {plan.target.parameter}")
     ats = [f"const long {each.name}_at" for each in plan.operands] + ["const long o_at"]
     ends = [f"const int {names[dim]}_{end}" for dim in bounded(plan) for end in ("from", "to")]
     first = ["const int first"] if plan.split and not plan.continues else []
-    return (*arrays, *ats, *ends, *first)
+    last = ["const int last"] if plan.split and plan.tail is not None else []
+    return (*arrays, *ats, *ends, *first, *last, *(tail_parameters(plan.tail) if plan.tail is not None else ()))
+
+
+def stored_type(plan: KernelPlan) -> str:
+    """Return the C type of the output's elements."""
+    return plan.target.c_type if plan.tail is None else plan.tail.stored.c_type
 
 
 def arguments(plan: KernelPlan) -> tuple[str, ...]:
@@ -65,9 +72,27 @@ def kernel_text(kernel: Kernel) -> Text:
         body += additions
     elif plan.split:
         body.append(If(Name("!first"), additions))
+    body += _finished(kernel)
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
     head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
     return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
+
+
+def _finished(kernel: Kernel) -> Block:
+    """Return the tail's steps on every accumulator, where its sum is whole."""
+    plan = kernel.plan
+    if plan.tail is None:
+        return ()
+    sums = [
+        Sum(
+            _accumulator(index, slot),
+            {**dict(zip(kernel.sides, index, strict=True)), plan.vector: slot * plan.lanes},
+            kernel.lanes_of(slot),
+        )
+        for index, slot in _positions(kernel, {})
+    ]
+    steps = on_vectors(plan.tail, VectorForm(plan.vector, plan.lanes, plan.store), sums)
+    return (If(Name("last"), steps),) if plan.split else steps
 
 
 Position = tuple[tuple[int, ...], int]
@@ -89,6 +114,8 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     step = plan.store.of(plan.vector)
     at = sum(plan.store.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True)) + slot * plan.lanes * step
     place, name, lanes = f"{plan.target.parameter} + o_at + {at}", _accumulator(index, slot), kernel.lanes_of(slot)
+    if back and plan.tail is not None and plan.tail.requantizes is not None:
+        return narrow_store(plan.tail, name, place, step, plan.lanes, lanes)
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
         return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(f"{name} + {vector}"))

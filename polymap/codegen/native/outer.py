@@ -84,7 +84,21 @@ def _calls(nest: Nest, at: dict[str, str]) -> Block:
     if plan.split and not plan.continues:
         firsts = [f"{at[dim]} == 0" for dim in plan.split]
         head.append(Declare("const int", "first", Name(" && ".join(firsts))))
-    return (*head, *_choice(nest, (), at))
+    return (*head, *_tail_arguments(plan, at), *_choice(nest, (), at))
+
+
+def _tail_arguments(plan: KernelPlan, at: dict[str, str]) -> Block:
+    """Return where the tile's channels begin, and whether its sums are whole after this call."""
+    if plan.tail is None:
+        return ()
+    found: list[Stmt] = []
+    if plan.tail.uses_channels:
+        channel = plan.tail.channel
+        found.append(Declare("const long", "b_at", Name(_sum(channel.factors, channel.constant, plan, at))))
+    if plan.split:
+        whole = [f"{at[dim]} + {size} >= {plan.extents[dim]}" for dim, size in plan.split.items()]
+        found.append(Declare("const int", "last", Name(" && ".join(whole))))
+    return tuple(found)
 
 
 def _sum(factors: dict[str, int], constant: int, plan: KernelPlan, at: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from math import prod
 
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.panels import Packing, Span, padded_rows, panels
+from polymap.codegen.native.tails import Tail
 from polymap.ir import (
     Access,
     Affine,
@@ -26,6 +27,8 @@ from polymap.ir import (
     Read,
     Spatial,
     Statement,
+    Storage,
+    Temporal,
     Workload,
     bounds,
 )
@@ -103,6 +106,7 @@ class KernelPlan:
 
     tile: other dims of the output with their sizes in the register tile. reductions: outermost first; split: those
     with loops outside of the tile and the tile's size. held: per tensor, how many loops stand around its Storage nodes.
+    tail: what is done to the sums before they are stored.
     """
 
     statement: Statement
@@ -121,6 +125,7 @@ class KernelPlan:
     store: Linear
     accumulator: str
     continues: bool
+    tail: Tail | None = None
 
     @property
     def slots(self) -> int:
@@ -132,7 +137,9 @@ class NoPlan(Exception):
     """The tree is not of the form that is printed with vectors; the text says why."""
 
 
-def kernel_plan(workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...]) -> KernelPlan:
+def kernel_plan(
+    workload: Workload, arch: Architecture, mapping: Mapping, forms: tuple[ArrayForm, ...], tail: Tail | None = None
+) -> KernelPlan:
     """Return the plan of a tree. Raises NoPlan where the tree or workload has another form."""
     if len(workload.statements) != 1 or workload.original is not None:
         raise NoPlan("the workload has more than one statement")
@@ -167,12 +174,25 @@ def kernel_plan(workload: Workload, arch: Architecture, mapping: Mapping, forms:
         store=target.linear(statement.target),
         accumulator=accumulator,
         continues=workload.tensor(statement.target.tensor).initial,
+        tail=tail,
     )
     _check_size(plan)
     operands = tuple(
         _operand(plan, number, access, by_name[access.tensor]) for number, access in enumerate(statement.reads)
     )
     return replace(plan, operands=operands)
+
+
+def whole_sums(workload: Workload, mapping: Mapping) -> Mapping:
+    """Return the tree with all loops over reductions at its end, so that every sum is whole when it is stored.
+
+    For trees of one statement with a Compute at their end.
+    """
+    own = {name for index in workload.statements[0].target.index for name in index.dims}
+    kept = [n for n in mapping.nodes[:-1] if not isinstance(n, Temporal | Spatial) or n.dim in own]
+    at = 1 + max((number for number, node in enumerate(kept) if isinstance(node, Storage | Spatial)), default=-1)
+    inner = [Temporal(dim.name, 1) for dim in workload.dims if dim.name not in own]
+    return Mapping((*kept[:at], *inner, *kept[at:], mapping.nodes[-1]))
 
 
 @dataclass(frozen=True, slots=True)

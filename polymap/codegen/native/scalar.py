@@ -128,12 +128,13 @@ def _neutral(workload: Workload, statement: Statement, target: ArrayForm) -> Blo
     """Return the loop that sets every element to the neutral one, where the statement accumulates onto new ones."""
     if statement.operator is Operator.ASSIGN or workload.tensor(statement.target.tensor).initial:
         return ()
-    value = _neutral_value(statement.operator, target.c_type)
+    value = neutral_value(statement.operator, target.c_type)
     element = Element(target.parameter, (Name("at"),))
     return (For("at", Int(0), Int(target.elements), (Assign(element, "=", value),), type="long"),)
 
 
-def _neutral_value(operator: Operator, c_type: str) -> Expr:
+def neutral_value(operator: Operator, c_type: str) -> Expr:
+    """Return the value that an accumulation in a C type begins with."""
     if operator in (Operator.ADD, Operator.MULTIPLY):
         return Int(int(operator is Operator.MULTIPLY))
     largest = operator is Operator.MAX
@@ -179,12 +180,12 @@ def _operand(
         low, high = bounds(index, extents)
         inside += [_not_negative(index, values)] if low < 0 else []
         inside += [_not_negative(-index + (size - 1), values)] if high >= size else []
-    wide = sum_type if _is_wider(sum_type, kind) else kind
+    wide = sum_type if is_wider(sum_type, kind) else kind
     value = Choice(_all(inside), element, Int(0)) if inside else element
     return Declare(f"const {wide}", f"a{number}", value)
 
 
-def _is_wider(one: str, other: str) -> bool:
+def is_wider(one: str, other: str) -> bool:
     """Return whether values of the second type are converted to the first before they are computed with."""
     if one in _FLOATS:
         return other != "double"

@@ -1,2 +1,9 @@
 from polymap.codegen.source.choices import ORDERS as ORDERS
+from polymap.codegen.source.loops import Names as Names, Parallel as Parallel, loops_of as loops_of
+from polymap.codegen.source.region import (
+    Constant as Constant,
+    Reference as Reference,
+    Region as Region,
+    SourceStatement as SourceStatement,
+)
 from polymap.codegen.source.transform import transform_c as transform_c

@@ -112,11 +112,12 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The update of a statement's target."""
+    """The update of a statement's target. comparison: as of `ir.Statement`."""
 
     operator: Operator
     reads: tuple[Access, ...]
     expression: Expression
+    comparison: str = ""
 
 
 def computed(each: Assign, target: Access, kind: str, reader: ValueReader, domain: Domain) -> Computed:
@@ -183,7 +184,17 @@ def _extreme(each: Assign, target: Access, kind: str, reader: ValueReader, domai
     kept = _keeps(value, kind) and keeps_values(kind, inner) and _keeps(value, inner)
     if not kept or any(_may_meet(target, read, domain) for read in reads):
         return None
-    return Computed(operator, reads, value.to(kind).value)
+    return Computed(operator, reads, value.to(kind).value, _comparison(each))
+
+
+def _comparison(each: Assign) -> str:
+    """Return the comparison by which `m = m > x ? m : x` picks its value, "" for a function."""
+    choice, own = each.value, render(each.target)
+    if not isinstance(choice, Choice) or not isinstance(choice.condition, Binary):
+        return ""
+    sides = (choice.condition.left, choice.condition.right, choice.then, choice.other)
+    left, right, then, other = ("t" if render(side) == own else "v" for side in sides)
+    return f"{left}{choice.condition.operator}{right}?{then}:{other}"
 
 
 def _keeps(value: Typed, kind: str) -> bool:

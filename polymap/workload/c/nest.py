@@ -268,7 +268,15 @@ class Nest:
             return
         self.statements.append(
             Statement(
-                name, place.dims, domain.constraints, target, result.operator, result.reads, result.expression, numbers
+                name,
+                place.dims,
+                domain.constraints,
+                target,
+                result.operator,
+                result.reads,
+                result.expression,
+                numbers,
+                result.comparison,
             )
         )
         self.lines[name] = each.line

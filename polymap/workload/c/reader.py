@@ -61,7 +61,12 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
         program, known, prepared.words, complaints, name or program.name or "c", associative=associative
     )
     known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
-    original = replace(original_of(workload, syntax, known), source=source, sizes=tuple(sizes.items()))
+    original = replace(
+        original_of(workload, syntax, known),
+        source=source,
+        sizes=tuple(sizes.items()),
+        declared=tuple(nest.variables.by_tensor),
+    )
     return replace(workload, original=original)
 
 

@@ -1,0 +1,137 @@
+"""The C code of one statement instance: its reads, its value in the types of C, and what it writes."""
+
+from __future__ import annotations
+
+import re
+
+from polymap.codegen.c import (
+    Assign,
+    Binary,
+    Block,
+    Choice,
+    Copy,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Int,
+    Invoke,
+    Name,
+    Scope,
+    Stmt,
+)
+from polymap.codegen.lower import ElementType, affine_expr, c_expression, combine, element_types, registers
+from polymap.codegen.native import ArrayForm, is_wider, neutral_value
+from polymap.codegen.programs.storage import Storage
+from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload
+
+FLOATS = ("float", "double")
+_COMPARISON = re.compile(r"([tv])([<>]=?)([tv])\?([tv]):([tv])")
+
+
+def dim_constants(workload: Workload) -> dict[str, str]:
+    """Return dim -> the C name of its counter in a statement's body."""
+    return {name: f"d{number}" for number, name in enumerate(workload.extents())}
+
+
+def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
+    """Return the dims whose values the body of a statement names."""
+    indices: list[Affine] = [
+        _position(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
+    ]
+    indices += _indices(statement.expression)
+    named = {dim for index in indices for dim in index.dims}
+    return tuple(dim for dim in statement.dims if dim in named)
+
+
+def _indices(expression: Expression) -> list[Affine]:
+    match expression:
+        case Index(value):
+            return [value]
+        case Convert(_, value):
+            return _indices(value)
+        case Apply(_, arguments):
+            return [each for argument in arguments for each in _indices(argument)]
+        case _:
+            return []
+
+
+def instance(workload: Workload, storage: Storage, statement: Statement) -> Stmt:
+    """Return one instance of a statement; the counters of its dims are constants around it."""
+    names = dim_constants(workload)
+    values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
+    kinds = _operand_types(workload, storage, statement)
+    body: list[Stmt] = []
+    for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
+        body.append(Declare(f"const {kind}", f"a{number}", _read(storage, access, values)))
+    operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
+    value = c_expression(statement.expression, operands, values)
+    place = _element(storage, statement.target, values)
+    if statement.operator is Operator.ASSIGN:
+        body.append(Copy(place, value))
+    elif statement.comparison:
+        body += _compared(storage, statement, place, value)
+    else:
+        kind = _sum_type(workload, storage, statement)
+        body.append(Copy(place, combine(kind, statement.operator, place, value)))
+    return Scope(tuple(body))
+
+
+def _compared(storage: Storage, statement: Statement, place: Expr, value: Expr) -> Block:
+    """Return the maximum or minimum by the comparison of the text."""
+    kind = storage.forms[statement.target.tensor].c_type
+    found = _COMPARISON.fullmatch(statement.comparison)
+    assert found is not None
+    left, symbol, right, then, other = found.groups()
+    values = {"t": Name("before"), "v": Name("value")}
+    chosen = Choice(Binary(symbol, values[left], values[right]), values[then], values[other])
+    return (Declare(f"const {kind}", "before", place), Declare(f"const {kind}", "value", value), Copy(place, chosen))
+
+
+def _operand_types(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
+    """Return the C types of the values that are read: of a C text its own, else the target's where that is wider."""
+    if workload.original is not None:
+        return registers(workload, element_types(workload), statement).operands
+    target = storage.forms[statement.target.tensor].c_type
+    found: list[str] = []
+    for access in statement.reads:
+        form = storage.forms[access.tensor]
+        own = "float" if form.kind == "bfloat16" else form.c_type
+        found.append(target if is_wider(target, own) else own)
+    return tuple(found)
+
+
+def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> ElementType:
+    name = statement.target.tensor
+    if workload.original is not None:
+        return element_types(workload)[name]
+    kind = storage.forms[name].c_type
+    return ElementType(kind, 0, 0, "" if kind in FLOATS else kind, wraps=kind not in FLOATS)
+
+
+def _position(form: ArrayForm, access: Access) -> Affine:
+    """Return the number of the element of an access in its array, its axes in memory order."""
+    position = Affine()
+    for axis, stride in enumerate(form.strides):
+        position = position + form.axis(access, axis) * stride
+    return position
+
+
+def _element(storage: Storage, access: Access, values: dict[str, Expr]) -> Element | Name:
+    form = storage.forms[access.tensor]
+    if storage.is_variable(access.tensor):
+        return Name(form.parameter)
+    return Element(form.parameter, (affine_expr(_position(form, access), values),))
+
+
+def _read(storage: Storage, access: Access, values: dict[str, Expr]) -> Expr:
+    element = _element(storage, access, values)
+    is_short = storage.forms[access.tensor].kind == "bfloat16"
+    return Invoke("bfloat16_value", (element,)) if is_short else element
+
+
+def filled(form: ArrayForm, operator: Operator | None) -> Block:
+    """Return the loop that sets an array to the neutral element of its accumulations, or to zero."""
+    value = Int(0) if operator is None else neutral_value(operator, form.c_type)
+    element = Element(form.parameter, (Name("at"),))
+    return (For("at", Int(0), Int(form.elements), (Assign(element, "=", value),), type="long"),)

@@ -1,0 +1,180 @@
+"""The function of a program: one C translation unit without globals that computes it on its caller's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+
+from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
+from polymap.codegen.lower import Rule, rules
+from polymap.codegen.native import BFLOAT16, ELEMENT_BYTES, NativeFunction, signature
+from polymap.codegen.programs.body import dim_constants, filled, instance, used_dims
+from polymap.codegen.programs.storage import STACK_BYTES, Storage, storage_of
+from polymap.codegen.source import Constant, Names, Parallel, Reference, Region, SourceStatement, loops_of
+from polymap.ir import Mistake, Statement, Workload, WorkloadError, written_tensors
+from polymap.poly import budget
+from polymap.schedules import Schedule
+from polymap.workload import domain_of, leaves_unwritten, unset_read
+
+_HEAD = """#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+"""
+_FLOOR = """static inline long floor_div(const long a, const long b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+"""
+_MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define MOST(a, b) ((a) > (b) ? (a) : (b))
+"""
+_NAMES = Names("c", "LEAST", "MOST", "floor_div")
+_ALIGNMENT = 64
+
+
+def program_function(
+    workload: Workload, schedule: Schedule, *, name: str, threads: int = 1, remark: str = ""
+) -> NativeFunction:
+    """Return the function that computes a program in the order of a legal schedule.
+
+    Its parameters: of a region of C all arrays that outlive it, in order of declaration; of other programs the arrays
+    only read in order of first read, then those written. Values that are `initial` are taken from the arrays. Local
+    arrays hold temporary tensors.
+
+    remark: lines of the comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
+    sums of bfloat16 are asked for, BudgetError where isl takes too long.
+    """
+    storage = storage_of(workload, schedule.times)
+    _check_sums(workload, storage)
+    with budget(what="the loops of a program"):
+        region, times = _region(workload, storage), _times(schedule)
+        loops = loops_of(region, times, (), Parallel(), _NAMES)
+    body = (*_start(workload, storage), *loops)
+    whole = "\n".join([*_variables(storage), *lines_of(body, 1), *_freed(storage)])
+    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
+    head = f"/*\n{comment} */\n" if comment else ""
+    text = head + _HEAD + _helpers(whole) + f"\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
+    return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
+
+
+def _check_sums(workload: Workload, storage: Storage) -> None:
+    for each in workload.statements:
+        if storage.forms[each.target.tensor].kind == "bfloat16":
+            what = f"statement {each.name} writes {each.target.tensor} as bfloat16, which rounds every result"
+            hint = f'Give the workload types={{"{each.target.tensor}": "float32", ...}}.'
+            raise WorkloadError(Mistake("PM622", what, hint))
+
+
+def _region(workload: Workload, storage: Storage) -> Region:
+    """Return the statements with their domains as the printer of loops takes them."""
+    names = dim_constants(workload)
+    statements = tuple(_statement(workload, storage, each, names) for each in workload.statements)
+    inside = frozenset(storage.forms[tensor].parameter for tensor in storage.dropped)
+    return Region(statements, (), frozenset(), inside, frozenset(), {}, {}, ())
+
+
+def _statement(workload: Workload, storage: Storage, each: Statement, names: Mapping[str, str]) -> SourceStatement:
+    constants = tuple(Constant(names[dim], "long", each.dims.index(dim)) for dim in used_dims(workload, storage, each))
+    references: tuple[Reference, ...] = ()
+    return SourceStatement(
+        each.name,
+        each.dims,
+        (1,) * len(each.dims),
+        each.position,
+        domain_of(workload, each),
+        constants,
+        instance(workload, storage, each),
+        references,
+        "",
+        0,
+    )
+
+
+def _times(schedule: Schedule) -> dict[str, isl.Map]:
+    found: list[isl.Map] = []
+    schedule.as_isl().foreach_map(found.append)
+    return {str(each.get_tuple_name(isl.dim_type.in_)): each for each in found}
+
+
+def _start(workload: Workload, storage: Storage) -> Block:
+    """Return the loops that give arrays their values at the start: of C programs the caller's, or none."""
+    if workload.original is not None:
+        return ()
+    found: list[Stmt] = []
+    kinds, written = rules(workload), written_tensors(workload)
+    for name, form in storage.forms.items():
+        tensor = workload.tensor(name)
+        if name not in written or tensor.initial:
+            continue
+        if kinds[name] is Rule.SUMS:
+            operator = next(each.operator for each in workload.statements if each.target.tensor == name)
+            found += filled(form, operator)
+        elif unset_read(workload, name) is not None or (not tensor.temporary and leaves_unwritten(workload, tensor)):
+            found += filled(form, None)
+    return tuple(found)
+
+
+def _variables(storage: Storage) -> list[str]:
+    """Return the declarations of the temporary tensors: on the stack while they are small, the others in one block of
+    malloc, so that its pages stay mapped from call to call."""
+    places = _places(storage)
+    lines: list[str] = []
+    size = _block_bytes(storage)
+    if size:
+        lines.append(f"    char *const block = aligned_alloc({_ALIGNMENT}, {size});")
+        lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
+    for tensor in storage.local:
+        form, place = storage.forms[tensor], places[tensor]
+        if place is not None:
+            head = f"    {form.c_type} *const restrict {form.parameter}"
+            lines.append(f"{head} = ({form.c_type} *)(block + {place});")
+        else:
+            lines.append(f"    {form.c_type} {form.parameter}{f'[{form.elements}]' if form.shape else ''};")
+    return lines
+
+
+def _places(storage: Storage) -> dict[str, int | None]:
+    """Return where each temporary begins in the block, None for those on the stack."""
+    found: dict[str, int | None] = {}
+    left, end = STACK_BYTES, 0
+    for tensor in storage.local:
+        size = _bytes(storage, tensor)
+        if size <= left:
+            left -= size
+            found[tensor] = None
+        else:
+            found[tensor] = end
+            end += size + -size % _ALIGNMENT
+    return found
+
+
+def _bytes(storage: Storage, tensor: str) -> int:
+    form = storage.forms[tensor]
+    return form.elements * ELEMENT_BYTES[form.c_type]
+
+
+def _block_bytes(storage: Storage) -> int:
+    sizes = [_bytes(storage, tensor) for tensor, place in _places(storage).items() if place is not None]
+    return sum(size + -size % _ALIGNMENT for size in sizes)
+
+
+def _freed(storage: Storage) -> list[str]:
+    return ["    free(block);"] if _block_bytes(storage) else []
+
+
+def _helpers(body: str) -> str:
+    """Return the macros and functions that the text calls."""
+    texts = {
+        "MIN(": EXTREMES,
+        "MAX(": EXTREMES,
+        "FMIN(": FLOAT_EXTREMES,
+        "FMAX(": FLOAT_EXTREMES,
+        "LEAST(": _MACROS,
+        "MOST(": _MACROS,
+        "floor_div(": _FLOOR,
+        "bfloat16_value(": BFLOAT16 + "\n",
+    }
+    return "".join(dict.fromkeys(text for call, text in texts.items() if call in body))

@@ -1,0 +1,111 @@
+"""Where the values of a program live: in the caller's arrays, or in variables of the function for temporary arrays.
+
+A temporary that a C text declares in a loop has an axis per loop around it. Where the order runs all instances that
+touch one such element together, one variable is enough for all iterations, as in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from polymap.codegen.lower import c_name
+from polymap.codegen.native import ArrayForm, program_forms
+from polymap.ir import Affine, Statement, Tensor, Workload, accesses_of
+
+STACK_BYTES = 2**20  # of all temporaries together; what is larger comes from malloc
+
+Times = Mapping[str, tuple[Affine, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """forms: of every tensor. callers: those of the function's parameters, in order. local: temporary tensors. dropped:
+    of a local tensor with fewer axes than its accesses, how many leading ones it lacks."""
+
+    forms: dict[str, ArrayForm]
+    callers: tuple[ArrayForm, ...]
+    local: tuple[str, ...]
+    dropped: dict[str, int]
+
+    def is_variable(self, tensor: str) -> bool:
+        """Return whether a tensor is one local variable, not an array."""
+        return tensor in self.local and not self.forms[tensor].shape
+
+
+def storage_of(workload: Workload, times: Times) -> Storage:
+    """Return where the values of a program live if its instances run in the order of `times`.
+
+    Raises WorkloadError where an element type is missing or has no form in C.
+    """
+    callers, temporary = program_forms(workload)
+    dropped: dict[str, int] = {}
+    local: list[ArrayForm] = []
+    for number, form in enumerate(temporary):
+        lost = _dropped(workload, workload.tensor(form.tensor), times)
+        if lost:
+            dropped[form.tensor] = lost
+        shape = form.shape[lost:]
+        strides = (0,) * lost + form.strides[lost:]
+        local.append(replace(form, parameter=c_name(f"t{number}", form.tensor), shape=shape, strides=strides))
+    forms = {form.tensor: form for form in (*callers, *local)}
+    return Storage(forms, callers, tuple(form.tensor for form in local), dropped)
+
+
+def _dropped(workload: Workload, tensor: Tensor, times: Times) -> int:
+    """Return how many leading axes a temporary can do without: those indexed by dims that stay the same from the first
+    to the last access of an element."""
+    if workload.original is None:
+        return 0  # its elements have values at the start: all of them are needed
+    touching = [each for each in workload.statements if accesses_of(each, tensor.name)]
+    around = _own_dims(touching, tensor)
+    fixed = _fixed_dims(touching, times)
+    lost = 0
+    while lost < len(around) and around[lost] in fixed:
+        lost += 1
+    # An order over other dims between these would let elements of several iterations live at once.
+    return lost if _is_together(touching, times, set(around[:lost])) else 0
+
+
+def _own_dims(touching: list[Statement], tensor: Tensor) -> list[str]:
+    """Return the dims that alone index the leading axes of every access."""
+    accesses = [access for each in touching for access in accesses_of(each, tensor.name)]
+    found: list[str] = []
+    for axis in range(len(tensor.shape)):
+        indices = {access.index[axis] for access in accesses}
+        index = next(iter(indices))
+        if len(indices) > 1 or index.constant or len(index.terms) != 1 or index.terms[0][0] != 1:
+            break
+        if not isinstance(index.terms[0][1], str) or index.terms[0][1] in found:
+            break
+        found.append(index.terms[0][1])
+    return found
+
+
+def _common(touching: list[Statement], times: Times) -> list[Affine]:
+    """Return the leading entries that the times of all these statements have in common."""
+    found: list[Affine] = []
+    for entries in zip(*(times[each.name] for each in touching), strict=True):
+        if len(set(entries)) > 1:
+            break
+        found.append(entries[0])
+    return found
+
+
+def _fixed_dims(touching: list[Statement], times: Times) -> set[str]:
+    """Return the dims that are, alone, entries of the common leading part of the times."""
+    alone = (each for each in _common(touching, times) if len(each.terms) == 1 and abs(each.terms[0][0]) == 1)
+    return {each.terms[0][1] for each in alone if isinstance(each.terms[0][1], str)}
+
+
+def _is_together(touching: list[Statement], times: Times, dims: set[str]) -> bool:
+    """Return whether the common leading part fixes all dims before it varies with any other."""
+    left = set(dims)
+    for each in _common(touching, times):
+        if not left:
+            return True
+        if not set(each.dims) <= dims:
+            return False
+        if len(each.terms) == 1 and isinstance(each.terms[0][1], str) and abs(each.terms[0][0]) == 1:
+            left -= {each.terms[0][1]}
+    return not left

@@ -1,0 +1,123 @@
+"""Compiled functions of C programs beside the texts themselves, compiled apart: every element, bit for bit."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.codegen.execute.interpret import Data, UndefinedValueError
+from polymap.codegen.execute.reference import interpreted
+from polymap.codegen.execute.run import random_data
+from polymap.codegen.library import load_region
+from polymap.codegen.lower.elements import element_types
+from polymap.codegen.native import NativeFunction
+from polymap.codegen.programs import program_function
+from polymap.ir import PolymapError, Workload
+from polymap.schedules import Schedule, dependence_violations
+from polymap.transform import isl_schedule
+from polymap.workload.c import from_c
+from tests.c_programs import EXTENT, random_program
+from tests.c_to_c import PLAIN, compiled, parameters_of
+from tests.c_to_c_programs import Case, values_of
+from tests.programs import random_program_case, random_source
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def results(function: NativeFunction, workload: Workload, data: Data) -> Arrays:
+    """Return the arrays that a function writes, called on these values (zeros where there are none)."""
+    given = [
+        np.array(data.get(form.tensor, np.zeros(form.shape)), dtype=form.kind, order="C") for form in function.arrays
+    ]
+    found = load_region(function, 1).call(tuple(given), None)
+    written = [form.tensor for form in function.arrays if form.is_written]
+    return dict(zip(written, found, strict=True))
+
+
+def of_text(text: str, workload: Workload, data: Data, where: Path) -> Arrays:
+    """Return the arrays of a text of one-letter names after its own function ran, compiled without optimization."""
+    case = Case(0, (text,), data, {each.name: each.origin for each in workload.tensors})
+    apart = re.sub(r"(?<![\w.])([A-F]|f)\b(?!\.)", r"\1__0", text)
+    apart = re.sub(r"\bstatic (?=[^\n]*;)", "", apart)
+    place = where / f"original{len(list(where.iterdir()))}.so"  # a path is loaded once
+    library = ctypes.CDLL(compiled(apart, place, "gcc", PLAIN))
+    found: Arrays = {}
+    by_value = {each.name for each in parameters_of(text, "f") if not each.shape}  # their last values are lost
+    for name, raw in values_of(case, 0, library).items():
+        if name not in by_value and any(each.name == name for each in workload.tensors):
+            tensor = workload.tensor(name)
+            whole = np.frombuffer(raw, tensor.element_type).reshape((EXTENT,) * len(tensor.shape))
+            slices = zip(tensor.origin, tensor.shape, strict=True)
+            found[name] = whole[tuple(slice(low, low + size) for low, size in slices)]
+    return found
+
+
+def differing(found: Arrays, wanted: Arrays) -> list[str]:
+    """Return the arrays that are not equal bit for bit (NaN equals NaN)."""
+    wrong: list[str] = []
+    for name in found.keys() & wanted.keys():
+        array = found[name]
+        same = (array == wanted[name]) | ((array != array) & (wanted[name] != wanted[name]))
+        if not same.all():
+            wrong.append(f"{name}: {int((~same).sum())} of {same.size}")
+    return wrong
+
+
+def random_text_case(seed: int, where: Path) -> str:
+    """Check a random program of every type in the order of its text; return what became of it."""
+    text = random_program(seed)
+    try:
+        workload = from_c(text)
+    except PolymapError as error:
+        return f"refused {str(error)[:5]}"
+    data = random_data(workload, element_types(workload), seed)
+    try:
+        interpreted(workload, data)
+    except UndefinedValueError:
+        return "undefined"
+    function = program_function(workload, Schedule.original(workload), name=f"f{seed}")
+    wrong = differing(results(function, workload, data), of_text(text, workload, data, where))
+    assert not wrong, (seed, wrong, text, function.text)
+    return "equal"
+
+
+def random_order_case(seed: int, where: Path) -> str:
+    """Check a random program in a random legal tree, or in isl's order; return what became of it."""
+    rng = random.Random(seed)
+    text = random_source(rng).replace("[12]", f"[{EXTENT}]")
+    try:
+        workload = from_c(text)
+    except PolymapError as error:
+        return f"refused {str(error)[:5]}"
+    data = random_data(workload, element_types(workload), seed)
+    try:
+        schedule = isl_schedule(workload, strict=True) if seed % 4 == 0 else None
+    except PolymapError as error:
+        return f"isl refuses {str(error)[:5]}"
+    for _ in range(6 if schedule is None else 0):
+        mapping = random_program_case(rng, workload).mapping
+        if not dependence_violations(workload, mapping, strict=True):
+            schedule = Schedule.of_tree(workload, mapping)
+            break
+    if schedule is None:
+        return "no legal tree"
+    function = program_function(workload, schedule, name=f"g{seed}")
+    wrong = differing(results(function, workload, data), of_text(text, workload, data, where))
+    assert not wrong, (seed, wrong, text, str(schedule), function.text)
+    return f"equal, {'isl' if seed % 4 == 0 else 'tree'}"
+
+
+def tally(first: int, count: int, where: Path) -> Counter[str]:
+    """Return what became of the programs of some seeds."""
+    found: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        found[random_text_case(seed, where)] += 1
+        found[random_order_case(seed, where)] += 1
+    return found

@@ -1,0 +1,219 @@
+"""Compiled C regions and programs equal the C texts themselves, compiled apart by another path, bit for bit."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from benchmarks.polybench_kernels import KERNELS
+from polymap.codegen.library import RegionCall
+from polymap.schedules import mapping_from_document
+from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
+from tests.compiled_programs import random_order_case, random_text_case, tally
+
+QUICK = ("gemm", "trmm", "durbin", "jacobi-1d", "symm", "gramschmidt")
+SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]) {
+  for (int i = 0; i < n; i++) {
+    double sum = 0;
+    for (int j = 0; j < n; j++) sum += A[i][j] * x[j];
+    y[i] += alpha * sum;
+  }
+}"""
+
+
+def small_sizes(name: str) -> dict[str, int]:
+    steps = {"tsteps": 3, "tmax": 3}
+    return {size: steps.get(size, PRIMES[place % len(PRIMES)]) for place, size in enumerate(KERNELS[name][1])}
+
+
+def expected(text: str, function: str, listed: list[Parameter], values: dict[str, Any], where: Path) -> dict[str, Any]:
+    """Return every array after the text's own function ran, compiled apart without optimization across statements."""
+    code = getattr(ctypes.CDLL(compiled(text, where / "original.so", "gcc", PLAIN)), function)
+    code.restype = None
+    arrays = {each.name: np.array(values[each.name], order="C") for each in listed if each.shape}
+    passed: list[object] = []
+    for each in listed:
+        if each.shape:
+            passed.append(ctypes.c_void_p(arrays[each.name].ctypes.data))
+        else:
+            passed.append(np.ctypeslib.as_ctypes_type(np.dtype(each.dtype))(values[each.name]))
+    code(*passed)
+    return arrays
+
+
+def check(text: str, sizes: dict[str, int], where: Path, seed: int, **options: Any) -> pm.CompiledFunction:
+    """Check that all written arrays are those of the text itself; return the compiled function."""
+    workload = pm.from_c(text, sizes)
+    function = workload.name
+    listed = parameters_of(text, function)
+    starts = arguments(listed, sizes, seed, whole=False)
+    fn = pm.compile(workload, "cpu_avx2", **options)
+    names = [form.tensor for form in fn.function.arrays]
+    assert names == [each.name for each in listed if each.name in names]  # in order of declaration
+    given = [np.asarray(starts[name], next(p.dtype for p in listed if p.name == name)) for name in names]
+    before = [each.copy() for each in given]
+    found = fn(*given)
+    assert isinstance(found, tuple)
+    assert all(
+        np.array_equal(old, new, equal_nan=old.dtype.kind == "f") for old, new in zip(before, given, strict=True)
+    )
+    wanted = expected(text, function, listed, starts, where)
+    written = [form.tensor for form in fn.function.arrays if form.is_written]
+    for name, values in zip(written, found, strict=True):
+        same = (values == wanted[name]) | ((values != values) & (wanted[name] != wanted[name]))
+        assert same.all(), (name, np.argwhere(~same)[:3])
+    return fn
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_compiled_kernels_are_their_texts_bit_for_bit(name: str, tmp_path: Path) -> None:
+    check(KERNELS[name][0], small_sizes(name), tmp_path, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_all_compiled_kernels_are_their_texts_bit_for_bit(name: str, tmp_path: Path) -> None:
+    for seed in range(2):
+        check(KERNELS[name][0], small_sizes(name), tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_texts_of_every_type_are_equal_bit_for_bit(seed: int, tmp_path: Path) -> None:
+    random_text_case(seed, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_random_programs_in_other_legal_orders_are_equal_bit_for_bit(seed: int, tmp_path: Path) -> None:
+    random_order_case(seed, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cc", ["gcc", "clang"])
+@pytest.mark.parametrize("batch", range(10))
+def test_many_random_programs(batch: int, cc: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", cc)
+    found = tally(1000 + 30 * batch, 30, tmp_path)
+    assert found["equal"] > 20, found
+    assert found["equal, tree"] > 5, found
+
+
+def scaled(n: int) -> tuple[pm.CompiledFunction, list[np.ndarray]]:
+    rng = np.random.default_rng(n)
+    return pm.compile(pm.from_c(SCALED, {"n": n}), "cpu_avx2"), [rng.random((n, n)), rng.random(n), rng.random(n)]
+
+
+def test_a_region_takes_all_its_arrays_and_returns_the_written_ones() -> None:
+    fn, (matrix, x, y) = scaled(7)
+    (found,) = fn(2, matrix, x, y)
+    assert np.allclose(found, y + 2 * matrix @ x, rtol=1e-14)
+    assert "double t0_sum;" in fn.source  # declared in the loop: one variable, not one per iteration
+    lists = (np.float64(2), memoryview(matrix.data), array.array("d", x.tolist()), y)  # buffer protocol
+    assert np.array_equal(fn(*lists)[0], found)
+    out = np.empty(7)
+    assert fn(2.0, matrix, x, y, out=out)[0] is out
+    assert np.array_equal(out, found)
+    fn(2.0, matrix, x, y, out=(y,))  # in place
+    assert np.array_equal(y, found)
+
+
+def test_what_a_region_cannot_take_is_told() -> None:
+    fn, (matrix, x, y) = scaled(7)
+    with pytest.raises(pm.InputError, match="PM636 3 arrays are given"):
+        fn(matrix, x, y)
+    with pytest.raises(pm.InputError, match="PM631 A has elements of float32"):
+        fn(2.0, matrix.astype("f"), x, y)
+    with pytest.raises(pm.InputError, match=r"PM632 x has shape \(6\)"):
+        fn(2.0, matrix, x[:6], y)
+    with pytest.raises(pm.InputError, match="PM633 A has strides"):
+        fn(2.0, matrix.T, x, y)
+    with pytest.raises(pm.InputError, match="PM631 alpha is given as an integer of"):
+        fn(10**400, matrix, x, y)
+    with pytest.raises(pm.InputError, match="PM630 x is given as float"):
+        fn(2.0, matrix, 1.0, y)
+    with pytest.raises(pm.InputError, match="PM634 the arrays of y and x overlap"):
+        fn(2.0, matrix, x, y, out=x)
+    with pytest.raises(pm.InputError, match="PM636 out is 'tuple'"):
+        fn(2.0, matrix, x, y, out=(y, x))
+    with pytest.raises(pm.InputError, match="PM637 a region of C"):
+        fn.pack_weights(x)
+
+
+def test_outputs_may_not_hold_the_start_of_another_array() -> None:
+    text = "void f(int A[8], int B[8]) { for (int i = 0; i < 8; i++) { A[i] = B[i] + 1; B[i] = A[i] * 2; } }"
+    fn = pm.compile(pm.from_c(text, {}), "cpu_avx2")
+    a, b = np.zeros(8, np.int32), np.arange(8, dtype=np.int32)
+    assert isinstance(fn.loaded, RegionCall)
+    with pytest.raises(pm.InputError, match="PM634 the arrays of A and B overlap"):
+        fn(a, b, out=(b, np.empty(8, np.int32)))
+    first, second = fn(a, b)
+    assert np.array_equal(first, b + 1)
+    assert np.array_equal(second, 2 * b + 2)
+
+
+def test_programs_of_several_statements_equal_numpy() -> None:
+    lines = ["T[m,n] += A[m,k] * B[k,n]", "C[m,n] = max(T[m,n], 0)", "S[m] += C[m,n]"]
+    work = pm.program(lines, m=7, n=5, k=3, temporary=["T"], types="float32")
+    fn = pm.compile(work, "cpu_avx2")
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((7, 3), (3, 5)))
+    c, s = fn(a, b)
+    assert np.array_equal(c, np.maximum(a @ b, 0))
+    assert np.array_equal(s, c.sum(axis=1))
+
+
+def test_any_legal_tree_or_schedule_may_be_given() -> None:
+    text = "void f(int n, float A[n][n], float B[n][n]) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) "
+    work = pm.from_c(text + "B[j][i] = 2 * A[j][i]; }", {"n": 9})
+    a = np.arange(81, dtype=np.float32).reshape(9, 9)
+    nodes = [{"store": "DRAM", "tensors": ["A", "B"]}, {"for": "j", "tile": 4}, {"for": "i", "tile": 1}]
+    tree = mapping_from_document({"nodes": [*nodes, {"for": "j", "tile": 1}, {"compute": "S0"}]})
+    turned = pm.transform.interchange(pm.Schedule.original(work), "i", "j")
+    for mapping in (tree, turned):
+        assert np.array_equal(pm.compile(work, "cpu_avx2", mapping=mapping)(a, a)[0], 2 * a)
+
+
+def test_illegal_orders_are_refused() -> None:
+    text = "void f(float A[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) A[i][j] += A[i-1][j+1]; }"
+    work = pm.from_c(text, {})
+    nodes = [{"store": "DRAM", "tensors": ["A"]}, {"for": "j", "tile": 1}, {"for": "i", "tile": 1}, {"compute": "S0"}]
+    with pytest.raises(pm.MappingError, match=r"PM639 the mapping is illegal\. .*S0"):
+        pm.compile(work, "cpu_avx2", mapping=mapping_from_document({"nodes": nodes}))
+    turned = pm.transform.interchange(pm.Schedule.original(work), "i", "j", unsafe=True)
+    with pytest.raises(pm.ScheduleError, match="PM639 the schedule is illegal"):
+        pm.compile(work, "cpu_avx2", mapping=turned)
+    other = pm.from_c(text.replace("8", "7"), {})
+    with pytest.raises(pm.ScheduleError, match="PM639 the schedule is one of another workload"):
+        pm.compile(other, "cpu_avx2", mapping=turned)
+    layer = pm.matmul(m=4, n=4, k=4, bits=32)
+    with pytest.raises(pm.ScheduleError, match="PM639 a schedule is given for a workload of one statement"):
+        pm.compile(layer, "cpu_avx2", mapping=pm.Schedule.original(layer))
+
+
+@pytest.mark.parametrize(
+    "name", ["sqrt", "new", "linux", "c1", "d0", "a0", "t0_x", "M_PI", "INT_MAX", "free", "MAX", "x"]
+)
+def test_names_that_mean_something_in_c_are_printed_otherwise(name: str) -> None:
+    work = pm.program([f"{name}[i] = max(X[i], 0)", f"Y[i] = sqrt({name}[i])"], i=3, types="float64")
+    fn = pm.compile(work, "cpu_avx2")
+    found, root = fn(np.array([4.0, -1.0, 9.0]))
+    assert found.tolist() == [4, 0, 9]
+    assert root.tolist() == [2, 0, 3]
+    assert (f" {name})" in fn.function.declarations or f" {name}," in fn.function.declarations) == (name == "x")
+
+
+@pytest.mark.parametrize("operator", [">", ">=", "<", "<="])
+def test_comparisons_pick_what_the_text_picks_also_of_what_is_no_number(operator: str) -> None:
+    for form in (f"m[i] = m[i] {operator} x[i] ? m[i] : x[i];", f"if (x[i] {operator} m[i]) m[i] = x[i];"):
+        text = f"void f(double m[9], double x[9]) {{ for (int i = 0; i < 9; i++) {{ {form} }} }}"
+        m, x = (each.ravel().copy() for each in np.meshgrid(*[[1.0, 2.0, np.nan]] * 2))
+        (found,) = pm.compile(pm.from_c(text, {}), "cpu_avx2")(m, x)
+        compare = {">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal}[operator]
+        with np.errstate(invalid="ignore"):
+            wanted = np.where(compare(m, x), m, x) if form.startswith("m") else np.where(compare(x, m), x, m)
+        assert np.array_equal(found, wanted, equal_nan=True)
