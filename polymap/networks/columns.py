@@ -16,7 +16,6 @@ from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OutputError, Spatial, Workload
 from polymap.networks.machine_order import Good, MachineOrder, machine_order
-from polymap.report.text import mapping_document
 from polymap.schedules import mapping_from_document, view_of
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
@@ -94,15 +93,11 @@ class Column:
                 found.append(number)
         return found
 
-    def known_before(self, number: int) -> dict[str, Any]:
+    def known_before(self, number: int) -> tuple[Mapping | None, Fraction | None]:
         """Return what a question may be told: the best mapping of others that is legal on the class's machine, and the
         greatest value that a better machine is proven to need."""
-        told: dict[str, Any] = {}
-        floor = self.floors.get(number)
-        if floor is not None:
-            told["least"] = [floor.numerator, floor.denominator]
         best = self._best_known(number)
-        return told if best is None else told | {"start": mapping_document(best[1])}
+        return None if best is None else best[1], self.floors.get(number)
 
     def settle(self, number: int, answer: dict[str, Any], how: How) -> None:
         """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer

@@ -15,6 +15,7 @@ from polymap.ir import BudgetError, Mistake
 from polymap.networks.columns import Column, How
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of
+from polymap.report.text import mapping_document
 from polymap.workload import workload_to_document
 
 _LEAST_S = 0.1  # that a question which goes on is given
@@ -150,7 +151,10 @@ class SweepRun:
         told: Document = {"counts_space": False}
         if self.options["tiles"] != "divide":
             return told
-        told |= column.known_before(number) | {"keeps_open": self.journal is not None}
+        start, least = column.known_before(number)
+        told |= {"keeps_open": True} if self.journal is not None else {}
+        told |= {} if start is None else {"start": mapping_document(start)}
+        told |= {} if least is None else {"least": [least.numerator, least.denominator]}
         earlier = self._earlier(question)
         if earlier is None or "open" not in earlier:
             return told
