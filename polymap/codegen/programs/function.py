@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import islpy as isl
 
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
-from polymap.codegen.lower import Rule, rules
+from polymap.codegen.lower import Rule, check_indices, check_memory, rules
 from polymap.codegen.native import BFLOAT16, ELEMENT_BYTES, NativeFunction, signature
 from polymap.codegen.programs.body import dim_constants, filled, instance, used_dims
 from polymap.codegen.programs.storage import STACK_BYTES, Storage, storage_of
@@ -45,9 +45,12 @@ def program_function(
     arrays hold temporary tensors.
 
     remark: lines of the comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
-    sums of bfloat16 are asked for, BudgetError where isl takes too long.
+    sums of bfloat16 are asked for, BudgetError where isl takes too long, or where temporaries would not fit into memory
+    or indices into 32 bits (PM601).
     """
+    check_indices(workload)
     storage = storage_of(workload, schedule.times)
+    check_memory(sum(_bytes(storage, tensor) for tensor in storage.local))
     _check_sums(workload, storage)
     with budget(what="the loops of a program"):
         region, times = _region(workload, storage), _times(schedule)
