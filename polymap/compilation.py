@@ -178,7 +178,7 @@ def _program(workload: Workload, name: str, order: Mapping | Schedule | None, th
             schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
         case Schedule():
             schedule, words = _checked(workload, order), "of the given schedule"
-    remark = _program_remark(workload, schedule, words)
+    remark = _program_remark(workload, schedule, words, threads)
     return program_function(workload, schedule, name=name, threads=threads, remark=remark)
 
 
@@ -195,10 +195,11 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
     return schedule
 
 
-def _program_remark(workload: Workload, schedule: Schedule, order: str) -> str:
+def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
-    lines += ["To build it: cc -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno"]
+    openmp = " -fopenmp" if threads > 1 else ""
+    lines.append(f"To build it: cc -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno{openmp}")
     return _plain("\n".join(lines))
 
 

@@ -31,12 +31,12 @@ from tests.programs import random_program_case, random_source
 Arrays = dict[str, NDArray[Any]]
 
 
-def results(function: NativeFunction, workload: Workload, data: Data) -> Arrays:
+def results(function: NativeFunction, data: Data, threads: int) -> Arrays:
     """Return the arrays that a function writes, called on these values (zeros where there are none)."""
     given = [
         np.array(data.get(form.tensor, np.zeros(form.shape)), dtype=form.kind, order="C") for form in function.arrays
     ]
-    found = load_region(function, 1).call(tuple(given), None)
+    found = load_region(function, threads).call(tuple(given), None)
     written = [form.tensor for form in function.arrays if form.is_written]
     return dict(zip(written, found, strict=True))
 
@@ -82,8 +82,9 @@ def random_text_case(seed: int, where: Path) -> str:
         interpreted(workload, data)
     except UndefinedValueError:
         return "undefined"
-    function = program_function(workload, Schedule.original(workload), name=f"f{seed}")
-    wrong = differing(results(function, workload, data), of_text(text, workload, data, where))
+    threads = 1 if seed % 3 else 3
+    function = program_function(workload, Schedule.original(workload), name=f"f{seed}", threads=threads)
+    wrong = differing(results(function, data, threads), of_text(text, workload, data, where))
     assert not wrong, (seed, wrong, text, function.text)
     return "equal"
 
@@ -108,8 +109,9 @@ def random_order_case(seed: int, where: Path) -> str:
             break
     if schedule is None:
         return "no legal tree"
-    function = program_function(workload, schedule, name=f"g{seed}")
-    wrong = differing(results(function, workload, data), of_text(text, workload, data, where))
+    threads = 1 if seed % 3 else 3
+    function = program_function(workload, schedule, name=f"g{seed}", threads=threads)
+    wrong = differing(results(function, data, threads), of_text(text, workload, data, where))
     assert not wrong, (seed, wrong, text, str(schedule), function.text)
     return f"equal, {'isl' if seed % 4 == 0 else 'tree'}"
 

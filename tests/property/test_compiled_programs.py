@@ -49,6 +49,7 @@ def expected(text: str, function: str, listed: list[Parameter], values: dict[str
 
 def check(text: str, sizes: dict[str, int], where: Path, seed: int, **options: Any) -> pm.CompiledFunction:
     """Check that all written arrays are those of the text itself; return the compiled function."""
+    text = text.replace("scaled(", "f(")
     workload = pm.from_c(text, sizes)
     function = workload.name
     listed = parameters_of(text, function)
@@ -80,7 +81,13 @@ def test_compiled_kernels_are_their_texts_bit_for_bit(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_all_compiled_kernels_are_their_texts_bit_for_bit(name: str, tmp_path: Path) -> None:
     for seed in range(2):
-        check(KERNELS[name][0], small_sizes(name), tmp_path, seed)
+        check(KERNELS[name][0], small_sizes(name), tmp_path, seed, threads=1 + 2 * seed)
+
+
+@pytest.mark.parametrize("name", ["correlation", "jacobi-2d", "doitgen", "fdtd-2d"])
+def test_kernels_on_three_cores_are_their_texts_bit_for_bit(name: str, tmp_path: Path) -> None:
+    fn = check(KERNELS[name][0], small_sizes(name), tmp_path, 1, threads=3)
+    assert "#pragma omp parallel for schedule(static) num_threads(3)" in fn.source
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -120,6 +127,15 @@ def test_a_region_takes_all_its_arrays_and_returns_the_written_ones() -> None:
     assert np.array_equal(out, found)
     fn(2.0, matrix, x, y, out=(y,))  # in place
     assert np.array_equal(y, found)
+
+
+def test_variables_of_a_parallel_loop_are_each_threads_own(tmp_path: Path) -> None:
+    text = SCALED.replace("double sum = 0;", "double sum = 0, row[n]; for (int j = 0; j < n; j++) row[j] = A[i][j];")
+    text = text.replace("sum += A[i][j]", "sum += row[j]")
+    source = check(text, {"n": 300}, tmp_path, 3, threads=4).source
+    assert "private(t0_sum, t1_row)" in source
+    for line in ("double t0_sum;", "double t1_row[300];"):
+        assert line in source
 
 
 def test_what_a_region_cannot_take_is_told() -> None:

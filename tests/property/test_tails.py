@@ -124,10 +124,10 @@ def test_tails_of_random_trees_equal_numpy(seed: int, tmp_path: Path) -> None:
 def test_tails_of_many_random_trees_equal_numpy(batch: int, cc: str, tmp_path: Path) -> None:
     assert shutil.which(cc) is not None
     plain = 0
-    common = ("-fopenmp",) if cc == "gcc" else ("-Wno-unknown-pragmas",)
-    fast = ("-O3", "-march=native", "-ffast-math", "-Wno-psabi", *common)
+    safe = (*SANITIZED, "-fopenmp") if cc == "gcc" else ("-O1", "-Wno-unknown-pragmas")
+    fast = ("-O3", "-march=native", "-ffast-math", "-Wno-psabi", safe[-1])
     for seed in range(1000 + 40 * batch, 1040 + 40 * batch):
-        plain += bool(tree_case(seed, tmp_path, cc, (*SANITIZED, *common) if seed % 2 else fast))
+        plain += bool(tree_case(seed, tmp_path, cc, safe if seed % 2 else fast))
     assert plain < 20
 
 

@@ -39,6 +39,7 @@ from polymap.codegen.faithful.residence import enter_function, leave_function, l
 from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
 from polymap.codegen.faithful.transfers import Needs, bus, mark
 from polymap.codegen.lower import (
+    SHORT_FLOATS,
     Clock,
     ClockBranch,
     ClockLoop,
@@ -48,6 +49,8 @@ from polymap.codegen.lower import (
     Place,
     Use,
     buffer_arrays,
+    c_name,
+    check_memory,
     clock_bound,
     counter,
     layout_of,
@@ -55,11 +58,9 @@ from polymap.codegen.lower import (
     temporal,
     wrap,
 )
-from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload
+from polymap.ir import Architecture, Mapping, Workload
 
 _ADVANCED = Name("advanced")
-# Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
-_LARGEST_PROGRAM_BYTES = 2**31 - 2**24
 
 
 @dataclass(slots=True)
@@ -103,9 +104,7 @@ def _check_memory(parts: _Parts) -> None:
     total_bytes = sum(_bytes(array) for array in parts.arrays)
     total_bytes += sum((8 + 8) * slots for slots in parts.needs.buses.values())
     total_bytes += 4 * (3 * parts.needs.wanted + parts.needs.message_words)
-    if total_bytes > _LARGEST_PROGRAM_BYTES:
-        what = f"the program would need {total_bytes} bytes of memory, more than {_LARGEST_PROGRAM_BYTES}"
-        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+    check_memory(total_bytes)
 
 
 def _bytes(array: Array) -> int:
@@ -220,11 +219,19 @@ def _is_ragged(use: Use, dim: str, extent: int) -> bool:
     return False
 
 
+def _types_remark(workload: Workload) -> str:
+    """Return a comment on the elements whose type C computes in another one, or nothing."""
+    short = [tensor for tensor in workload.tensors if tensor.element_type in SHORT_FLOATS]
+    names = {each.name: c_name(f"T{number}", each.name) for number, each in enumerate(workload.tensors)}
+    listed = ", ".join(f"{names[each.name]} ({each.element_type})" for each in short)
+    return f"/* Held and computed as float: {listed}. Traffic is counted in words of their own. */\n" if short else ""
+
+
 def _opening(parts: _Parts) -> list[Text | Array]:
     """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
     layout, needs = parts.layout, parts.needs
     opening: list[Text | Array] = [
-        Text(FAITHFUL_HEAD + includes(layout)),
+        Text(FAITHFUL_HEAD + _types_remark(layout.nest.workload) + includes(layout)),
         Text(extremes(layout) + MACROS),
     ]
     if has_floors(layout.nest.workload):

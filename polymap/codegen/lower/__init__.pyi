@@ -5,6 +5,8 @@ from polymap.codegen.lower.buffers import (
     axis_values as axis_values,
     buffer_arrays as buffer_arrays,
     cell_of as cell_of,
+    check_indices as check_indices,
+    check_memory as check_memory,
     combine as combine,
     counter as counter,
     forms_of as forms_of,
@@ -13,6 +15,7 @@ from polymap.codegen.lower.buffers import (
     slot_of as slot_of,
 )
 from polymap.codegen.lower.elements import (
+    SHORT_FLOATS as SHORT_FLOATS,
     ElementType as ElementType,
     Registers as Registers,
     c_name as c_name,

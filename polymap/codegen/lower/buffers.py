@@ -32,6 +32,8 @@ from polymap.ir import (
 )
 
 _LARGEST_INDEX = 2**31 - 1
+# Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
+_LARGEST_PROGRAM_BYTES = 2**31 - 2**24
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
 
 
@@ -149,14 +151,21 @@ def layout_of(nest: Nest) -> Layout:
     Raises BudgetError if an array or an index would be too large for the generated program.
     """
     workload = nest.workload
-    _check_indices(workload)
+    check_indices(workload)
     names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
     buffers = tuple(_buffer(nest, place) for place in nest.places)
     frame = Frame(names, workload.extents())
     return Layout(nest, frame, buffers, element_types(workload), rules(workload))
 
 
-def _check_indices(workload: Workload) -> None:
+def check_memory(total_bytes: int) -> None:
+    """Raise BudgetError (PM601) for more bytes of arrays than a generated program may have of its own."""
+    if total_bytes > _LARGEST_PROGRAM_BYTES:
+        what = f"the program would need {total_bytes} bytes of memory, more than {_LARGEST_PROGRAM_BYTES}"
+        raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
+
+
+def check_indices(workload: Workload) -> None:
     """Raise BudgetError for an index that does not fit 32 bits, in which generated code computes indices."""
     extents = workload.extents()
     largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)

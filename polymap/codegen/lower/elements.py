@@ -22,6 +22,7 @@ _FLOATS = {
     "bfloat16": "float",
     "half": "float",
 }
+SHORT_FLOATS = ("float16", "bfloat16", "half")  # held and computed as float
 _UNSIGNED = re.compile(r"u(?:int)?(\d+)")
 _NAME_LENGTH = 20
 _LARGEST_TRIAL_BITS = 12

@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 
+from polymap.codegen.lower import SHORT_FLOATS
 from polymap.ir import (
     Access,
     Affine,
@@ -172,7 +173,7 @@ def _kinds(workload: Workload) -> dict[str, str]:
         if kind not in _C_TYPES:
             names = ", ".join(f'"{each.name}": "{_likely(each)}"' for each in workload.tensors)
             what = f"tensor {tensor.name} has {tensor.bits} bits and " + (
-                f"elements of type {kind}, which C lacks" if kind else "no element type"
+                f"elements of type {kind}, in which no function computes" if kind else "no element type"
             )
             raise WorkloadError(Mistake("PM621", what, f"Give the workload types={{{names}}}."))
         kinds[tensor.name] = {"float": "float32", "double": "float64"}.get(kind, kind)
@@ -182,6 +183,8 @@ def _kinds(workload: Workload) -> dict[str, str]:
 def _likely(tensor: Tensor) -> str:
     if tensor.element_type in _C_TYPES:
         return tensor.element_type
+    if tensor.element_type in SHORT_FLOATS:
+        return "float32"
     if tensor.role.value == "output":
         return "int32"
     return "int8" if tensor.bits <= 8 else "int16" if tensor.bits <= 16 else "float32"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polymap.codegen.c import FLOOR_DIV, Block, Declare, If, Name, Run, lines_of
+from polymap.codegen.lower import check_indices, check_memory
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
@@ -101,8 +102,10 @@ def native_function(
 
     remark: lines of the comment at its head. tail: what is done to each sum before it is stored; the arrays that it
     takes stand behind the operands. Raises WorkloadError where an element type or the workload has no form in C,
-    OptionError where the tail has no meaning (PM623).
+    OptionError where the tail has no meaning (PM623), BudgetError where its own arrays would not fit into memory or
+    indices into 32 bits (PM601).
     """
+    check_indices(workload)
     arrays = array_forms(workload, layout)
     steps = tail_of(tail, workload, arrays)
     sums = arrays
@@ -114,6 +117,7 @@ def native_function(
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
         numbers = kernels(plan)
+        check_memory(_own_bytes(plan))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
         return NativeFunction(name, head + text, arrays, None, 0, str(reason), weights=sums[-2].tensor)
@@ -129,6 +133,12 @@ def native_function(
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, ahead.elements)
     whole = head + _types(plan, body) + body
     return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
+
+
+def _own_bytes(plan: KernelPlan) -> int:
+    """Return the bytes of the copies that stand beside the caller's arrays at a time."""
+    copies = [each for each in (operand.packing for operand in plan.operands) if each is not None]
+    return sum(each.elements * ELEMENT_BYTES[each.form.c_type] for each in copies)
 
 
 def _plain_loops(
@@ -147,6 +157,7 @@ def _plain_loops(
         return (*loops, *in_a_loop(tail, tail.stored.parameter))
     target = replace(tail.target, parameter="sums")
     size = target.elements * ELEMENT_BYTES[target.c_type]
+    check_memory(size)
     new = f"aligned_alloc({_ALIGNMENT}, {size + -size % _ALIGNMENT})"
     begin = (Declare(f"{target.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
     loops = scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)

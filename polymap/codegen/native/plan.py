@@ -151,6 +151,8 @@ def kernel_plan(
     accumulator = target.c_type
     if ELEMENT_BYTES[accumulator] < 4 or target.kind == "bfloat16":
         raise NoPlan(f"no vectors of {target.kind} are accumulated")
+    if accumulator != "float" and any(by_name[access.tensor].kind == "bfloat16" for access in statement.reads):
+        raise NoPlan(f"vectors of bfloat16 are not accumulated as {target.kind}")
     lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
     if lane.size < 2 or lane.size & (lane.size - 1):
         raise NoPlan("the machine's vectors have no power of two of elements")

@@ -8,6 +8,7 @@ tensor is a local buffer where loops inside it accumulate onto one tile; the oth
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import assert_never
 
 from polymap.codegen.c import (
@@ -37,6 +38,7 @@ from polymap.codegen.c import (
 )
 from polymap.codegen.faithful import extremes, has_floors, includes, main_text
 from polymap.codegen.lower import (
+    SHORT_FLOATS,
     Clock,
     ClockBranch,
     ClockLoop,
@@ -51,6 +53,7 @@ from polymap.codegen.lower import (
     Values,
     axis_values,
     c_expression,
+    check_memory,
     clock_bound,
     combine,
     layout_of,
@@ -60,7 +63,20 @@ from polymap.codegen.lower import (
     slot_of,
     wrap,
 )
-from polymap.ir import Access, Affine, Architecture, FanoutKind, Mapping, Operator, Statement, Tensor, Workload
+from polymap.codegen.native.plan import ELEMENT_BYTES
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    FanoutKind,
+    Mapping,
+    Mistake,
+    Operator,
+    Statement,
+    Tensor,
+    Workload,
+    WorkloadError,
+)
 
 _LARGEST_BUFFER = 4096
 
@@ -94,7 +110,12 @@ class Native:
 
 
 def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
-    """Return the native program of a mapping."""
+    """Return the native program of a mapping.
+
+    Raises WorkloadError for elements of float16 and bfloat16 (PM624), BudgetError if the program would not fit into
+    memory or into 32-bit indices (PM601).
+    """
+    _check_types(workload)
     layout = layout_of(read_nest(workload, arch, mapping))
     nest = layout.nest
     loops = {loop for use in nest.uses for loop in use.loops}
@@ -105,9 +126,19 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     frame = Frame(layout.frame.names, layout.frame.extents, exact)
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
     native = Native(layout, frame, sunk, cores, stages)
+    opening = _opening(native)
+    check_memory(sum(prod(each.shape) * ELEMENT_BYTES[each.type] for each in opening if isinstance(each, Array)))
     body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
     kernel = Function("run", (), prune(inlined(body)), "")
-    return Program((*_opening(native), kernel, Text(main_text(layout, counted=False))))
+    return Program((*opening, kernel, Text(main_text(layout, counted=False))))
+
+
+def _check_types(workload: Workload) -> None:
+    for tensor in workload.tensors:
+        if tensor.element_type in SHORT_FLOATS:
+            what = f"tensor {tensor.name} has elements of {tensor.element_type}, which C would compute as float"
+            hint = 'Give it types="float32"; pm.compile() takes operands of bfloat16.'
+            raise WorkloadError(Mistake("PM624", what, hint))
 
 
 def _opening(native: Native) -> list[Text | Array]:

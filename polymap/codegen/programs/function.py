@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import islpy as isl
-
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
-from polymap.codegen.lower import Rule, rules
-from polymap.codegen.native import BFLOAT16, ELEMENT_BYTES, NativeFunction, signature
-from polymap.codegen.programs.body import dim_constants, filled, instance, used_dims
-from polymap.codegen.programs.storage import STACK_BYTES, Storage, storage_of
-from polymap.codegen.source import Constant, Names, Parallel, Reference, Region, SourceStatement, loops_of
-from polymap.ir import Mistake, Statement, Workload, WorkloadError, written_tensors
+from polymap.codegen.lower import Rule, check_indices, check_memory, rules
+from polymap.codegen.native import BFLOAT16, NativeFunction, signature
+from polymap.codegen.programs.body import filled
+from polymap.codegen.programs.region import region_of, times_of
+from polymap.codegen.programs.storage import ALIGNMENT, Storage, storage_of
+from polymap.codegen.source import Names, Parallel, conflicts_of, loops_of
+from polymap.ir import Mistake, Workload, WorkloadError, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule
-from polymap.workload import domain_of, leaves_unwritten, unset_read
+from polymap.workload import leaves_unwritten, unset_read
 
 _HEAD = """#include <limits.h>
 #include <math.h>
@@ -32,7 +29,6 @@ _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
-_ALIGNMENT = 64
 
 
 def program_function(
@@ -44,14 +40,20 @@ def program_function(
     only read in order of first read, then those written. Values that are `initial` are taken from the arrays. Local
     arrays hold temporary tensors.
 
-    remark: lines of the comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
-    sums of bfloat16 are asked for, BudgetError where isl takes too long.
+    threads: cores that the outermost loops with independent iterations are split over (OpenMP). remark: lines of the
+    comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
+    sums of bfloat16 are asked for, BudgetError where isl takes too long, or where temporaries would not fit into memory
+    or indices into 32 bits (PM601).
     """
+    check_indices(workload)
     storage = storage_of(workload, schedule.times)
+    check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _check_sums(workload, storage)
     with budget(what="the loops of a program"):
-        region, times = _region(workload, storage), _times(schedule)
-        loops = loops_of(region, times, (), Parallel(), _NAMES)
+        region, times = region_of(workload, storage), times_of(schedule)
+        conflicts = conflicts_of(region) if threads > 1 else ()
+        clauses = f" schedule(static) num_threads({threads})"
+        loops = loops_of(region, times, conflicts, Parallel(threads > 1, (), clauses), _NAMES)
     body = (*_start(workload, storage), *loops)
     whole = "\n".join([*_variables(storage), *lines_of(body, 1), *_freed(storage)])
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
@@ -66,37 +68,6 @@ def _check_sums(workload: Workload, storage: Storage) -> None:
             what = f"statement {each.name} writes {each.target.tensor} as bfloat16, which rounds every result"
             hint = f'Give the workload types={{"{each.target.tensor}": "float32", ...}}.'
             raise WorkloadError(Mistake("PM622", what, hint))
-
-
-def _region(workload: Workload, storage: Storage) -> Region:
-    """Return the statements with their domains as the printer of loops takes them."""
-    names = dim_constants(workload)
-    statements = tuple(_statement(workload, storage, each, names) for each in workload.statements)
-    inside = frozenset(storage.forms[tensor].parameter for tensor in storage.dropped)
-    return Region(statements, (), frozenset(), inside, frozenset(), {}, {}, ())
-
-
-def _statement(workload: Workload, storage: Storage, each: Statement, names: Mapping[str, str]) -> SourceStatement:
-    constants = tuple(Constant(names[dim], "long", each.dims.index(dim)) for dim in used_dims(workload, storage, each))
-    references: tuple[Reference, ...] = ()
-    return SourceStatement(
-        each.name,
-        each.dims,
-        (1,) * len(each.dims),
-        each.position,
-        domain_of(workload, each),
-        constants,
-        instance(workload, storage, each),
-        references,
-        "",
-        0,
-    )
-
-
-def _times(schedule: Schedule) -> dict[str, isl.Map]:
-    found: list[isl.Map] = []
-    schedule.as_isl().foreach_map(found.append)
-    return {str(each.get_tuple_name(isl.dim_type.in_)): each for each in found}
 
 
 def _start(workload: Workload, storage: Storage) -> Block:
@@ -120,11 +91,11 @@ def _start(workload: Workload, storage: Storage) -> Block:
 def _variables(storage: Storage) -> list[str]:
     """Return the declarations of the temporary tensors: on the stack while they are small, the others in one block of
     malloc, so that its pages stay mapped from call to call."""
-    places = _places(storage)
+    places = storage.places
     lines: list[str] = []
     size = _block_bytes(storage)
     if size:
-        lines.append(f"    char *const block = aligned_alloc({_ALIGNMENT}, {size});")
+        lines.append(f"    char *const block = aligned_alloc({ALIGNMENT}, {size});")
         lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
     for tensor in storage.local:
         form, place = storage.forms[tensor], places[tensor]
@@ -136,29 +107,9 @@ def _variables(storage: Storage) -> list[str]:
     return lines
 
 
-def _places(storage: Storage) -> dict[str, int | None]:
-    """Return where each temporary begins in the block, None for those on the stack."""
-    found: dict[str, int | None] = {}
-    left, end = STACK_BYTES, 0
-    for tensor in storage.local:
-        size = _bytes(storage, tensor)
-        if size <= left:
-            left -= size
-            found[tensor] = None
-        else:
-            found[tensor] = end
-            end += size + -size % _ALIGNMENT
-    return found
-
-
-def _bytes(storage: Storage, tensor: str) -> int:
-    form = storage.forms[tensor]
-    return form.elements * ELEMENT_BYTES[form.c_type]
-
-
 def _block_bytes(storage: Storage) -> int:
-    sizes = [_bytes(storage, tensor) for tensor, place in _places(storage).items() if place is not None]
-    return sum(size + -size % _ALIGNMENT for size in sizes)
+    sizes = [storage.bytes_of(tensor) for tensor, place in storage.places.items() if place is not None]
+    return sum(size + -size % ALIGNMENT for size in sizes)
 
 
 def _freed(storage: Storage) -> list[str]:

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import c_name
-from polymap.codegen.native import ArrayForm, program_forms
+from polymap.codegen.native import ELEMENT_BYTES, ArrayForm, program_forms
 from polymap.ir import Affine, Statement, Tensor, Workload, accesses_of
 
 STACK_BYTES = 2**20  # of all temporaries together; what is larger comes from malloc
+ALIGNMENT = 64
 
 Times = Mapping[str, tuple[Affine, ...]]
 
@@ -31,6 +32,30 @@ class Storage:
     def is_variable(self, tensor: str) -> bool:
         """Return whether a tensor is one local variable, not an array."""
         return tensor in self.local and not self.forms[tensor].shape
+
+    def is_on_stack(self, tensor: str) -> bool:
+        """Return whether a temporary is a variable or an array of the stack, not a part of a block of malloc."""
+        return self.places.get(tensor, 0) is None
+
+    def bytes_of(self, tensor: str) -> int:
+        """Return the size of a tensor as it is held."""
+        form = self.forms[tensor]
+        return form.elements * ELEMENT_BYTES[form.c_type]
+
+    @property
+    def places(self) -> dict[str, int | None]:
+        """Return where each temporary begins in the block, None for those on the stack."""
+        found: dict[str, int | None] = {}
+        left, end = STACK_BYTES, 0
+        for tensor in self.local:
+            size = self.bytes_of(tensor)
+            if size <= left:
+                left -= size
+                found[tensor] = None
+            else:
+                found[tensor] = end
+                end += size + -size % ALIGNMENT
+        return found
 
 
 def storage_of(workload: Workload, times: Times) -> Storage:

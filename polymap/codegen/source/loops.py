@@ -66,10 +66,14 @@ class Demanded:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: these in any case."""
+    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: these in any case.
+
+    clauses: of OpenMP, behind the pragma of the outermost ones.
+    """
 
     outermost: bool = False
     demanded: tuple[Demanded, ...] = ()
+    clauses: str = ""
 
 
 class LoopConflictError(Exception):
@@ -157,7 +161,7 @@ class _Loops:
         if found is not None:
             return ""
         clause = f" private({', '.join(private)})" if private else ""
-        return f"{demanded[0].pragma if demanded else OPENMP}{clause}"
+        return f"{demanded[0].pragma if demanded else OPENMP + self.parallel.clauses}{clause}"
 
     def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
         """Return the variables of the original's loops of which each iteration of this loop may have its own.

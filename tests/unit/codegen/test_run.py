@@ -13,6 +13,7 @@ import pytest
 from polymap.codegen.execute.run import generate_c, run_c, run_source
 from polymap.codegen.forms import Form
 from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.errors import WorkloadError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, FanoutKind, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
@@ -61,10 +62,19 @@ def test_element_types_decide_the_c_type(kind: str) -> None:
     _, arch, mapping = matmul()
     workload = einsum("C[m,n] += A[m,k] * B[k,n]", m=6, n=4, k=3, types=dict.fromkeys("ABC", kind))
     c_type = {"float32": "float", "float64": "double", "float16": "float"}.get(kind, f"{kind}_t")
-    for form in Form:
+    for form in Form if kind != "float16" else (Form.FAITHFUL,):
         source = generate_c(workload, arch, mapping, form)
         assert f"static {c_type} T1_A[18];" in source
         assert run_source(workload, arch, source, ("-std=c99", "-O1")).matches_reference
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_short_floats_are_held_as_float_only_where_it_is_said(kind: str) -> None:
+    _, arch, mapping = matmul()
+    workload = einsum("C[m,n] += A[m,k] * B[k,n]", m=6, n=4, k=3, types={"C": "float32", "A": kind, "B": "float32"})
+    assert f"/* Held and computed as float: T1_A ({kind})." in generate_c(workload, arch, mapping)
+    with pytest.raises(WorkloadError, match=f"PM624 tensor A has elements of {kind}, which C would compute as float"):
+        generate_c(workload, arch, mapping, Form.NATIVE)
 
 
 def test_the_native_form_reads_the_kind_of_a_fanout_and_not_its_name() -> None:
