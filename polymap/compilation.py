@@ -39,7 +39,9 @@ class CompiledFunction:
         out: the array it is written to (of several a tuple); otherwise a new one. Raises InputError (PM630 to PM637)
         for arrays of another type, shape or order, and for outputs that overlap operands.
         """
-        started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
+        started = frozenset[str]()
+        if out is None:
+            started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
     def pack_weights(self, weights: object) -> PackedWeights:
