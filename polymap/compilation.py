@@ -7,7 +7,7 @@ from typing import Any
 
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, load_function
-from polymap.codegen.native import LAYOUTS, NativeFunction, native_function, vector_dims
+from polymap.codegen.native import LAYOUTS, NativeFunction, memory_steps, native_function, vector_dims
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
 from polymap.ir import Architecture, Mistake, OptionError, Workload, WorkloadError
@@ -101,7 +101,8 @@ def native_code(
     facts = facts_of(arch)
     target = workload.tensor(workload.statements[0].target.tensor)
     dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
-    choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
+    steps = memory_steps(workload, layout)
+    choice = choose_cpu_mapping(workload, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
     mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
     machine = arch if choice is None else choice.arch
     remark = _remark(workload, choice, layout, threads)
