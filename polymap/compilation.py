@@ -8,7 +8,7 @@ from typing import Any
 
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
-from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, native_function, vector_dims
+from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
 from polymap.codegen.programs import program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
@@ -57,7 +57,9 @@ class CompiledFunction:
         """
         if isinstance(self.loaded, RegionCall):
             return self.loaded.call(arrays, out)
-        started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
+        started = frozenset[str]()
+        if out is None:
+            started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
     def pack_weights(self, weights: object) -> PackedWeights:
@@ -152,7 +154,9 @@ def native_code(
     if mapping is None:
         target = workload.tensor(workload.statements[0].target.tensor)
         dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
-        choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
+        choice = choose_cpu_mapping(
+            workload, arch, dims, steps=memory_steps(workload, layout), threads=threads, time_limit_s=time_limit_s
+        )
         mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
     remark = _remark(workload, choice, layout, threads)
