@@ -140,6 +140,9 @@ def native_code(
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
     _check_options(layout, threads)
     facts = facts_of(arch)
+    if mapping is not None and not isinstance(mapping, Mapping | Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        hint = "Expected a Mapping, a Schedule of pm.transform, or None."
+        raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
     if len(workload.statements) != 1 or workload.original is not None:

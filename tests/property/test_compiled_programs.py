@@ -233,3 +233,13 @@ def test_comparisons_pick_what_the_text_picks_also_of_what_is_no_number(operator
         with np.errstate(invalid="ignore"):
             wanted = np.where(compare(m, x), m, x) if form.startswith("m") else np.where(compare(x, m), x, m)
         assert np.array_equal(found, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("wrong", [3, "source", {}])
+def test_an_order_of_a_wrong_type_is_named(wrong: object) -> None:
+    for workload in (
+        pm.matmul(m=4, n=4, k=4, bits=32),
+        pm.from_c("void f(double x[4]) { for (int i = 0; i < 4; i++) x[i] = i; }"),
+    ):
+        with pytest.raises(pm.OptionError, match="PM120 the mapping is"):
+            pm.compile(workload, "host_cpu", mapping=wrong)  # type: ignore[arg-type]
