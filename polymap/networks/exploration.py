@@ -24,7 +24,7 @@ from polymap.search.run import Hints, Options, SearchResult, open_structures_of
 Document = dict[str, Any]
 
 _ASKED = ("tiles", "time_limit_s", "seed", "work_limit", "constraints")
-_KNOWN_BEFORE = ("start", "least", "to_beat", "open", "keeps_open", "counts_space")
+_KNOWN_BEFORE = ("start", "least", "open", "keeps_open", "counts_space")
 
 
 class Executor(Protocol):
@@ -153,10 +153,9 @@ def network_of(value: object) -> Network:
 def run_question(document: Mapping[str, Any]) -> Document:
     """Return the answer, as `result.save` writes it, to a question: workload and arch (documents or names), objective,
     options of `explore`, and what is known before (dividing tiles, one value): start, a legal mapping; least, a proven
-    lower bound ([numerator, denominator]); to_beat, a mapping of a larger question of which this is a part: INFEASIBLE
-    then means that nothing here costs less; open, what an answer that a limit ended had left, from which the search
-    goes on; keeps_open, true where the answer shall tell that; counts_space, false where the size of the space need not
-    be told. Plain JSON in and out: it runs in any process that can import polymap.
+    lower bound ([numerator, denominator]); open, what an answer that a limit ended had left, from which the search goes
+    on; keeps_open, true where the answer shall tell that; counts_space, false where the size of the space need not be
+    told. Plain JSON in and out: it runs in any process that can import polymap.
 
     Raises OptionError for an unknown field, and a start that is not legal.
     """
@@ -181,15 +180,13 @@ def run_question(document: Mapping[str, Any]) -> Document:
 
 def _hints(document: Mapping[str, Any]) -> Hints:
     """Return what a question says is known before. Raises OptionError for a bound that is no number."""
-    start, to_beat, least = (document.get(name) for name in ("start", "to_beat", "least"))
+    least, start = document.get("least"), document.get("start")
     if least is not None and not (is_list(least) and len(least) == 2 and (as_integer(least[1]) or 0) > 0):
         raise OptionError(Mistake("PM120", f"least is {shown(least)}", "Use [numerator, denominator], as integers."))
-    first = start if to_beat is None else to_beat
-    mapping = None if first is None else mapping_from_document(first)
     bound = None if least is None else Fraction(as_integer(least[0]) or 0, as_integer(least[1]) or 1)
-    counts = document.get("counts_space", to_beat is None)
+    mapping = None if start is None else mapping_from_document(start)
     left = None if document.get("open") is None else open_from_document(document["open"])
-    return Hints(mapping, to_beat is not None, bound, left, counts_space=bool(counts))
+    return Hints(mapping, bound, left, counts_space=bool(document.get("counts_space", True)))
 
 
 def _asked(

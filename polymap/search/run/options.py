@@ -20,14 +20,12 @@ OnProgress = Callable[[Progress], None]
 class Hints:
     """What is known about a question before it is asked (dividing tiles, one value).
 
-    start: a legal mapping, from which the search begins. only_better: the start is none of the question, of which this
-    one is a part: INFEASIBLE means that nothing costs less. least: a proven lower bound of the value: a mapping that
+    start: a legal mapping, from which the search begins. least: a proven lower bound of the value: a mapping that
     attains it ends the search. left: what an earlier search of the question, in another process perhaps, did not
     search, from which this one goes on. counts_space: whether the answer tells how large the space is.
     """
 
     start: Mapping | None = None
-    only_better: bool = False
     least: Fraction | None = None
     left: OpenStructures | None = None
     counts_space: bool = True

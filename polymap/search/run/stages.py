@@ -377,15 +377,11 @@ def _report_program_order(search: Search) -> None:
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
     outcome = _solved(search, _limit_of_dividing(search))
-    hints = search.asked.hints
-    known = hints.start if hints.only_better else None
-    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found if leaf.mapping != known)
-    if known is not None and not mappings and outcome.count.is_whole:
-        return Divided(search.infeasible(("no mapping is better than the one to beat",)), (), outcome)
+    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
     left = _left(search, outcome)
-    if not mappings and known is None:
+    if not mappings:
         written = search.written()
         mappings, left = (() if written is None else (written,)), (search.floors,)
     if search.divides and left and search.objective.goal is not Goal.PARETO:
@@ -462,10 +458,9 @@ def _told_before(search: Search, measure: Measure) -> Outcome | None:
 
 
 def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
-    """Return a known mapping with its scaled value. Raises OptionError for one that is not legal, unless it is to be
-    beaten only."""
+    """Return a known mapping with its scaled value. Raises OptionError for one that is not legal."""
     cost = evaluate(search.workload, search.arch, mapping)
-    if not (cost.legal or search.asked.hints.only_better):
+    if not cost.legal:
         hint = "Begin from a legal mapping of the question, or from none."
         raise OptionError(Mistake("PM120", "the mapping to start from is not legal here", hint))
     value = objective_values(search.workload, search.arch, search.objective, cost)[0]
