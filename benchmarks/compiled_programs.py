@@ -51,8 +51,14 @@ def printed(text: str, sizes: dict[str, int], values: dict[str, Any]) -> Callabl
     assert isinstance(fn.loaded, RegionCall)
     forms = fn.function.arrays
     held = [np.asarray(values[form.tensor], form.kind) for form in forms]
+    passed = [ctypes.c_void_p(each.ctypes.data) for each in held]
     code = fn.loaded.plain
-    return lambda: code(*(ctypes.c_void_p(each.ctypes.data) for each in held))
+
+    def call() -> None:
+        assert held, "the arrays live as long as their pointers"
+        code(*passed)
+
+    return call
 
 
 def seconds(calls: list[Callable[[], None]], reset: Callable[[], None], samples: int) -> list[float]:

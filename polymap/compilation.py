@@ -9,7 +9,7 @@ from typing import Any
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
 from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
-from polymap.codegen.programs import program_function
+from polymap.codegen.programs import contiguous_order, program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
 from polymap.ir import (
@@ -104,8 +104,9 @@ def compile(
     w[K,C/groups,R,S], y[N,K,P,Q]). Other workloads take their tensors as they are written: first those only read, in
     order, and return the one written (of several a tuple). threads: cores that a call may use (OpenMP).
 
-    Regions of C (`from_c`) and workloads of several statements run in the order of their text, with floats rounded as
-    there; regions take all arrays that outlive them, in order of declaration.
+    Regions of C (`from_c`) and workloads of several statements run in the order of their text, loops exchanged where
+    that is legal and makes innermost ones contiguous, with floats rounded as there; regions take all arrays that
+    outlive them, in order of declaration.
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 
@@ -180,7 +181,8 @@ def _program(workload: Workload, name: str, order: Mapping | Schedule | None, th
     """Return the function of a program in the order of its text, or in a given one."""
     match order:
         case None:
-            schedule, words = Schedule.original(workload), "as in the text"
+            schedule = contiguous_order(workload)
+            words = "chosen: the text's, where innermost loops could not be made to step through memory one by one"
         case Mapping():
             schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
         case Schedule():

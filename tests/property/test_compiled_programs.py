@@ -194,6 +194,18 @@ def test_any_legal_tree_or_schedule_may_be_given() -> None:
         assert np.array_equal(pm.compile(work, "cpu_avx2", mapping=mapping)(a, a)[0], 2 * a)
 
 
+def test_innermost_loops_step_through_memory_one_by_one_where_that_is_legal() -> None:
+    gram = pm.compile(pm.from_c(KERNELS["gramschmidt"][0], {"m": 6, "n": 5}), "cpu_avx2")
+    assert "S5[k,j,i_3] -> [0, k, 5, i_3, 0, j_2: j, 0]" in gram.source  # R[k][j] += Q[i][k] * A[i][j]
+    trisolv = pm.compile(pm.from_c(KERNELS["trisolv"][0], {"n": 6}), "cpu_avx2")
+    assert "S1[i,j] -> [0, i, 1, j, 0]" in trisolv.source
+    backwards = (
+        "void f(float A[9][9]) { for (int j = 0; j < 8; j++) for (int i = 1; i < 9; i++) A[i][j] = A[i-1][j+1]; }"
+    )
+    kept = pm.compile(pm.from_c(backwards, {}), "cpu_avx2")
+    assert "S0[j,i] -> [0, j, 0, i, 0]" in kept.source  # exchanged, A[i-1][j+1] would be overwritten first
+
+
 def test_illegal_orders_are_refused() -> None:
     text = "void f(float A[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) A[i][j] += A[i-1][j+1]; }"
     work = pm.from_c(text, {})

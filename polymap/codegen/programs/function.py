@@ -55,7 +55,7 @@ def program_function(
         clauses = f" schedule(static) num_threads({threads})"
         loops = loops_of(region, times, conflicts, Parallel(threads > 1, (), clauses), _NAMES)
     body = (*_start(workload, storage), *loops)
-    whole = "\n".join([*_variables(storage), *lines_of(body, 1), *_freed(storage)])
+    whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     text = head + _HEAD + _helpers(whole) + f"\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
@@ -88,7 +88,7 @@ def _start(workload: Workload, storage: Storage) -> Block:
     return tuple(found)
 
 
-def _variables(storage: Storage) -> list[str]:
+def _variables(workload: Workload, storage: Storage) -> list[str]:
     """Return the declarations of the temporary tensors: on the stack while they are small, the others in one block of
     malloc, so that its pages stay mapped from call to call."""
     places = storage.places
@@ -104,6 +104,8 @@ def _variables(storage: Storage) -> list[str]:
             lines.append(f"{head} = ({form.c_type} *)(block + {place});")
         else:
             lines.append(f"    {form.c_type} {form.parameter}{f'[{form.elements}]' if form.shape else ''};")
+    read = {access.tensor for each in workload.statements for access in each.reads}
+    lines += [f"    (void){storage.forms[tensor].parameter};" for tensor in storage.local if tensor not in read]
     return lines
 
 

@@ -34,6 +34,32 @@ def test_files_to_ship(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     assert np.array_equal(c, a @ b)
 
 
+REGION = """
+void step(int n, double alpha, double A[n][n], double x[n], double y[n]) {
+  for (int i = 0; i < n; i++) {
+    double sum = 0;
+    for (int j = 0; j < n; j++) sum += A[i][j] * x[j];
+    y[i] += alpha * sum;
+  }
+}"""
+
+
+def test_a_region_of_c_as_files_to_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CFLAGS", "-Wall -Wextra -Werror")
+    (tmp_path / "step.c").write_text(REGION)
+    paths = [tmp_path / f"region.{end}" for end in ("c", "h", "so")]
+    words = ("-o", str(paths[0]), "--header", str(paths[1]), "--shared", str(paths[2]))
+    assert main(("codegen", str(tmp_path / "step.c"), "n=6", "--arch", "cpu_avx2", "--native", *words)) == 0
+    head = "void region(const double *restrict alpha, const double *restrict A, const double *restrict x, "
+    assert head + "double *restrict y);" in paths[1].read_text()
+    assert "main(" not in paths[0].read_text()
+    assert "static" not in paths[0].read_text()
+    alpha, matrix, x, y = np.array(2.0), np.arange(36.0).reshape(6, 6), np.arange(6.0), np.ones(6)
+    arrays = (alpha, matrix, x, y)
+    ctypes.CDLL(str(paths[2])).region(*(each.ctypes.data_as(ctypes.c_void_p) for each in arrays))
+    assert np.array_equal(y, 1 + 2 * matrix @ x)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

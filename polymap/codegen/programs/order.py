@@ -1,0 +1,118 @@
+"""The order in which a program is printed: the text's, its loops exchanged where innermost ones then step through
+memory element by element.
+
+Every float is rounded as in the text: no sum changes its order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import prod
+
+from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
+from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
+
+_SECONDS = 4.0
+_STRIDED_READ = 1.0
+_STRIDED_WRITE = 1.5
+_SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
+
+
+def contiguous_order(workload: Workload, *, clock: Callable[[], float] = time.monotonic) -> Schedule:
+    """Return the text's order with pairs of loops exchanged (and distributed first) as long as that is legal and fewer
+    accesses of innermost loops are strided. What takes too long to decide stays as it is."""
+    best = Schedule.original(workload, strict=True).normal()
+    until = clock() + _SECONDS
+    found = True
+    while found:
+        found = False
+        for candidate in _better(best):
+            if clock() > until:
+                return best
+            if _is_legal(candidate, until - clock()):
+                best, found = candidate, True
+                break
+    return replace(best, strict=False)
+
+
+def _is_legal(schedule: Schedule, seconds: float) -> bool:
+    try:
+        return not schedule_violations(schedule.workload, schedule.times, strict=True, seconds=max(0.1, seconds))
+    except BudgetError:
+        return False
+
+
+def _better(schedule: Schedule) -> list[Schedule]:
+    """Return the schedules with one exchange more that cost less, the best first."""
+    now = _cost(schedule)
+    priced = [(_cost(each), number, each) for number, each in enumerate(_exchanged(schedule))]
+    return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
+
+
+def _exchanged(schedule: Schedule) -> Iterator[Schedule]:
+    """Yield the schedules with an innermost loop and one around it exchanged, in a nest of their own."""
+    loops = schedule.loops()
+    for inner in loops:
+        own = set(inner.statements)
+        if any(own & set(each.statements) and each.position > inner.position for each in loops):
+            continue
+        around = [each for each in loops if each.position < inner.position and own <= set(each.statements)]
+        for outer in around:
+            yield _exchange(schedule, outer, inner)
+
+
+def _exchange(schedule: Schedule, outer: Loop, inner: Loop) -> Schedule:
+    """Return the schedule with the statements of `inner` in loops of their own from `outer` on, the two exchanged."""
+    own = set(inner.statements)
+    first = min(outer.statements.index(name) for name in own)
+    changed: dict[str, list[TimeDim]] = {}
+    for number, name in enumerate(outer.statements):
+        places = list(schedule.scattering(name).places)
+        if name in own:
+            places[outer.position], places[inner.position] = places[inner.position], places[outer.position]
+        part = 1 if name in own else 0 if number < first else 2
+        head = TimeDim(Affine((), part))
+        changed[name] = [*places[: outer.position], head, *places[outer.position :]]
+    return schedule.with_places(changed).normal()
+
+
+def _cost(schedule: Schedule) -> float:
+    """Return how many accesses of innermost loops are strided, the writes and the sums of floats with their weights."""
+    extents = schedule.workload.extents()
+    total = 0.0
+    for statement in schedule.workload.statements:
+        times = [each for each in schedule.times[statement.name] if each.terms]
+        if times:
+            instances = prod(extents[dim] for dim in statement.dims)
+            total += instances * _strided(schedule.workload, statement, times[-1])
+    return total
+
+
+def _strided(workload: Workload, statement: Statement, innermost: Affine) -> float:
+    """Return the cost of one iteration of a loop over a dim."""
+    dims = innermost.dims
+    if len(dims) != 1:
+        return 0.0
+    steps = [_step(workload, access, dims[0]) for access in statement.reads]
+    cost = sum(_STRIDED_READ for step in steps if step is None or abs(step) > 1)
+    step = _step(workload, statement.target, dims[0])
+    if step is None or abs(step) > 1:
+        return cost + _STRIDED_WRITE
+    kind = workload.tensor(statement.target.tensor).element_type or ""
+    waits = step == 0 and statement.operator is not Operator.ASSIGN and kind.startswith("float")
+    return cost + (_SUMMED if waits else 0.0)
+
+
+def _step(workload: Workload, access: Access, dim: str) -> int | None:
+    """Return how many elements an access moves on when a dim grows by 1, None where that differs."""
+    tensor = workload.tensor(access.tensor)
+    step, stride = 0, 1
+    for index, size in zip(reversed(access.index), reversed(tensor.shape), strict=True):
+        if dim in index.dims:
+            if not index.is_linear:
+                return None
+            step += index.coefficients().get(dim, 0) * stride
+        stride *= size
+    return step
