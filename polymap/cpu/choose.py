@@ -231,10 +231,12 @@ def _with_registers(
 
 def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:
     """Return the nodes with the spatial loops over some fan-outs, which stand in one row, replaced by the one over the
-    lanes, and the loops among and behind these brought before them: the same steps on tiles of the same sizes.
+    lanes, and the loops among and behind these brought before them: the same steps on tiles of the same sizes. Loops
+    right above the sums which these do not depend on come below: the sums stay in registers.
 
     Rewrite:
         par q in 14 { for q in 2 { REG: O } }   ->   for q in 2 { par q in 14 { REG: O } }
+        for c { par k over lane { REG: O } }    ->   par k over lane { REG: O; for c }
     """
     nodes = list(mapping.nodes)
     places = [number for number, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout in fanouts]
@@ -251,7 +253,11 @@ def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lane
             at_start[node.dim] //= tile[node.dim] // node.tile
             moved.append(Temporal(node.dim, at_start[node.dim]))
         tile[node.dim] = node.tile
-    return [*nodes[:first], *moved, lanes, *nodes[last:]]
+    outside, inside = [*nodes[:first], *moved], list[MappingNode]()
+    own = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    while outside and isinstance(outside[-1], Temporal) and outside[-1].dim not in own:
+        inside.insert(0, outside.pop())
+    return [*outside, lanes, nodes[last], *inside, *nodes[last + 1 :]]
 
 
 def _dims(workload: Workload, tensor: str) -> tuple[str, ...]:

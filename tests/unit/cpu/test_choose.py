@@ -120,6 +120,15 @@ def test_the_taps_of_a_filter_stay_in_the_register_tile() -> None:
     assert (tile["r"], tile["s"]) == (3, 3)
 
 
+def test_sums_stay_in_registers_over_all_reductions_right_around_them() -> None:
+    choice = choose_cpu_mapping(conv2d(K=128, C=128, H=28, W=28, R=3, S=3, padding=1, bits=32), AVX512, ("k",))
+    assert choice is not None
+    nodes = choice.mapping.nodes
+    sums = next(at for at, node in enumerate(nodes) if isinstance(node, Storage) and node.level == "REG")
+    around = [node for node in nodes[:sums] if isinstance(node, Temporal)]
+    assert around[-1].dim in ("n", "k", "p", "q")
+
+
 def test_a_choice_is_the_same_every_time() -> None:
     layer = einsum("C[m,n] += A[m,k] * B[k,n]", m=100, n=60, k=40, bits=32)
     first, second = (choose_cpu_mapping(layer, AVX512, ("n",), threads=2) for _ in range(2))
