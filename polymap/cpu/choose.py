@@ -36,6 +36,7 @@ from polymap.search.run import SearchResult
 
 _TILES_TRIED = 2
 _NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
+_ROWS_TOGETHER = 4  # that the prefetchers follow side by side, each over its whole length
 _WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
 
 
@@ -158,6 +159,7 @@ def _choice(
     if result.best is None:
         return None
     mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
+    mapping = _with_rows_together(mapping, rounded, tile.vector)
     return CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result)
 
 
@@ -227,6 +229,27 @@ def _with_registers(
     if counts[vector] > 1:
         inner.append(Temporal(vector, 1))
     return Mapping((*nodes, *inner, compute))
+
+
+def _with_rows_together(mapping: Mapping, workload: Workload, vector: str) -> Mapping:
+    """Return the tree with few rows of a matrix at a time, each read to its end, where every row is read once and by
+    one reduction alone: the memory delivers rows faster than pieces of them, and the sums stay in the first cache.
+
+    Rewrite:
+        for n { REG: y; for k { S } }   ->   for k in steps of 4 { for n { REG: y; for k { S } } }
+    """
+    (statement,) = workload.statements
+    extents = workload.extents()
+    own = {dim for index in statement.target.index for dim in index.dims}
+    long = [dim for dim in extents if extents[dim] > 1 and dim != vector]
+    loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, Temporal)]
+    if len(long) != 1 or long[0] in own or extents[long[0]] <= _ROWS_TOGETHER or not loops:
+        return mapping
+    first = mapping.nodes[loops[0]]
+    if not isinstance(first, Temporal) or first.dim != vector:
+        return mapping
+    at = loops[0]
+    return Mapping((*mapping.nodes[:at], Temporal(long[0], _ROWS_TOGETHER), *mapping.nodes[at:]))
 
 
 def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:
