@@ -101,13 +101,15 @@ def choose_cpu_mapping(
     end = clock() + time_limit_s
     for vector in vector_dims:
         tiles = register_tiles(workload, facts, vector, lanes, steps)
+        scattered = (steps or {}).get(target.name, {}).get(vector, target.bits // 8) != target.bits // 8
         near = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * _NEARLY][:_TILES_TRIED]
         found: list[CpuChoice] = []
         for number, tile in enumerate(near):
             left = (end - clock()) / (len(near) - number)
             if found and left < 0.1 * time_limit_s:
                 break
-            choice = _choice(workload, arch, facts, tile, lanes, threads, max(left, 0.05 * time_limit_s))
+            left = max(left, 0.05 * time_limit_s)
+            choice = _choice(workload, arch, facts, tile, lanes, threads, left, is_scattered=scattered)
             if choice is not None:
                 found.append(choice)
         if found:
@@ -131,6 +133,8 @@ def _choice(
     lanes: int,
     threads: int,
     time_limit_s: float,
+    *,
+    is_scattered: bool,
 ) -> CpuChoice | None:
     rounded = _rounded(workload, tile, lanes, threads)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
@@ -151,7 +155,9 @@ def _choice(
             tile.vector,
         ]
     end = time.monotonic() + time_limit_s
-    windows = {dim: rounded.extents()[dim] for dim in _windows(rounded)}
+    # Sums whose lanes lie apart in memory are written there once: to add to them takes a step per lane, twice.
+    near = [dim for dim, size in rounded.extents().items() if dim not in own and size > 1 and is_scattered]
+    windows = {dim: rounded.extents()[dim] for dim in (near or _windows(rounded))}
     whole = {**rules, "intrinsic": windows} if windows else rules
     result = _searched(rounded, dealt, whole, time_limit_s)
     if result.best is None and windows:

@@ -139,6 +139,15 @@ def test_a_matrix_read_once_is_read_some_rows_at_a_time() -> None:
     assert evaluate(product, cpu_machine(product, AVX512, ("n",), 1, 32), choice.mapping).violations == ()
 
 
+def test_sums_that_lie_apart_in_memory_are_written_once() -> None:
+    layer = conv2d(K=64, C=64, H=56, W=56, R=3, S=3, padding=1, bits=32)
+    steps = {"O": {"k": 12_544, "p": 224, "q": 4}}
+    choice = choose_cpu_mapping(layer, AVX512, ("k",), steps=steps)
+    assert choice is not None
+    tile = _tile(choice, layer)
+    assert (tile["c"], tile["r"], tile["s"]) == (64, 3, 3)
+
+
 def test_a_choice_is_the_same_every_time() -> None:
     layer = einsum("C[m,n] += A[m,k] * B[k,n]", m=100, n=60, k=40, bits=32)
     first, second = (choose_cpu_mapping(layer, AVX512, ("n",), threads=2) for _ in range(2))
