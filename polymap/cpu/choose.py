@@ -36,6 +36,7 @@ from polymap.search.run import SearchResult
 
 _TILES_TRIED = 2
 _NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
+_ROWS_TOGETHER = 4  # that the prefetchers follow side by side, each over its whole length
 _WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
 
 
@@ -100,13 +101,15 @@ def choose_cpu_mapping(
     end = clock() + time_limit_s
     for vector in vector_dims:
         tiles = register_tiles(workload, facts, vector, lanes, steps)
+        scattered = (steps or {}).get(target.name, {}).get(vector, target.bits // 8) != target.bits // 8
         near = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * _NEARLY][:_TILES_TRIED]
         found: list[CpuChoice] = []
         for number, tile in enumerate(near):
             left = (end - clock()) / (len(near) - number)
             if found and left < 0.1 * time_limit_s:
                 break
-            choice = _choice(workload, arch, facts, tile, lanes, threads, max(left, 0.05 * time_limit_s))
+            left = max(left, 0.05 * time_limit_s)
+            choice = _choice(workload, arch, facts, tile, lanes, threads, left, is_scattered=scattered)
             if choice is not None:
                 found.append(choice)
         if found:
@@ -130,6 +133,8 @@ def _choice(
     lanes: int,
     threads: int,
     time_limit_s: float,
+    *,
+    is_scattered: bool,
 ) -> CpuChoice | None:
     rounded = _rounded(workload, tile, lanes, threads)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
@@ -150,7 +155,9 @@ def _choice(
             tile.vector,
         ]
     end = time.monotonic() + time_limit_s
-    windows = {dim: rounded.extents()[dim] for dim in _windows(rounded)}
+    # Sums whose lanes lie apart in memory are written there once: to add to them takes a step per lane, twice.
+    near = [dim for dim, size in rounded.extents().items() if dim not in own and size > 1 and is_scattered]
+    windows = {dim: rounded.extents()[dim] for dim in (near or _windows(rounded))}
     whole = {**rules, "intrinsic": windows} if windows else rules
     result = _searched(rounded, dealt, whole, time_limit_s)
     if result.best is None and windows:
@@ -158,6 +165,7 @@ def _choice(
     if result.best is None:
         return None
     mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
+    mapping = _with_rows_together(mapping, rounded, tile.vector)
     return CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result)
 
 
@@ -227,6 +235,27 @@ def _with_registers(
     if counts[vector] > 1:
         inner.append(Temporal(vector, 1))
     return Mapping((*nodes, *inner, compute))
+
+
+def _with_rows_together(mapping: Mapping, workload: Workload, vector: str) -> Mapping:
+    """Return the tree with few rows of a matrix at a time, each read to its end, where every row is read once and by
+    one reduction alone: the memory delivers rows faster than pieces of them, and the sums stay in the first cache.
+
+    Rewrite:
+        for n { REG: y; for k { S } }   ->   for k in steps of 4 { for n { REG: y; for k { S } } }
+    """
+    (statement,) = workload.statements
+    extents = workload.extents()
+    own = {dim for index in statement.target.index for dim in index.dims}
+    long = [dim for dim in extents if extents[dim] > 1 and dim != vector]
+    loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, Temporal)]
+    if len(long) != 1 or long[0] in own or extents[long[0]] <= _ROWS_TOGETHER or not loops:
+        return mapping
+    first = mapping.nodes[loops[0]]
+    if not isinstance(first, Temporal) or first.dim != vector:
+        return mapping
+    at = loops[0]
+    return Mapping((*mapping.nodes[:at], Temporal(long[0], _ROWS_TOGETHER), *mapping.nodes[at:]))
 
 
 def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:

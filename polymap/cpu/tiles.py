@@ -55,7 +55,7 @@ def register_tiles(
     others = [dim for dim in own if dim != vector and extents[dim] > 1]
     found: list[RegisterTile] = []
     streamed = is_streamed(workload, vector)
-    widest = _MOST_SLOTS if others else facts.registers // 2
+    widest = _MOST_SLOTS if others else (facts.registers - 1) // 2
     for slots in range(1, min(widest, ceil(extents[vector] / lanes)) + 1):
         most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):

@@ -36,6 +36,13 @@ _WIDE = """#if defined(__clang__)
 #else
 #define WIDE
 #endif"""
+# gcc would load a vector once per use, as the operand of a multiply-add, where loads are what takes the time.
+_HOLD = """#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined({macro})
+#define HOLD(vector) __asm__("" : : "{register}"(vector))
+#else
+#define HOLD(vector)
+#endif"""
+_HOLD_MACROS = {16: ("__SSE2__", "x"), 32: ("__AVX__", "x"), 64: ("__AVX512F__", "v")}
 BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
 {
     const uint32_t bits = (uint32_t)half << 16;
@@ -202,6 +209,9 @@ def _types(plan: KernelPlan, body: str) -> str:
         width = ELEMENT_BYTES[c_type]
         attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
         lines.append(f"typedef {c_type} any_{c_type} __attribute__(({attributes}));")
+    if "HOLD(" in body:
+        macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
+        lines.insert(0, _HOLD.format(macro=macro, register=register))
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
     helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}

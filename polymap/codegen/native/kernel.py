@@ -135,7 +135,12 @@ def _reduced(
         return [Scope(tuple(_step(kernel, known, ranges)))]
     dim = plan.reductions[level]
     found: list[Stmt] = []
-    for first, stop, inside in _spans(kernel, dim, ranges):
+    spans = _spans(kernel, dim, ranges)
+    if _is_unrolled(kernel, level):
+        taps = _taps(kernel, dim, spans)
+        if 1 < len({tap for tap, _, _ in taps}) <= _UNROLLED_STEPS:
+            return [Scope(tuple(_products(kernel, {**known, dim: 0}, _by_operand(kernel, taps), hold=True)))]
+    for first, stop, inside in spans:
         found += _span(kernel, level, known, inside, (first, stop))
     return found
 
@@ -159,10 +164,47 @@ def _span(
         return [For(both, low, high, tuple(body))]
     if isinstance(first, Int) and isinstance(stop, Int):
         count = stop.value - first.value
-        if count == 1 or (_is_unrolled(kernel, level) and count <= _UNROLLED_STEPS):
-            steps = range(first.value, stop.value)
-            return [each for tap in steps for each in _reduced(kernel, level + 1, {**known, dim: tap}, ranges)]
+        if count == 1:
+            return _reduced(kernel, level + 1, {**known, dim: first.value}, ranges)
     return [For(name, first, stop, tuple(_reduced(kernel, level + 1, {**known, dim: Name(name)}, ranges)))]
+
+
+Product = tuple[dict[str, int], tuple[int, ...], int]
+
+
+def _taps(
+    kernel: Kernel, dim: str, spans: list[tuple[Expr, Expr, dict[str, tuple[int, int]]]]
+) -> list[tuple[int, tuple[int, ...], int]]:
+    """Return (tap, index per dim of the tile, slot) of every multiply-add of a loop; none if bounds are arguments."""
+    found: list[tuple[int, tuple[int, ...], int]] = []
+    for first, stop, inside in spans:
+        if not isinstance(first, Int) or not isinstance(stop, Int):
+            return []
+        taps = range(first.value, stop.value)
+        found += [(tap, *position) for tap in taps for position in _positions(kernel, inside)]
+    return found
+
+
+def _by_operand(kernel: Kernel, taps: list[tuple[int, tuple[int, ...], int]]) -> list[Product]:
+    """Return the multiply-adds slot by slot, each along the operand with the most elements: these are loaded once for
+    all taps that share them and soon forgotten, so that no more registers are needed."""
+    plan, dim = kernel.plan, kernel.plan.reductions[-1]
+    products: list[Product] = [({dim: tap}, index, slot) for tap, index, slot in taps]
+    places = {
+        operand.name: [_offset(kernel, operand, each) - each[2] * plan.lanes for each in products]
+        for operand in plan.operands
+    }
+    longest = max(places.values(), key=lambda each: len(set(each)))
+    order = sorted(range(len(products)), key=lambda number: (products[number][2], longest[number]))
+    return [products[number] for number in order]
+
+
+def _offset(kernel: Kernel, operand: Operand, product: Product) -> int:
+    """Return where the element of an operand for a multiply-add stands, from the start of the step's on."""
+    taps, index, slot = product
+    at = sum(operand.inside.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True))
+    at += sum(operand.inside.of(dim) * tap for dim, tap in taps.items())
+    return at + (slot * kernel.plan.lanes if operand.is_vector else 0)
 
 
 def _spans(
@@ -212,6 +254,16 @@ def _text(value: Expr) -> str:
 
 def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]) -> list[Stmt]:
     """Return one step of the reductions: every load once, then the multiply-adds."""
+    return _products(kernel, known, [({}, index, slot) for index, slot in _positions(kernel, ranges)])
+
+
+def _products(
+    kernel: Kernel, known: dict[str, Expr | int], products: list[Product], *, hold: bool = False
+) -> list[Stmt]:
+    """Return multiply-adds (taps that are no loops, index per dim of the tile, slot) in order, every load once.
+
+    hold: what was loaded stays in its register, where compilers would rather load it again for each use.
+    """
     plan = kernel.plan
     body: list[Stmt] = []
     for operand in plan.operands:
@@ -222,16 +274,18 @@ def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[
                 terms.append(str(factor * value) if isinstance(value, int) else f"{factor}L * {_text(value)}")
         body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
     seen: set[str] = set()
-    for index, slot in _positions(kernel, ranges):
+    for each in products:
+        _, index, slot = each
         names: list[str] = []
         for operand in plan.operands:
-            at = sum(operand.inside.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True))
-            at += slot * plan.lanes if operand.is_vector else 0
+            at = _offset(kernel, operand, each)
             name = f"{operand.name}_{at}".replace("-", "m")
             names.append(name)
             if name not in seen:
                 seen.add(name)
                 body += _load(kernel, operand, name, at, slot)
+                if hold and operand.is_vector:
+                    body.append(Run("HOLD", (Name(name),)))
         value = _value(plan.statement.expression, names)
         if not any(operand.is_vector for operand in plan.operands):
             value = f"((vec){{0}} + ({value}))"

@@ -129,6 +129,25 @@ def test_sums_stay_in_registers_over_all_reductions_right_around_them() -> None:
     assert around[-1].dim in ("n", "k", "p", "q")
 
 
+def test_a_matrix_read_once_is_read_some_rows_at_a_time() -> None:
+    product = einsum("C[n] += A[k] * B[k,n]", n=1024, k=1024, bits=32)
+    choice = choose_cpu_mapping(product, AVX512, ("n",))
+    assert choice is not None
+    loops = [(node.dim, node.tile) for node in choice.mapping.nodes if isinstance(node, Temporal)]
+    assert loops[0] == ("k", 4)
+    assert _tile(choice, product)["k"] == 4
+    assert evaluate(product, cpu_machine(product, AVX512, ("n",), 1, 32), choice.mapping).violations == ()
+
+
+def test_sums_that_lie_apart_in_memory_are_written_once() -> None:
+    layer = conv2d(K=64, C=64, H=56, W=56, R=3, S=3, padding=1, bits=32)
+    steps = {"O": {"k": 12_544, "p": 224, "q": 4}}
+    choice = choose_cpu_mapping(layer, AVX512, ("k",), steps=steps)
+    assert choice is not None
+    tile = _tile(choice, layer)
+    assert (tile["c"], tile["r"], tile["s"]) == (64, 3, 3)
+
+
 def test_a_choice_is_the_same_every_time() -> None:
     layer = einsum("C[m,n] += A[m,k] * B[k,n]", m=100, n=60, k=40, bits=32)
     first, second = (choose_cpu_mapping(layer, AVX512, ("n",), threads=2) for _ in range(2))
