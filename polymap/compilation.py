@@ -200,8 +200,8 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
 def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
-    openmp = " -fopenmp" if threads > 1 else ""
-    lines.append(f"To build it: cc -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno{openmp}")
+    flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
+    lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
     return _plain("\n".join(lines))
 
 

@@ -90,7 +90,9 @@ def test_kernels_on_three_cores_are_their_texts_bit_for_bit(name: str, tmp_path:
     assert "#pragma omp parallel for schedule(static) num_threads(3)" in fn.source
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, 3, 1264]
+)  # gcc 12 forgot a rounding in 1264
 def test_random_texts_of_every_type_are_equal_bit_for_bit(seed: int, tmp_path: Path) -> None:
     random_text_case(seed, tmp_path)
 
