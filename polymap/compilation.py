@@ -139,6 +139,8 @@ def native_code(
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
     _check_options(layout, threads)
     facts = facts_of(arch)
+    if mapping is not None and not isinstance(mapping, Mapping | Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MappingError(Mistake("PM639", f"the mapping is {shown(mapping)}", "Expected a loop tree or a schedule."))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
     if len(workload.statements) != 1 or workload.original is not None:
@@ -149,14 +151,14 @@ def native_code(
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
-    choice, machine = None, arch
+    choice, machine, given = None, arch, mapping is not None
     if mapping is None:
         target = workload.tensor(workload.statements[0].target.tensor)
         dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
         choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
         mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
-    remark = _remark(workload, choice, layout, threads)
+    remark = _remark(workload, choice, layout, threads, "A given mapping." if given else "")
     return choice, native_function(
         workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
     )
@@ -220,13 +222,13 @@ def _check_options(layout: str, threads: int) -> None:
         raise OptionError(mistakes)
 
 
-def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: int) -> str:
+def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: int, given: str) -> str:
     """Return the comment at the head of the C text: the question, the nest, its predicted traffic, how sure that is."""
     name = workload.name or "a layer"
     lines = [f"{name}, layout {layout}, {threads} thread{'s' if threads > 1 else ''}; written by polymap."]
     lines.append("To build it: cc -O3 -march=native -ffp-contract=fast -fopenmp")
     if choice is None:
-        lines.append("No mapping with vectors: plain loops.")
+        lines.append(given or "No mapping with vectors: plain loops.")
     else:
         lines += ["", *choice_lines(workload, choice)]
     return _plain("\n".join(lines))

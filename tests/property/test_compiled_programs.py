@@ -90,9 +90,7 @@ def test_kernels_on_three_cores_are_their_texts_bit_for_bit(name: str, tmp_path:
     assert "#pragma omp parallel for schedule(static) num_threads(3)" in fn.source
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, 3, 1264]
-)  # gcc 12 forgot a rounding in 1264
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 1264])  # gcc 12 forgot a rounding in 1264
 def test_random_texts_of_every_type_are_equal_bit_for_bit(seed: int, tmp_path: Path) -> None:
     random_text_case(seed, tmp_path)
 
@@ -247,3 +245,19 @@ def test_comparisons_pick_what_the_text_picks_also_of_what_is_no_number(operator
         with np.errstate(invalid="ignore"):
             wanted = np.where(compare(m, x), m, x) if form.startswith("m") else np.where(compare(x, m), x, m)
         assert np.array_equal(found, wanted, equal_nan=True)
+
+
+def test_layers_are_printed_from_a_legal_tree_too() -> None:
+    layer = pm.matmul(m=5, n=19, k=7, types="float32")
+    nodes = [{"store": "DRAM", "tensors": ["C", "A", "B"]}, {"for": "k", "tile": 3}, {"for": "n", "tile": 4}]
+    nodes += [{"for": dim, "tile": 1} for dim in ("n", "m", "k")]
+    fn = pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [*nodes, {"compute": "S"}]}))
+    assert fn.result is None
+    assert "lanes" in fn.reason
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((5, 7), (7, 19)))
+    assert np.array_equal(fn(a, b), a @ b)
+    with pytest.raises(pm.MappingError, match="PM639 the mapping is 'weight-stationary'"):
+        pm.compile(layer, "cpu_avx2", mapping="weight-stationary")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(pm.MappingError, match="PM4"):
+        pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [{"compute": "S"}]}))
