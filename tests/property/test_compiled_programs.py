@@ -15,7 +15,7 @@ from benchmarks.polybench_kernels import KERNELS
 from polymap.codegen.library import RegionCall
 from polymap.schedules import mapping_from_document
 from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
-from tests.compiled_programs import random_order_case, random_text_case, tally
+from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
 
 QUICK = ("gemm", "trmm", "durbin", "jacobi-1d", "symm", "gramschmidt")
 SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]) {
@@ -108,6 +108,18 @@ def test_many_random_programs(batch: int, cc: str, tmp_path: Path, monkeypatch: 
     found = tally(1000 + 30 * batch, 30, tmp_path)
     assert found["equal"] > 20, found
     assert found["equal, tree"] > 5, found
+
+
+@pytest.mark.parametrize("name", ["durbin", "correlation"])
+def test_compiled_kernels_stay_inside_their_arrays(name: str, tmp_path: Path) -> None:
+    sanitized_case(pm.from_c(KERNELS[name][0], small_sizes(name)), "kernel", 2, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_all_compiled_kernels_stay_inside_their_arrays(name: str, tmp_path: Path) -> None:
+    for threads in (1, 3):
+        sanitized_case(pm.from_c(KERNELS[name][0], small_sizes(name)), f"kernel{threads}", threads, tmp_path)
 
 
 def scaled(n: int) -> tuple[pm.CompiledFunction, list[np.ndarray]]:
