@@ -273,3 +273,39 @@ def test_layers_are_printed_from_a_legal_tree_too() -> None:
         pm.compile(layer, "cpu_avx2", mapping="weight-stationary")  # pyright: ignore[reportArgumentType]
     with pytest.raises(pm.MappingError, match="PM4"):
         pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [{"compute": "S"}]}))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_softmax_equals_numpy(kind: str, threads: int) -> None:
+    lines = [
+        "M[i] = X[i,0]",
+        "M[i] max= X[i,j]",
+        "E[i,j] = exp(X[i,j] - M[i])",
+        "S[i] += E[i,j]",
+        "Y[i,j] = E[i,j] / S[i]",
+    ]
+    fn = pm.compile(pm.program(lines, i=9, j=13, temporary=["M", "E", "S"], types=kind), "cpu_avx2", threads=threads)
+    x = np.random.default_rng(1).standard_normal((9, 13)).astype(kind)
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    assert np.allclose(fn(x), e / e.sum(axis=1, keepdims=True), rtol=1e-5 if kind == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("int8", "int32"), ("uint8", "int64"), ("int16", "float32")])
+def test_programs_of_mixed_types_equal_numpy(narrow: str, wide: str) -> None:
+    lines = ["T[m,n] += A[m,k] * B[k,n]", "L[n] = T[0,n]", "L[n] max= T[m,n]", "C[m,n] = L[n] - T[m,n]"]
+    types = {"A": narrow, "B": narrow, "T": wide, "L": wide, "C": wide}
+    fn = pm.compile(pm.program(lines, m=6, n=11, k=5, temporary=["T"], types=types), "cpu_avx2")
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(0, 9, shape) for shape in ((6, 5), (5, 11)))
+    given = [each.astype(narrow) for each in (a, b)]
+    largest, rest = fn(*given)
+    assert np.array_equal(largest, (a @ b).max(axis=0))
+    assert np.array_equal(rest, (a @ b).max(axis=0) - a @ b)
+
+
+def test_elements_that_a_program_does_not_write_are_zero() -> None:
+    fn = pm.compile(pm.program(["Y[2*i] = X[i]", "Z[i] = Y[2*i]"], i=4, types="float64"), "cpu_avx2")
+    y, z = fn(np.arange(1.0, 5.0))
+    assert y.tolist() == [1, 0, 2, 0, 3, 0, 4]
+    assert z.tolist() == [1, 2, 3, 4]
