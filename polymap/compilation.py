@@ -142,8 +142,7 @@ def native_code(
     _check_options(layout, threads)
     facts = facts_of(arch)
     if mapping is not None and not isinstance(mapping, Mapping | Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-        hint = "Expected a Mapping, a Schedule of pm.transform, or None."
-        raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
+        raise MappingError(Mistake("PM639", f"the mapping is {shown(mapping)}", "Expected a loop tree or a schedule."))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
     if len(workload.statements) != 1 or workload.original is not None:
@@ -154,7 +153,7 @@ def native_code(
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
-    choice, machine = None, arch
+    choice, machine, given = None, arch, mapping is not None
     if mapping is None:
         target = workload.tensor(workload.statements[0].target.tensor)
         dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
@@ -163,7 +162,7 @@ def native_code(
         )
         mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
-    remark = _remark(workload, choice, layout, threads)
+    remark = _remark(workload, choice, layout, threads, "A given mapping." if given else "")
     return choice, native_function(
         workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
     )
@@ -207,8 +206,8 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
 def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
-    openmp = " -fopenmp" if threads > 1 else ""
-    lines.append(f"To build it: cc -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno{openmp}")
+    flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
+    lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
     return _plain("\n".join(lines))
 
 
@@ -227,13 +226,13 @@ def _check_options(layout: str, threads: int) -> None:
         raise OptionError(mistakes)
 
 
-def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: int) -> str:
+def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: int, given: str) -> str:
     """Return the comment at the head of the C text: the question, the nest, its predicted traffic, how sure that is."""
     name = workload.name or "a layer"
     lines = [f"{name}, layout {layout}, {threads} thread{'s' if threads > 1 else ''}; written by polymap."]
     lines.append("To build it: cc -O3 -march=native -ffp-contract=fast -fopenmp")
     if choice is None:
-        lines.append("No mapping with vectors: plain loops.")
+        lines.append(given or "No mapping with vectors: plain loops.")
     else:
         lines += ["", *choice_lines(workload, choice)]
     return _plain("\n".join(lines))

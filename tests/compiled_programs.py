@@ -6,6 +6,7 @@ import ctypes
 import os
 import random
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from polymap.workload.c import from_c
 from tests.c_programs import EXTENT, random_program
 from tests.c_to_c import PLAIN, compiled, parameters_of
 from tests.c_to_c_programs import Case, values_of
+from tests.native_cases import SANITIZED
 from tests.programs import random_program_case, random_source
 
 Arrays = dict[str, NDArray[Any]]
@@ -40,6 +42,57 @@ def results(function: NativeFunction, data: Data, threads: int) -> Arrays:
     found = load_region(function, threads).call(tuple(given), None)
     written = [form.tensor for form in function.arrays if form.is_written]
     return dict(zip(written, found, strict=True))
+
+
+_MAIN = """
+#include <stdio.h>
+static void *fresh(size_t size)
+{{
+    void *block = malloc(size);
+    if (!block || fread(block, 1, size, stdin) != size)
+        exit(3);
+    return block;
+}}
+int main(void)
+{{
+{body}
+    return 0;
+}}
+"""
+
+
+def sanitized_results(function: NativeFunction, data: Data, where: Path) -> Arrays:
+    """Return what `results` returns, of a program whose arrays have exactly their sizes, under gcc's sanitizers."""
+    forms = function.arrays
+    names = [f"p{number}" for number in range(len(forms))]
+    sizes = [f"{form.elements} * sizeof({form.c_type})" for form in forms]
+    pairs = list(zip(names, forms, sizes, strict=True))
+    body = [f"    {form.c_type} *{name} = fresh({size});" for name, form, size in pairs]
+    body.append(f"    {function.name}({', '.join(names)});")
+    body += [f"    fwrite({name}, 1, {size}, stdout);" for name, form, size in pairs if form.is_written]
+    body += [f"    free({name});" for name in names]
+    source, binary = where / f"{function.name}.c", where / function.name
+    source.write_text(function.text + _MAIN.format(body="\n".join(body)))
+    command = ["gcc", *SANITIZED, "-ffp-contract=off", "-fwrapv", "-fopenmp", "-Wall", "-Werror", "-o", str(binary)]
+    subprocess.run([*command, str(source), "-lm"], check=True)
+    given = [np.array(data.get(form.tensor, np.zeros(form.shape)), dtype=form.kind, order="C") for form in forms]
+    done = subprocess.run([str(binary)], input=b"".join(a.tobytes() for a in given), capture_output=True, check=False)
+    assert done.returncode == 0, (function.text, done.stderr.decode()[:2000])
+    found: Arrays = {}
+    at = 0
+    for form in forms:
+        if form.is_written:
+            found[form.tensor] = np.frombuffer(done.stdout, form.kind, form.elements, at).reshape(form.shape)
+            at += found[form.tensor].nbytes
+    return found
+
+
+def sanitized_case(workload: Workload, name: str, threads: int, where: Path) -> None:
+    """Check that a program touches no memory but its arrays, and that its results are those without sanitizers."""
+    data = random_data(workload, element_types(workload), 5)
+    function = program_function(workload, contiguous_order(workload), name=name, threads=threads)
+    wrong = differing(results(function, data, threads), sanitized_results(function, data, where))
+    assert not wrong, (wrong, function.text)
 
 
 def of_text(text: str, workload: Workload, data: Data, where: Path) -> Arrays:

@@ -15,7 +15,7 @@ from benchmarks.polybench_kernels import KERNELS
 from polymap.codegen.library import RegionCall
 from polymap.schedules import mapping_from_document
 from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
-from tests.compiled_programs import random_order_case, random_text_case, tally
+from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
 
 QUICK = ("gemm", "trmm", "durbin", "jacobi-1d", "symm", "gramschmidt")
 SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]) {
@@ -90,7 +90,7 @@ def test_kernels_on_three_cores_are_their_texts_bit_for_bit(name: str, tmp_path:
     assert "#pragma omp parallel for schedule(static) num_threads(3)" in fn.source
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 1264])  # gcc 12 forgot a rounding in 1264
 def test_random_texts_of_every_type_are_equal_bit_for_bit(seed: int, tmp_path: Path) -> None:
     random_text_case(seed, tmp_path)
 
@@ -108,6 +108,18 @@ def test_many_random_programs(batch: int, cc: str, tmp_path: Path, monkeypatch: 
     found = tally(1000 + 30 * batch, 30, tmp_path)
     assert found["equal"] > 20, found
     assert found["equal, tree"] > 5, found
+
+
+@pytest.mark.parametrize("name", ["durbin", "correlation"])
+def test_compiled_kernels_stay_inside_their_arrays(name: str, tmp_path: Path) -> None:
+    sanitized_case(pm.from_c(KERNELS[name][0], small_sizes(name)), "kernel", 2, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_all_compiled_kernels_stay_inside_their_arrays(name: str, tmp_path: Path) -> None:
+    for threads in (1, 3):
+        sanitized_case(pm.from_c(KERNELS[name][0], small_sizes(name)), f"kernel{threads}", threads, tmp_path)
 
 
 def scaled(n: int) -> tuple[pm.CompiledFunction, list[np.ndarray]]:
@@ -247,11 +259,53 @@ def test_comparisons_pick_what_the_text_picks_also_of_what_is_no_number(operator
         assert np.array_equal(found, wanted, equal_nan=True)
 
 
-@pytest.mark.parametrize("wrong", [3, "source", {}])
-def test_an_order_of_a_wrong_type_is_named(wrong: object) -> None:
-    for workload in (
-        pm.matmul(m=4, n=4, k=4, bits=32),
-        pm.from_c("void f(double x[4]) { for (int i = 0; i < 4; i++) x[i] = i; }"),
-    ):
-        with pytest.raises(pm.OptionError, match="PM120 the mapping is"):
-            pm.compile(workload, "host_cpu", mapping=wrong)  # type: ignore[arg-type]
+def test_layers_are_printed_from_a_legal_tree_too() -> None:
+    layer = pm.matmul(m=5, n=19, k=7, types="float32")
+    nodes = [{"store": "DRAM", "tensors": ["C", "A", "B"]}, {"for": "k", "tile": 3}, {"for": "n", "tile": 4}]
+    nodes += [{"for": dim, "tile": 1} for dim in ("n", "m", "k")]
+    fn = pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [*nodes, {"compute": "S"}]}))
+    assert fn.result is None
+    assert "lanes" in fn.reason
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((5, 7), (7, 19)))
+    assert np.array_equal(fn(a, b), a @ b)
+    with pytest.raises(pm.MappingError, match="PM639 the mapping is 'weight-stationary'"):
+        pm.compile(layer, "cpu_avx2", mapping="weight-stationary")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(pm.MappingError, match="PM4"):
+        pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [{"compute": "S"}]}))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_softmax_equals_numpy(kind: str, threads: int) -> None:
+    lines = [
+        "M[i] = X[i,0]",
+        "M[i] max= X[i,j]",
+        "E[i,j] = exp(X[i,j] - M[i])",
+        "S[i] += E[i,j]",
+        "Y[i,j] = E[i,j] / S[i]",
+    ]
+    fn = pm.compile(pm.program(lines, i=9, j=13, temporary=["M", "E", "S"], types=kind), "cpu_avx2", threads=threads)
+    x = np.random.default_rng(1).standard_normal((9, 13)).astype(kind)
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    assert np.allclose(fn(x), e / e.sum(axis=1, keepdims=True), rtol=1e-5 if kind == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("int8", "int32"), ("uint8", "int64"), ("int16", "float32")])
+def test_programs_of_mixed_types_equal_numpy(narrow: str, wide: str) -> None:
+    lines = ["T[m,n] += A[m,k] * B[k,n]", "L[n] = T[0,n]", "L[n] max= T[m,n]", "C[m,n] = L[n] - T[m,n]"]
+    types = {"A": narrow, "B": narrow, "T": wide, "L": wide, "C": wide}
+    fn = pm.compile(pm.program(lines, m=6, n=11, k=5, temporary=["T"], types=types), "cpu_avx2")
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(0, 9, shape) for shape in ((6, 5), (5, 11)))
+    given = [each.astype(narrow) for each in (a, b)]
+    largest, rest = fn(*given)
+    assert np.array_equal(largest, (a @ b).max(axis=0))
+    assert np.array_equal(rest, (a @ b).max(axis=0) - a @ b)
+
+
+def test_elements_that_a_program_does_not_write_are_zero() -> None:
+    fn = pm.compile(pm.program(["Y[2*i] = X[i]", "Z[i] = Y[2*i]"], i=4, types="float64"), "cpu_avx2")
+    y, z = fn(np.arange(1.0, 5.0))
+    assert y.tolist() == [1, 0, 2, 0, 3, 0, 4]
+    assert z.tolist() == [1, 2, 3, 4]

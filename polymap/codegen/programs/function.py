@@ -9,7 +9,7 @@ from polymap.codegen.programs.body import filled
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import ALIGNMENT, Storage, storage_of
 from polymap.codegen.source import Names, Parallel, conflicts_of, loops_of
-from polymap.ir import Mistake, Workload, WorkloadError, written_tensors
+from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule
 from polymap.workload import leaves_unwritten, unset_read
@@ -83,9 +83,17 @@ def _start(workload: Workload, storage: Storage) -> Block:
         if kinds[name] is Rule.SUMS:
             operator = next(each.operator for each in workload.statements if each.target.tensor == name)
             found += filled(form, operator)
-        elif unset_read(workload, name) is not None or (not tensor.temporary and leaves_unwritten(workload, tensor)):
+        elif _is_read_unset(workload, name) or (not tensor.temporary and leaves_unwritten(workload, tensor)):
             found += filled(form, None)
     return tuple(found)
+
+
+def _is_read_unset(workload: Workload, tensor: str) -> bool:
+    """Return whether some element is read before it is written (True if that takes too long to decide)."""
+    try:
+        return unset_read(workload, tensor) is not None
+    except BudgetError:
+        return True
 
 
 def _variables(workload: Workload, storage: Storage) -> list[str]:
