@@ -1,14 +1,15 @@
 """Generated C against oneDNN, OpenBLAS and plain loops: milliseconds, and polymap's speed as a ratio of the best other.
 
     python benchmarks/code.py [--torch VENV/bin/python] [--only WORD ...] [--layouts NHWC NCHW] [--threads 1 2]
-                              [--seconds 2]
+                              [--seconds 2] [--clock cpu]
 
 `make bench-code` makes the environment of torch (benchmarks/contestants/requirements.txt) and runs all. Every
 contestant is a process of its own, called as its users call it, weights packed ahead where it can: polymap by gcc and
 clang, torch (oneDNN; the best of its ways), numpy with each OPENBLAS_CORETYPE that runs here, naive loops under gcc -O3
 -march=native -ffast-math. Rounds of short samples are interleaved; the 10th percentile of all samples counts, since
-minima exceed the peak on virtual machines. Results are compared by their sums. A contestant without a layer is left out
-of its line.
+minima exceed the peak on virtual machines. `--clock cpu` counts processor time: for one thread, on a
+machine that others use too, where calls of many milliseconds are interrupted. Results are compared by their sums. A
+contestant without a layer is left out of its line.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def contestants(torch: str | None, threads: int) -> list[Contestant]:
     return found
 
 
-def measure(all_of_them: list[Contestant], layer: str, layout: str, threads: int, seconds: float) -> None:
+def measure(all_of_them: list[Contestant], layer: str, layout: str, threads: int, options: argparse.Namespace) -> None:
     """Let every contestant compute a layer, in turns."""
     for each in all_of_them:
         answer = each.ask({"layer": layer, "layout": layout, "threads": threads})
@@ -89,7 +90,7 @@ def measure(all_of_them: list[Contestant], layer: str, layout: str, threads: int
     for _ in range(ROUNDS):
         for each in all_of_them:
             if each.times:
-                for name, samples in each.ask({"seconds": seconds / ROUNDS}).items():
+                for name, samples in each.ask({"seconds": options.seconds / ROUNDS, "clock": options.clock}).items():
                     each.times[name] += samples
     known = [sums for each in all_of_them for sums in each.check.values()]
     for each in all_of_them:
@@ -125,7 +126,7 @@ def table(layout: str, threads: int, options: argparse.Namespace) -> None:
             layout != options.layouts[0] and not isinstance(shape, Layer)
         ):
             continue
-        measure(all_of_them, layer, layout, threads, options.seconds)
+        measure(all_of_them, layer, layout, threads, options)
         times = groups(all_of_them)
         other = min(seconds for name, seconds in times.items() if name not in own)
         cells = "".join(f"{1e3 * times[name]:15.4f}" if math.isfinite(times[name]) else f"{'-':>15}" for name in names)
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", default=["NHWC", "NCHW"], choices=["NHWC", "NCHW"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=2, help="for each contestant and layer")
+    parser.add_argument("--clock", default="wall", choices=["wall", "cpu"])
     options = parser.parse_args()
     for threads in options.threads:
         for layout in options.layouts:

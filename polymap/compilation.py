@@ -8,7 +8,7 @@ from typing import Any
 
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
-from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, native_function, vector_dims
+from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
 from polymap.codegen.programs import contiguous_order, program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
@@ -57,7 +57,9 @@ class CompiledFunction:
         """
         if isinstance(self.loaded, RegionCall):
             return self.loaded.call(arrays, out)
-        started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
+        started = frozenset[str]()
+        if out is None:
+            started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
     def pack_weights(self, weights: object) -> PackedWeights:
@@ -140,7 +142,8 @@ def native_code(
     _check_options(layout, threads)
     facts = facts_of(arch)
     if mapping is not None and not isinstance(mapping, Mapping | Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MappingError(Mistake("PM639", f"the mapping is {shown(mapping)}", "Expected a loop tree or a schedule."))
+        hint = "Expected a Mapping, a Schedule of pm.transform, or None."
+        raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
     if len(workload.statements) != 1 or workload.original is not None:
@@ -155,7 +158,9 @@ def native_code(
     if mapping is None:
         target = workload.tensor(workload.statements[0].target.tensor)
         dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
-        choice = choose_cpu_mapping(workload, arch, dims, threads=threads, time_limit_s=time_limit_s)
+        choice = choose_cpu_mapping(
+            workload, arch, dims, steps=memory_steps(workload, layout), threads=threads, time_limit_s=time_limit_s
+        )
         mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
     remark = _remark(workload, choice, layout, threads, "A given mapping." if given else "")

@@ -33,7 +33,8 @@ class MovedElements:
 @dataclass(frozen=True, slots=True)
 class Fusion:
     """The best tree found (value, workload, mapping, cost) beside the best one found in which statements of different
-    outermost nests share no loop (unfused_...). Each workload is the program asked for, or one that computes the same
+    outermost nests share no loop (unfused_...; a nest that only sets what the next one accumulates into is a part of
+    that one). Each workload is the program asked for, or one that computes the same
     with its loops renamed, shifted, skewed or tiled and its temporary arrays in circular buffers.
 
     moved: per level and tensor. forbidden: loops of different nests that cannot be one.
@@ -79,22 +80,25 @@ def fusion(
     *,
     time_limit_s: float = 20,
     seed: int = 0,
+    work_limit: int | None = None,
 ) -> Fusion:
     """Return what fusing the outermost nests of a program saves on a machine, and which loops cannot be fused.
 
-    Half of the limit is for trees that run nest after nest, half for all. Raises OptionError for a program of one nest,
+    Half of the limit is for trees that run nest after nest, half for all. work_limit: trees that are looked at, in all;
+    the answer is then the same on a busy machine, unless time ends first. Raises OptionError for a program of one nest,
     for one that is too large (docs/program_space.md), and where no tree meets the capacities.
     """
     workload, arch = question_of(workload, arch)
-    Options(time_limit_s=time_limit_s, seed=seed).check()
+    Options(time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
+    half = None if work_limit is None else max(1, work_limit // 2)
     goal = parse_single(objective, arch)
     if len({each.position[0] for each in workload.statements}) < 2 or not may_be_climbed(workload, arch, goal):
         told = "has no nests that could be fused, too many instances, or fan-outs that cost energy"
         what = f"workload {workload.name!r} {told}"
         raise OptionError(Mistake("PM566", what, "Expected a program of two or more outermost nests."))
     apart = ProgramSearch(workload, arch, goal, seed, apart=True)
-    apart.go_on(Limits(time.monotonic, time_limit_s / 2, Memory(None)), lambda _mapping, _cost: True)
-    best = search(workload, arch, objective, "any", time_limit_s=time_limit_s / 2, seed=seed)
+    apart.go_on(Limits(time.monotonic, time_limit_s / 2, Memory(None), half), lambda _mapping, _cost: True)
+    best = search(workload, arch, objective, "any", time_limit_s=time_limit_s / 2, seed=seed, work_limit=half)
     if apart.best is None:
         raise OptionError(Mistake("PM566", "no tree that runs nest after nest was found", "Allow more time."))
     unfused, value = apart.best, float(apart.best.value)

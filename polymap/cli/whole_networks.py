@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
@@ -85,9 +86,17 @@ def _explored(net: Network, arch: Architecture, options: Options, note: Note) ->
 
     if options.workers == 1:
         return explored(None)
-    # isl does not survive a fork.
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+    with _processes(options.workers) as pool:
         return explored(pool)
+
+
+@contextmanager
+def _processes(count: int) -> Generator[ProcessPoolExecutor, None, None]:
+    """Start so many processes, each by a task that loads polymap, and wait until all run: a pool that loses a process
+    while it starts another may never end. isl does not survive a fork."""
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)])
+        yield pool
 
 
 def _network(options: Options) -> Network:
@@ -143,7 +152,7 @@ def run_sweep(options: Options) -> int:
         if options.workers == 1:
             found = sweep_of_document(document, options.store, on_progress=note)
         else:
-            with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+            with _processes(options.workers) as pool:
                 found = sweep_of_document(document, options.store, pool, note)
     except KeyboardInterrupt:
         done = f" after {last[0].done:,} of {last[0].rows:,} rows" if last else ""

@@ -17,7 +17,7 @@ from math import ceil
 
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
-from polymap.cpu.tiles import RegisterTile, is_streamed, register_tiles
+from polymap.cpu.tiles import MemorySteps, RegisterTile, is_streamed, register_tiles
 from polymap.explore import explore
 from polymap.ir import (
     Architecture,
@@ -36,6 +36,7 @@ from polymap.search.run import SearchResult
 
 _TILES_TRIED = 2
 _NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
+_WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +82,24 @@ def choose_cpu_mapping(
     arch: Architecture,
     vector_dims: tuple[str, ...],
     *,
+    steps: MemorySteps | None = None,
     threads: int = 1,
     time_limit_s: float = 15,
     clock: Callable[[], float] = time.monotonic,
 ) -> CpuChoice | None:
     """Return the mapping that a processor's code is printed from; None where none was found.
 
-    vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. time_limit_s: after
-    which what is found is the answer; most layers take a second or two. Raises ArchError for machines that are no
-    processors.
+    vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. steps: bytes
+    between neighbours in memory, per tensor and dim; without them nothing is known of the arrays. time_limit_s: after
+    which what is found is the answer; most layers take a second or two, and their answers do not depend on the clock.
+    Raises ArchError for machines that are no processors.
     """
     facts = facts_of(arch)
     target = workload.tensor(workload.statements[0].target.tensor)
     lanes = facts.vector_bits // target.bits
     end = clock() + time_limit_s
     for vector in vector_dims:
-        tiles = register_tiles(workload, facts, vector, lanes)
+        tiles = register_tiles(workload, facts, vector, lanes, steps)
         near = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * _NEARLY][:_TILES_TRIED]
         found: list[CpuChoice] = []
         for number, tile in enumerate(near):
@@ -146,11 +149,38 @@ def _choice(
             *(dim for dim, count in rounded.extents().items() if count > 1 and dim in own and dim != tile.vector),
             tile.vector,
         ]
-    result = explore(rounded, dealt, "energy", tiles="divide", constraints=rules, time_limit_s=time_limit_s)
+    end = time.monotonic() + time_limit_s
+    windows = {dim: rounded.extents()[dim] for dim in _windows(rounded)}
+    whole = {**rules, "intrinsic": windows} if windows else rules
+    result = _searched(rounded, dealt, whole, time_limit_s)
+    if result.best is None and windows:
+        result = _searched(rounded, dealt, rules, max(end - time.monotonic(), 0.1 * time_limit_s))
     if result.best is None:
         return None
     mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
     return CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result)
+
+
+def _searched(workload: Workload, machine: Architecture, rules: dict[str, object], time_limit_s: float) -> SearchResult:
+    return explore(
+        workload,
+        machine,
+        "energy",
+        tiles="divide",
+        constraints=rules,
+        time_limit_s=time_limit_s,
+        work_limit=_WORK_LIMIT,
+    )
+
+
+def _windows(workload: Workload) -> list[str]:
+    """Return the reductions that slide over an operand, such as the taps of a filter: they are short, neighbouring
+    results share what they read, and code that leaves out padding wants all of them in one place."""
+    (statement,) = workload.statements
+    own = {dim for index in statement.target.index for dim in index.dims}
+    slid = [index.dims for access in statement.reads for index in access.index if len(index.dims) > 1]
+    found = dict.fromkeys(dim for dims in slid for dim in dims if dim not in own)
+    return [dim for dim in found if workload.extents()[dim] > 1]
 
 
 def _split_over_cores(rounded: Workload, tile: RegisterTile, lanes: int, threads: int) -> dict[str, int] | None:
@@ -201,10 +231,12 @@ def _with_registers(
 
 def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:
     """Return the nodes with the spatial loops over some fan-outs, which stand in one row, replaced by the one over the
-    lanes, and the loops among and behind these brought before them: the same steps on tiles of the same sizes.
+    lanes, and the loops among and behind these brought before them: the same steps on tiles of the same sizes. Loops
+    right above the sums which these do not depend on come below: the sums stay in registers.
 
     Rewrite:
         par q in 14 { for q in 2 { REG: O } }   ->   for q in 2 { par q in 14 { REG: O } }
+        for c { par k over lane { REG: O } }    ->   par k over lane { REG: O; for c }
     """
     nodes = list(mapping.nodes)
     places = [number for number, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout in fanouts]
@@ -221,7 +253,11 @@ def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lane
             at_start[node.dim] //= tile[node.dim] // node.tile
             moved.append(Temporal(node.dim, at_start[node.dim]))
         tile[node.dim] = node.tile
-    return [*nodes[:first], *moved, lanes, *nodes[last:]]
+    outside, inside = [*nodes[:first], *moved], list[MappingNode]()
+    own = {dim for index in workload.statements[0].target.index for dim in index.dims}
+    while outside and isinstance(outside[-1], Temporal) and outside[-1].dim not in own:
+        inside.insert(0, outside.pop())
+    return [*outside, lanes, nodes[last], *inside, *nodes[last + 1 :]]
 
 
 def _dims(workload: Workload, tensor: str) -> tuple[str, ...]:

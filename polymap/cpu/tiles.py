@@ -7,18 +7,24 @@ latency of the sum that the next step continues.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import ceil, prod
 
 from polymap.cpu.machine import CpuFacts
-from polymap.ir import Workload
+from polymap.ir import Access, Workload
 
 LOADS_PER_CYCLE = 2  # of whole vectors or broadcasts, as the description of the host's first cache has it
 _SLACK_CYCLES = 1  # multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few
 _TILE_CYCLES = 12  # around the steps: addresses, the call, the loop; besides one per vector that is stored or loaded
 _MOST_SLOTS = 4  # where other dims can give sums too
 LOADS_PER_STRETCH = 0.5  # what a line costs more than a load where the line before it was not read; of 33 tiles tried
+_WAY_BYTES = 4096  # of a first cache as large as pages allow: rows so far apart share its sets
+_WAYS = 8
+_LOADS_PER_MISS = 4  # what a line from the next cache costs more than a load
+
+MemorySteps = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,13 @@ class RegisterTile:
         return self.slots * prod(size for _, size in self.sizes)
 
 
-def register_tiles(workload: Workload, facts: CpuFacts, vector: str, lanes: int) -> tuple[RegisterTile, ...]:
-    """Return the tiles that fit the registers, the one of least cycles first; among equal ones those of fewer dims."""
+def register_tiles(
+    workload: Workload, facts: CpuFacts, vector: str, lanes: int, steps: MemorySteps | None = None
+) -> tuple[RegisterTile, ...]:
+    """Return the tiles that fit the registers, the one of least cycles first; among equal ones those of fewer dims.
+
+    steps: bytes between neighbours in memory, per tensor and dim, as far as they are known.
+    """
     (statement,) = workload.statements
     extents = workload.extents()
     own = dict.fromkeys(dim for index in statement.target.index for dim in index.dims)
@@ -48,7 +59,7 @@ def register_tiles(workload: Workload, facts: CpuFacts, vector: str, lanes: int)
     for slots in range(1, min(widest, ceil(extents[vector] / lanes)) + 1):
         most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):
-            cycles = _cycles(workload, facts, vector, lanes, slots, sizes)
+            cycles = _cycles(workload, facts, steps or {}, vector, lanes, slots, sizes)
             found.append(RegisterTile(vector, slots, sizes, cycles))
     return tuple(sorted(found, key=lambda tile: _rank(tile, others)))
 
@@ -75,7 +86,13 @@ def _sizes(others: list[str], extents: dict[str, int], most: int) -> list[tuple[
 
 
 def _cycles(
-    workload: Workload, facts: CpuFacts, vector: str, lanes: int, slots: int, sizes: tuple[tuple[str, int], ...]
+    workload: Workload,
+    facts: CpuFacts,
+    memory: MemorySteps,
+    vector: str,
+    lanes: int,
+    slots: int,
+    sizes: tuple[tuple[str, int], ...],
 ) -> float:
     """Return the cycles of all tiles, also of the smaller last ones."""
     extents = workload.extents()
@@ -90,7 +107,7 @@ def _cycles(
         shape = {dim: size for (dim, _), (size, _) in zip(parts, choice, strict=True)}
         count = around * prod(number for _, number in choice)
         sums = prod(shape.values())
-        loads = _loads(workload, vector, shape)
+        loads = _loads(workload, memory, vector, shape)
         busiest = max(sums / facts.pipes, loads / LOADS_PER_CYCLE, facts.latency_cycles + _SLACK_CYCLES)
         total += count * (steps * busiest + sums + _TILE_CYCLES)
     return total
@@ -102,7 +119,7 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     return [*found, (extent % size, 1)] if extent % size else found
 
 
-def _loads(workload: Workload, vector: str, shape: dict[str, int]) -> float:
+def _loads(workload: Workload, memory: MemorySteps, vector: str, shape: dict[str, int]) -> float:
     """Return the loads of one step: the elements (vectors, or broadcasts) of each operand that the tile reads, and more
     for each stretch of memory that the prefetcher does not expect.
 
@@ -119,8 +136,25 @@ def _loads(workload: Workload, vector: str, shape: dict[str, int]) -> float:
         if vector in dims:
             plain = all(len(index.dims) <= 1 for index in access.index)
             reused = any(extents[dim] > 1 for dim in own if dim not in dims)
-            total += 0 if plain and reused else LOADS_PER_STRETCH * taken / shape[vector]
+            if plain and reused:
+                continue
+            total += LOADS_PER_STRETCH * taken / shape[vector]
+            total += _LOADS_PER_MISS * taken if _collide(extents, access, memory, shape) else 0
     return total
+
+
+def _collide(extents: dict[str, int], access: Access, memory: MemorySteps, shape: dict[str, int]) -> bool:
+    """Return whether the rows of an operand that a tile reads again and again are more than one set of a first cache
+    holds, and share one: they evict each other before they are read again."""
+    known = memory.get(access.tensor, {})
+    for index in access.index:
+        for dim in index.dims:
+            if len(index.dims) > 1 and shape.get(dim, 1) > 1 and known.get(dim, 1) % _WAY_BYTES == 0:
+                factors = index.coefficients()
+                reach = sum(factors[d] * (shape.get(d, 1 if d in shape else extents[d]) - 1) for d in index.dims)
+                if reach + 1 > _WAYS:
+                    return True
+    return False
 
 
 def is_streamed(workload: Workload, vector: str) -> bool:

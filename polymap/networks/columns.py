@@ -83,7 +83,8 @@ class Column:
         return [int(number) for number in np.flatnonzero(self._is_open)]
 
     def next_classes(self) -> list[int]:
-        """Return the open classes that no other open one is better than: what to search next."""
+        """Return the open classes that no other open one is better than: what to search next. What is best there takes
+        less room than there is, so that it settles many others."""
         found: list[int] = []
         for number in self.open_classes():
             better = self.order.better(number) & self._is_open
@@ -91,6 +92,12 @@ class Column:
             if not better.any():
                 found.append(number)
         return found
+
+    def known_before(self, number: int) -> tuple[Mapping | None, Fraction | None]:
+        """Return what a question may be told: the best mapping of others that is legal on the class's machine, and the
+        greatest value that a better machine is proven to need."""
+        best = self._best_known(number)
+        return None if best is None else best[1], self.floors.get(number)
 
     def settle(self, number: int, answer: dict[str, Any], how: How) -> None:
         """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer
@@ -115,9 +122,9 @@ class Column:
             floor = self.floors.get(number)
             if floor is None:
                 continue
-            attained = [mapping for value, mapping in self._upper_bounds(number, floor) if value == floor]
-            if attained:
-                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR, mapping=attained[0]))
+            attained = self._best_known(number, floor)
+            if attained is not None:
+                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR, mapping=attained[1]))
 
     def dismiss(self, number: int) -> None:
         """Leave a class without a value; its bound is what better machines prove."""
@@ -129,10 +136,10 @@ class Column:
         if reply.status not in ("FEASIBLE", "TIMEOUT"):
             return reply
         bounds = [each for each in (reply.bound, floor) if each is not None]
-        known = self._upper_bounds(number, Fraction(0))
-        if reply.value is not None and reply.mapping is not None:
-            known.insert(0, (reply.value, reply.mapping))
-        value, mapping = min(known, key=lambda pair: pair[0], default=(None, None))
+        value, mapping = reply.value, reply.mapping
+        other = self._best_known(number)
+        if other is not None and (value is None or other[0] < value):
+            value, mapping = other
         bound = max(bounds, default=None)
         status = reply.status if value is None else "OPTIMAL" if value == floor else "FEASIBLE"
         return Reply(status, value, floor if status == "OPTIMAL" else bound, reply.how, reply.seconds, mapping)
@@ -151,24 +158,28 @@ class Column:
             if reply is None or reply.status in ("FEASIBLE", "TIMEOUT"):
                 yield int(other)
 
-    def _upper_bounds(self, number: int, floor: Fraction) -> list[tuple[Fraction, Mapping]]:
-        """Return values of known mappings that are legal on the class's machine, each evaluated there; those whose
-        value is above the floor of a floor above 0 are left out."""
-        standing, arch = self.order.standings[number], self._first[number]
-        found: list[tuple[Fraction, Mapping]] = []
+    def _upper_bounds(self, number: int) -> list[tuple[Fraction, _Found]]:
+        """Return the mappings that are known and fit the class's machine with their values there, least first."""
+        standing = self.order.standings[number]
+        found: list[tuple[Fraction, _Found]] = []
         for each in self._found:
             if each.fixed != standing.fixed or any(n > room for n, room in zip(each.need, standing.room, strict=True)):
                 continue
-            known = each.values.get(standing.prices)
-            if known is not None and floor and known != floor:
-                continue
-            cost = evaluate(self.workload, arch, each.mapping)
-            value = each.values[standing.prices] = self._value(arch, cost)
-            if cost.legal:
-                found.append((value, each.mapping))
-                if value == floor:
-                    break
-        return found
+            if standing.prices not in each.values:
+                arch = self._first[number]
+                each.values[standing.prices] = self._value(arch, evaluate(self.workload, arch, each.mapping))
+            found.append((each.values[standing.prices], each))
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _best_known(self, number: int, most: Fraction | None = None) -> tuple[Fraction, Mapping] | None:
+        """Return the best mapping that is known to be legal on the class's machine, with its value; None where none is,
+        or none of at most `most`."""
+        for value, each in self._upper_bounds(number):
+            if most is not None and value > most:
+                break
+            if evaluate(self.workload, self._first[number], each.mapping).legal:
+                return value, each.mapping
+        return None
 
     def _learn(self, number: int, mapping: Mapping, told: object) -> Fraction:
         """Return the exact value of a mapping on the machine of a class, and remember it for others."""

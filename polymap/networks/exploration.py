@@ -11,16 +11,20 @@ from typing import Any, Protocol
 
 from polymap.asked import arch_of, workload_of
 from polymap.explore import explore, search
-from polymap.inputs import expected_method, parse_json, shown
+from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.model import Network, NetworkLayer, network
+from polymap.networks.open_structures import open_document, open_from_document
 from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
-from polymap.search.run import Options, SearchResult
+from polymap.search.run import Hints, Options, SearchResult, open_structures_of
 
 Document = dict[str, Any]
+
+_ASKED = ("tiles", "time_limit_s", "seed", "work_limit", "constraints")
+_KNOWN_BEFORE = ("start", "least", "open", "keeps_open", "counts_space")
 
 
 class Executor(Protocol):
@@ -148,16 +152,17 @@ def network_of(value: object) -> Network:
 
 def run_question(document: Mapping[str, Any]) -> Document:
     """Return the answer, as `result.save` writes it, to a question: workload and arch (documents or names), objective,
-    and options of `explore`; to_beat, a mapping of a larger question of which this is a part (dividing tiles):
-    INFEASIBLE then means that nothing here costs less. Plain JSON in and out: it runs in any process that can import
-    polymap.
+    options of `explore`, and what is known before (dividing tiles, one value): start, a legal mapping; least, a proven
+    lower bound ([numerator, denominator]); open, what an answer that a limit ended had left, from which the search goes
+    on; keeps_open, true where the answer shall tell that; counts_space, false where the size of the space need not be
+    told. Plain JSON in and out: it runs in any process that can import polymap.
 
-    Raises OptionError for an unknown field.
+    Raises OptionError for an unknown field, and a start that is not legal.
     """
     from polymap.arch import arch_from_document
     from polymap.workload import workload_from_document
 
-    known = ("workload", "arch", "objective", "tiles", "time_limit_s", "seed", "work_limit", "constraints", "to_beat")
+    known = ("workload", "arch", "objective", *_ASKED, *_KNOWN_BEFORE)
     unknown = [name for name in document if name not in known]
     if unknown:
         raise OptionError(
@@ -166,10 +171,22 @@ def run_question(document: Mapping[str, Any]) -> Document:
     asked, machine = document["workload"], document["arch"]
     workload = workload_of(asked) if isinstance(asked, str) else workload_from_document(asked)
     arch = arch_of(machine) if isinstance(machine, str) else arch_from_document(machine)
-    options: Document = {name: document[name] for name in known[3:] if document.get(name) is not None}
-    if "to_beat" in options:
-        options["to_beat"] = mapping_from_document(options["to_beat"])
-    return result_document(search(workload, arch, document.get("objective", "energy"), **options))
+    options: Document = {name: document[name] for name in _ASKED if document.get(name) is not None}
+    goal = document.get("objective", "energy")
+    result = search(workload, arch, goal, **options, hints=_hints(document))
+    left = open_structures_of(result) if document.get("keeps_open") else None
+    return result_document(result) | ({} if left is None else {"open": open_document(left)})
+
+
+def _hints(document: Mapping[str, Any]) -> Hints:
+    """Return what a question says is known before. Raises OptionError for a bound that is no number."""
+    least, start = document.get("least"), document.get("start")
+    if least is not None and not (is_list(least) and len(least) == 2 and (as_integer(least[1]) or 0) > 0):
+        raise OptionError(Mistake("PM120", f"least is {shown(least)}", "Use [numerator, denominator], as integers."))
+    bound = None if least is None else Fraction(as_integer(least[0]) or 0, as_integer(least[1]) or 1)
+    mapping = None if start is None else mapping_from_document(start)
+    left = None if document.get("open") is None else open_from_document(document["open"])
+    return Hints(mapping, bound, left, counts_space=bool(document.get("counts_space", True)))
 
 
 def _asked(

@@ -1,15 +1,13 @@
-"""One long search in parts: the space is cut by spatial factors, and each part is a question for an executor."""
+"""One long search in parts: what a short search leaves open is dealt out as questions, round by round."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 
 from polymap.arch import arch_to_document
 from polymap.asked import question_of
@@ -17,15 +15,17 @@ from polymap.explore import explore
 from polymap.inputs import as_integer, expected_method, parse_json, shown
 from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
 from polymap.networks.exploration import Document, Executor, run_question
+from polymap.networks.open_structures import open_document, open_from_document
 from polymap.report.text import mapping_document, result_from_document
-from polymap.search.problem import divisors, parse_single
-from polymap.search.run import Options, SearchResult
+from polymap.search.dividing import OpenStructures
+from polymap.search.problem import parse_single
+from polymap.search.run import Options, SearchResult, open_structures_of
 from polymap.workload import workload_to_document
 
 _FIRST_SHARE = 0.1  # of the limit: what is known before parts are asked helps all of them
 _FIRST_S = 5.0
+_ROUND_S = 2.0  # the first round of parts; each next one is twice as long
 _PROVEN = ("OPTIMAL", "INFEASIBLE")
-Cut = dict[str, dict[str, int]]  # fan-out -> dim -> instances
 
 
 def explore_in_parts(
@@ -41,11 +41,12 @@ def explore_in_parts(
 ) -> SearchResult:
     """Return what `explore(..., tiles="divide")` does for an objective of one value, searched in parts by an executor.
 
-    A short search here begins. If it proves nothing, the space is cut into at least `parts` parts, where the machine
-    allows it, by how many instances of fan-outs some dims are spread over; each is a question (`run_question`: plain
-    JSON) that looks for what costs less than what is known. executor: anything with `submit`. time_limit_s: of each
-    part. on_part: called with (parts answered, parts). The answer is OPTIMAL where every part is proven, and its bound
-    the least of the parts'; the value then depends on neither the executor nor the parts.
+    A short search here begins. If it proves nothing, the structures that it leaves open are dealt out to `parts`
+    questions (`run_question`: plain JSON), each of which looks for what costs less than what is known. After a round
+    all hear of the best mapping, and what they leave is dealt out again, for twice as long. executor: anything with
+    `submit`. time_limit_s: of the short search, and then of the rounds together, without waiting for the executor.
+    on_part: called with (parts answered, parts) of a round. The answer is OPTIMAL where nothing is left; the value then
+    depends on neither the executor nor the parts.
     Raises OptionError as `explore` does, WorkloadError for a workload that JSON cannot say, BudgetError (PM567) where
     the executor lost a worker.
     """
@@ -58,24 +59,59 @@ def explore_in_parts(
         raise OptionError(Mistake("PM120", f"parts is {shown(parts)}", "Use an integer of at least 1."))
     begun = time.monotonic()
     short = min(_FIRST_S, _FIRST_SHARE * time_limit_s)
-    first = explore(workload, arch, objective, tiles="divide", time_limit_s=short, seed=seed)
-    cuts = _cuts(workload, arch, parts)
-    if first.status in _PROVEN or len(cuts) < 2:
-        return first
+    best = explore(workload, arch, objective, tiles="divide", time_limit_s=short, seed=seed)
+    left = open_structures_of(best)
+    if best.status in _PROVEN or left is None:  # else not even its structures are listed
+        return best.resume(time_limit_s)
     base: Document = {"workload": workload_to_document(workload), "arch": arch_to_document(arch)}
-    base |= {"objective": objective, "tiles": "divide", "seed": seed, "time_limit_s": time_limit_s}
-    base |= {} if first.best is None else {"to_beat": mapping_document(first.best)}
-    asked = [base | {"constraints": {"fanouts": {name: {"factors": cut[name]} for name in cut}}} for cut in cuts]
-    return _merged(first, _answers(executor, asked, on_part), time.monotonic() - begun)
+    base |= {"objective": objective, "tiles": "divide", "seed": seed, "keeps_open": True, "counts_space": False}
+    length, spent = _ROUND_S, 0.0
+    while best.status not in _PROVEN and spent < time_limit_s:
+        length = min(length, time_limit_s - spent)
+        start = {} if best.best is None else {"start": mapping_document(best.best)}
+        shared = base | start | {"time_limit_s": length}
+        dealt = _dealt(left, parts)
+        answers = _answers(executor, [shared | {"open": open_document(part)} for part in dealt], on_part)
+        best = _merged(best, dealt, [result for result, _ in answers], time.monotonic() - begun)
+        left = _together(left, [_rest(part, *answer) for part, answer in zip(dealt, answers, strict=True)])
+        length, spent = 2 * length, spent + length
+    return replace(best, settings=replace(best.settings, time_limit_s=time_limit_s))
+
+
+def _dealt(left: OpenStructures, parts: int) -> list[OpenStructures]:
+    """Return what is left in parts, the entries dealt out by their bounds; as it is while some structures have none."""
+    if left.bounded < left.listed:
+        return [left]
+    queue = sorted(left.queue)
+    return [replace(left, queue=tuple(queue[number::parts])) for number in range(min(parts, len(queue)))]
+
+
+def _rest(part: OpenStructures, result: SearchResult, left: OpenStructures | None) -> OpenStructures | None:
+    """Return what an answer leaves of a part: nothing, if it is proven; all of it, if it does not say."""
+    return None if result.status in _PROVEN else left or part
+
+
+def _together(before: OpenStructures, parts: list[OpenStructures | None]) -> OpenStructures:
+    """Return what all parts leave (None: nothing)."""
+    rests = [part for part in parts if part is not None]
+    queue = tuple(sorted(entry for part in rests for entry in part.queue))
+    bounded = min((part.bounded for part in rests), default=before.listed)
+    searched = {number for part in (before, *rests) for number in part.searched}
+    refuted = {number for part in (before, *rests) for number in part.refuted}
+    return OpenStructures(before.listed, bounded, queue, tuple(sorted(searched)), tuple(sorted(refuted)))
 
 
 def _answers(
     executor: Executor, asked: list[Document], on_part: Callable[[int, int], None] | None
-) -> list[SearchResult]:
-    found: list[SearchResult] = []
+) -> list[tuple[SearchResult, OpenStructures | None]]:
+    """Return the answers to all questions, and what each leaves."""
+    found: list[tuple[SearchResult, OpenStructures | None]] = []
     try:
         for future in [executor.submit(run_question, question) for question in asked]:
-            found.append(result_from_document(parse_json(json.dumps(future.result()), "the answer")))
+            answer = dict(future.result())
+            left = answer.pop("open", None)
+            result = result_from_document(parse_json(json.dumps(answer), "the answer"))
+            found.append((result, None if left is None else open_from_document(left)))
             if on_part is not None:
                 on_part(len(found), len(asked))
     except BrokenExecutor as error:
@@ -84,38 +120,17 @@ def _answers(
     return found
 
 
-def _cuts(workload: Workload, arch: Architecture, parts: int) -> list[Cut]:
-    """Return the parts: every combination of counts for as few pairs of fan-out and dim as make enough of them."""
-    choices: list[tuple[str, str, list[int]]] = []
-    for fanout in arch.fanouts:
-        for dim in workload.dims:
-            counts = [n for n in divisors(dim.extent) if n <= fanout.size] if fanout.may_spread(dim.name) else [1]
-            if len(counts) > 1:
-                choices.append((fanout.name, dim.name, counts))
-    choices.sort(key=lambda choice: -len(choice[2]))  # stable: fan-outs outermost first, dims in order
-    used: list[tuple[str, str, list[int]]] = []
-    for choice in choices:
-        if math.prod(len(each[2]) for each in used) >= parts:
-            break
-        used.append(choice)
-    sizes = {fanout.name: fanout.size for fanout in arch.fanouts}
-    found: list[Cut] = []
-    for counts in product(*(each[2] for each in used)):
-        cut: Cut = {}
-        for (fanout, dim, _), count in zip(used, counts, strict=True):
-            cut.setdefault(fanout, {})[dim] = count
-        if all(math.prod(factors.values()) <= sizes[fanout] for fanout, factors in cut.items()):
-            found.append(cut)
-    return found
-
-
-def _merged(first: SearchResult, answers: list[SearchResult], seconds: float) -> SearchResult:
-    """Return the best answer, with the bound of all."""
+def _merged(
+    first: SearchResult, dealt: list[OpenStructures], answers: list[SearchResult], seconds: float
+) -> SearchResult:
+    """Return the best answer, with the bound of all. Structures that were dealt out in several entries count in each
+    part."""
     best = min((each for each in (first, *answers) if each.value is not None), key=_value, default=first)
+    told = list(zip(answers, (part.fates().count() for part in dealt), strict=True))
     space = replace(
         first.space,
-        evaluated=first.space.evaluated + sum(each.space.evaluated for each in answers),
-        pruned=first.space.pruned + sum(each.space.pruned for each in answers),
+        evaluated=first.space.evaluated + sum(one.space.evaluated - known.evaluated for one, known in told),
+        pruned=first.space.pruned + sum(one.space.pruned - known.pruned for one, known in told),
         listed=None,
         infeasible=None,
     )

@@ -29,7 +29,7 @@ from polymap.networks.columns import Column, How, column_of
 from polymap.report.text import result_document
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
-from polymap.search.run import Options, SearchResult
+from polymap.search.run import Hints, Options, SearchResult
 
 _BANDWIDTHS = ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
 _PROVEN = ("OPTIMAL", "INFEASIBLE")
@@ -267,13 +267,19 @@ class _Run:
                 column.dismiss(waiting[0])
                 continue
             share = max(0.1, left / len(column.open_classes()))
-            found = self._search(column.arch(waiting[0]), share)
+            found = self._search(column.arch(waiting[0]), share, self._known_before(waiting[0]))
             column.settle(waiting[0], result_document(found), How.SEARCHED)
 
-    def _search(self, machine: Architecture, share: float) -> SearchResult:
+    def _known_before(self, number: int) -> Hints:
+        """Return what a search over dividing tiles on the machine of a class is told."""
+        start, least = self.column.known_before(number) if self.question.tiles == "divide" else (None, None)
+        return Hints(start, least=least, counts_space=False)
+
+    def _search(self, machine: Architecture, share: float, hints: Hints) -> SearchResult:
         self.searches += 1
         asked = self.question
-        return search(asked.workload, machine, asked.objective, asked.tiles, time_limit_s=share, seed=self.seed)
+        limits = {"time_limit_s": share, "seed": self.seed, "hints": hints}
+        return search(asked.workload, machine, asked.objective, asked.tiles, **limits)
 
     def price(self, name: str, amounts: _Amounts, value: Fraction, status: str) -> ResourcePrice:
         """Return the price of a resource from the replies of the column."""
@@ -338,7 +344,7 @@ class _Run:
         is proven."""
         level = resource.rpartition(".")[0]
         machine = _with(self.question.arch, {resource: None if bits is None else Fraction(bits)})
-        found = self._search(machine, max(0.1, (self.end - self.clock()) / 4))
+        found = self._search(machine, max(0.1, (self.end - self.clock()) / 4), Hints(counts_space=False))
         if found.cost is None:
             return None, 0, found.status in _PROVEN
         goal = parse_single(self.question.objective, machine)

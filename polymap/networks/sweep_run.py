@@ -15,7 +15,10 @@ from polymap.ir import BudgetError, Mistake
 from polymap.networks.columns import Column, How
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of
+from polymap.report.text import mapping_document
 from polymap.workload import workload_to_document
+
+_LEAST_S = 0.1  # that a question which goes on is given
 
 
 class MachineTotal(NamedTuple):
@@ -100,7 +103,7 @@ class SweepRun:
                 answer = self._known(question)
                 if answer is None:
                     self._put(entry_of(question))
-                    answer = run_question(question)
+                    answer = self._added(question, run_question(question | self._hints(column, number, question)))
                     self._put(entry_of(question, answer))
                     self._take(column, number, answer, How.SEARCHED)
                 else:
@@ -109,9 +112,13 @@ class SweepRun:
         for _, _, question in asked:
             self._put(entry_of(question, state=State.ASKED))
         try:
-            futures = [self.executor.submit(run_question, question) for _, _, question in asked]
+            futures = [
+                self.executor.submit(run_question, question | self._hints(column, number, question))
+                for column, number, question in asked
+            ]
             for (column, number, question), future in zip(asked, futures, strict=True):
-                self._put(entry_of(question, answer := future.result()))
+                answer = self._added(question, future.result())
+                self._put(entry_of(question, answer))
                 self._take(column, number, answer, How.SEARCHED)
         except BrokenExecutor as error:
             hint = "What was answered is in the store, if there is one: run again. Fewer workers need less memory."
@@ -137,6 +144,35 @@ class SweepRun:
     def _question(self, column: Column, number: int) -> Document:
         documents = {"workload": workload_to_document(column.workload), "arch": arch_to_document(column.arch(number))}
         return documents | {"objective": column.objective} | self.options
+
+    def _hints(self, column: Column, number: int, question: Document) -> Document:
+        """Return what a question is told besides: the size of the space, which no row tells, need not be counted; where
+        tiles divide, what other machines' answers say, and what an earlier run left, which has had its time."""
+        told: Document = {"counts_space": False}
+        if self.options["tiles"] != "divide":
+            return told
+        start, least = column.known_before(number)
+        told |= {"keeps_open": True} if self.journal is not None else {}
+        told |= {} if start is None else {"start": mapping_document(start)}
+        told |= {} if least is None else {"least": [least.numerator, least.denominator]}
+        earlier = self._earlier(question)
+        if earlier is None or "open" not in earlier:
+            return told
+        if earlier["mapping"] is not None:
+            told["start"] = earlier["mapping"]  # nothing that it beats is open any more
+        left_s = self.options["time_limit_s"] - float(earlier["seconds"])
+        return told | {"open": earlier["open"], "time_limit_s": max(left_s, _LEAST_S)}
+
+    def _earlier(self, question: Document) -> Document | None:
+        """Return the answer of a run with a shorter limit."""
+        entry = None if self.journal is None else self.journal.find(key_of(question))
+        return None if entry is None or entry.state is not State.LIMIT else entry.answer
+
+    def _added(self, question: Document, answer: Document) -> Document:
+        """Return the answer with the seconds of the run that it goes on from."""
+        earlier = self._earlier(question)
+        spent = 0.0 if earlier is None or "open" not in earlier else float(earlier["seconds"])
+        return answer | {"seconds": float(answer["seconds"]) + spent}
 
     def _known(self, question: Document) -> Document | None:
         """Return the answer in the store, unless a longer time might tell more."""

@@ -34,13 +34,14 @@ def isl_order(
     *,
     strict: bool = False,
     seconds: float = math.inf,
+    cpu_s: float = CPU_S,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Schedule:
     """Return the schedule that isl's scheduler computes, not checked by our own analysis of dependences.
 
-    Raises BudgetError as `isl_schedule` does, and where `is_over` tells so while it waits.
+    Raises BudgetError as `isl_schedule` does (after `cpu_s` seconds of CPU time), and where `is_over` tells so.
     """
-    effort = Effort(OPERATIONS, CPU_S, seconds, is_over)
+    effort = Effort(OPERATIONS, cpu_s, seconds, is_over)
     times = within_work(effort, "isl's scheduler", isl_times, workload, strict=strict)
     table = {name: [TimeDim(time) for time in each] for name, each in times.items()}
     return Schedule.of(workload, table, strict=strict)

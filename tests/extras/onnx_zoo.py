@@ -99,3 +99,35 @@ def mobile() -> ModelProto:
     x = b.conv(b.node("Clip", b.conv(x, 32, 32, 3, group=32)), 32, 16)
     y = b.node("Clip", b.conv(x, 16, 96))
     return b.model(b.conv(b.node("Clip", b.conv(y, 96, 96, 3, 2, group=96)), 96, 24))
+
+
+def mobilenet_v2() -> ModelProto:
+    """MobileNetV2 whole, batch normalisations folded as exporters do."""
+    b = Builder()
+    x, channels = b.node("Clip", b.conv(b.input("x", ("N", 3, 224, 224)), 3, 32, 3, 2)), 32
+    rows = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+    for factor, outputs, count, step in rows:
+        for place in range(count):
+            width = channels * factor
+            y = b.node("Clip", b.conv(x, channels, width)) if factor > 1 else x
+            y = b.node("Clip", b.conv(y, width, width, 3, 1 if place else step, group=width))
+            y = b.conv(y, width, outputs)
+            x, channels = b.node("Add", x, y) if place else y, outputs
+    x = b.node("ReduceMean", b.node("Clip", b.conv(x, 320, 1280)), b.numbers(2, 3), keepdims=0)
+    return b.model(b.node("Gemm", x, b.weight(1000, 1280), b.weight(1000), transB=1))
+
+
+def unet_of_three() -> ModelProto:
+    """A U-Net of three resolutions: skips, transposed convolutions of two kinds, an end of kernel 1."""
+    b = Builder()
+    skips, x, channels = [], b.input("x", (1, 1, 64, 64)), 1
+    for width in (8, 16):
+        x = b.node("Relu", b.conv(x, channels, width, 3))
+        skips.append(x)
+        x, channels = b.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), width
+    x = b.node("Relu", b.conv(x, 16, 32, 3))
+    for width, kernel, pad in ((16, 2, 0), (8, 4, 1)):
+        weight = b.weight(2 * width, width, kernel, kernel)
+        up = b.node("ConvTranspose", x, weight, strides=[2, 2], pads=[pad] * 4)
+        x = b.node("Relu", b.conv(b.node("Concat", up, skips.pop(), axis=1), 2 * width, width, 3))
+    return b.model(b.conv(x, 8, 2))

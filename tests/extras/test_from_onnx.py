@@ -17,11 +17,23 @@ from tests.extras import onnx_zoo
 BLOCK = 3 * 64 * 64 + 2 * 4 * 16 * 32 + 64 * 64 + 2 * 64 * 256  # one word, 31 + 1 in the cache
 UNET = 32**2 * 9 * 8 + 16**2 * 9 * 8 * 16 + 16**2 * 16 * 8 * 4 + 32**2 * 9 * 16 * 8
 MOBILE = 112**2 * (32 * 27 + 32 * 9 + 32 * 16 + 16 * 96) + 56**2 * (96 * 9 + 96 * 24)
+# By the table of Sandler et al. 2018, "MobileNetV2", table 2: (pixels before, pixels after, channels, outputs, blocks).
+BLOCKS = [(112, 56, 16, 24, 2), (56, 28, 24, 32, 3), (28, 14, 32, 64, 4), (14, 14, 64, 96, 3), (14, 7, 96, 160, 3)]
+MOBILENET_V2 = (
+    112**2 * 32 * (27 + 9 + 16)
+    + sum(6 * c * (p**2 * c + q**2 * (9 + o)) + (n - 1) * q**2 * 6 * o * (2 * o + 9) for p, q, c, o, n in BLOCKS)
+    + 7**2 * (960 * (160 + 9 + 320) + 320 * 1280)
+    + 1280 * 1000
+)
+DOWN_AND_UP = 64**2 * 9 * 8 + 32**2 * 9 * 8 * 16 + 16**2 * 9 * 16 * 32
+DOWN_AND_UP += 16**2 * 32 * 16 * 4 + 32**2 * 9 * 32 * 16 + 32**2 * 16 * 8 * 16 + 64**2 * (9 * 16 * 8 + 8 * 2)
 MODELS = {
     "resnet50": (onnx_zoo.resnet50, {}, 4_089_184_256, []),
     "block": (onnx_zoo.block, {"length": 1}, BLOCK, []),
     "unet": (onnx_zoo.unet, {}, UNET, [("softplus_9", "Softplus", "no affine loop nest is known for this operator")]),
     "mobile": (onnx_zoo.mobile, {}, MOBILE, []),
+    "mobilenet_v2": (onnx_zoo.mobilenet_v2, {}, MOBILENET_V2, []),
+    "unet_of_three": (onnx_zoo.unet_of_three, {}, DOWN_AND_UP, []),
 }
 
 

@@ -162,6 +162,7 @@ def test_sums_that_are_no_numbers_stay_so() -> None:
         ("relu", "PM623 tail is 'relu'"),
         ([pm.Requantize(0.5), "relu"], "PM623 a step of the tail stands behind"),
         ([pm.Requantize(0.5, to="int4")], "PM623 requantisation is asked to 'int4'"),
+        ([pm.Requantize(0.5, to=["int8"])], "PM623 requantisation is asked to a list"),  # type: ignore[arg-type]
         ([pm.Requantize(0.5, zero_point=128)], "PM623 the zero point is 128"),
         ([pm.Requantize(-1.0)], "PM623 the scale is -1.0"),
         ([pm.Requantize(1e-60)], "PM623 the scale is 1e-60"),

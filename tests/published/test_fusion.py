@@ -155,6 +155,54 @@ def test_f1_relu_scale_shift_moves_six_arrays_unfused_and_two_fused() -> None:
     assert pm.simulate(found.workload, one_buffer(32 * 16), found.mapping).traffic == found.cost.traffic
 
 
+def conv(name: str, *after: str) -> list[str]:
+    return [f"{name}[k,p,q] += X[c,p+r,q+s] * W[k,c,r,s]", *after]
+
+
+# name -> einsums, extents, temporaries, words of the buffer, words that DRAM moves nest after nest, in the best tree.
+# What is read is read once and what is written is written once; nest after nest every intermediate that does not fit is
+# written and read besides.
+CHAINS: dict[str, tuple[list[str], dict[str, int], list[str], int, int, int]] = {
+    "matrix product, relu": (
+        ["C[m,n] += A[m,k] * B[k,n]", "D[m,n] = max(C[m,n], 0.0)"],
+        {"m": 8, "n": 8, "k": 4},
+        ["C"],
+        4 * 8 + 8,  # B and a row of A; not C with its 64
+        (8 * 4 + 4 * 8 + 8 * 8) + 2 * 8 * 8,
+        8 * 4 + 4 * 8 + 8 * 8,
+    ),
+    "convolution, scale and shift, relu": (
+        conv("C", "N[k,p,q] = C[k,p,q] * g[k] + b[k]", "Y[k,p,q] = max(N[k,p,q], 0.0)"),
+        {"k": 2, "p": 8, "q": 8, "c": 1, "r": 3, "s": 3},
+        ["C", "N"],
+        56,  # W, three lines of X; neither C nor N with its 128
+        (10 * 10 + 18 + 2 + 2 + 128) + 4 * 128,
+        10 * 10 + 18 + 2 + 2 + 128,
+    ),
+    "blur": (
+        ["B[y,x] = I[y,x] + I[y,x+1] + I[y,x+2]", "O[v,u] = B[v,u] + B[v+1,u] + B[v+2,u]"],
+        {"y": 12, "x": 8, "v": 10, "u": 8},
+        ["B"],
+        28,  # three lines of B, three words of I
+        (12 * 10 + 10 * 8) + 2 * 12 * 8,
+        12 * 10 + 10 * 8,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHAINS)
+def test_fused_chains_move_no_intermediate(name: str) -> None:
+    stages, sizes, temporary, words, unfused, fused = CHAINS[name]
+    arch = one_buffer(32 * words)
+    work = pm.program(stages, sizes=sizes, types="float32", temporary=temporary)
+    found = pm.fusion(work, arch, "traffic:DRAM", time_limit_s=600, work_limit=400)
+    assert (found.unfused_value / 32, found.value / 32) == (unfused, fused)
+    assert found.saved_elements("DRAM") == unfused - fused
+    assert f"DRAM: {fused} elements moved instead of {unfused}, {unfused - fused} saved." in str(found)
+    assert pm.simulate(found.workload, arch, found.mapping).traffic == found.cost.traffic
+
+
 @pytest.mark.slow
 def test_p_the_two_statements_share_a_row_of_the_matrix_where_it_fits() -> None:
     """Fused over rows A is read and written once; nest after nest it is read once more (rows P3 and P5)."""

@@ -6,43 +6,47 @@ import ctypes
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from polymap.codegen.library.arrays import Values, array_of, check_apart, empty
+from polymap.codegen.library.arrays import (
+    Expected,
+    Values,
+    address_of,
+    array_of,
+    check_apart,
+    empty,
+    expected_of,
+)
 from polymap.codegen.library.cache import load_object
 from polymap.codegen.library.compiler import host_compiler
 from polymap.codegen.library.region import RegionCall
-from polymap.codegen.native import ArrayForm, NativeFunction
+from polymap.codegen.native import NativeFunction
 from polymap.inputs import shown
 from polymap.ir import CompilerError, InputError, Mistake
 
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """One operand in the order in which one function reads it. source: the text of that function."""
+    """One operand in the order in which one function reads it. source: the text of that function; address: where the
+    values begin."""
 
     tensor: str
     values: Values = field(repr=False)
     source: str = field(repr=False)
+    address: int = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
     """A function of the host's C compiler, loaded. It may run in several Python threads at once: it holds no state.
 
-    function: its text, and the arrays that it takes; text: the text that was compiled.
+    function: its text, and the arrays that it takes. reads, writes: what its arrays are compared with, in order.
     """
 
     function: NativeFunction
     plain: Any = field(repr=False)
     pack: Any = field(repr=False)
     with_packed: Any = field(repr=False)
-
-    @property
-    def _read(self) -> tuple[ArrayForm, ...]:
-        return tuple(form for form in self.function.arrays if not form.is_written)
-
-    @property
-    def _written(self) -> tuple[ArrayForm, ...]:
-        return tuple(form for form in self.function.arrays if form.is_written)
+    reads: tuple[Expected, ...] = field(repr=False)
+    writes: tuple[Expected, ...] = field(repr=False)
 
     def call(self, arrays: tuple[object, ...], out: object, started: frozenset[str]) -> Values | tuple[Values, ...]:
         """Return the output (of several a tuple) for the arrays that are read, in order.
@@ -50,58 +54,84 @@ class NativeCall:
         out: where it goes (of several a tuple), or None. started: outputs that the workload adds to, which callers must
         give. Raises InputError, also for another number of arrays (PM636) and foreign packed weights (PM637).
         """
-        read, packed = self._operands(arrays)
+        read, starts, packed = self._operands(arrays)
         written = self._outputs(out, started)
-        check_apart([(form.tensor, values) for form, values in written], read)
-        pointers = [values.ctypes.data for _, values in read] + [values.ctypes.data for _, values in written]
-        (self.with_packed if packed else self.plain)(*pointers)
-        found = tuple(values for _, values in written)
-        return found[0] if len(found) == 1 else found
+        ends = [address_of(values) for values in written]
+        if self._may_overlap(starts, read, ends):
+            named = [(expected.form.tensor, values) for expected, values in zip(self.writes, written, strict=True)]
+            check_apart(named, [(each.form.tensor, values) for each, values in zip(self.reads, read, strict=True)])
+        (self.with_packed if packed else self.plain)(*starts, *ends)
+        return written[0] if len(written) == 1 else tuple(written)
+
+    def _may_overlap(self, starts: list[int], read: list[Values], ends: list[int]) -> bool:
+        """Return whether an array that is written and another one may share memory."""
+        spans = [(start, start + values.nbytes) for start, values in zip(starts, read, strict=True)]
+        for start, expected in zip(ends, self.writes, strict=True):
+            stop = start + expected.bytes
+            if any(start < other_stop and other < stop for other, other_stop in spans):
+                return True
+            spans.append((start, stop))
+        return False
 
     def pack_weights(self, values: object) -> PackedWeights:
         """Return an operand in the order in which the function reads it: `packed` of the function, or, where that needs
         no other order, the last one as it is. Raises InputError as calls do."""
         function = self.function
         if function.packed is None:
-            form = next(form for form in self._read if form.tensor == function.weights)
-            return PackedWeights(form.tensor, array_of(values, form, written=False).copy(), function.text)
-        form = next(form for form in self._read if form.tensor == function.packed)
+            form = next(each.form for each in self.reads if each.form.tensor == function.weights)
+            copy = array_of(values, form, written=False).copy()
+            return PackedWeights(form.tensor, copy, function.text, address_of(copy))
+        form = next(each.form for each in self.reads if each.form.tensor == function.packed)
         given = array_of(values, form, written=False)
         packed = empty(form, function.packed_elements)
-        self.pack(given.ctypes.data, packed.ctypes.data)
-        return PackedWeights(form.tensor, packed, function.text)
+        self.pack(address_of(given), address_of(packed))
+        return PackedWeights(form.tensor, packed, function.text, address_of(packed))
 
-    def _operands(self, arrays: tuple[object, ...]) -> tuple[list[tuple[str, Values]], bool]:
-        """Return the operands with names, and whether one of them is packed."""
-        if len(arrays) != len(self._read):
-            names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in self._read)
+    def _operands(self, arrays: tuple[object, ...]) -> tuple[list[Values], list[int], bool]:
+        """Return the operands, where they begin, and whether one of them is packed."""
+        if len(arrays) != len(self.reads):
+            forms = [each.form for each in self.reads]
+            names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
             raise InputError(Mistake("PM636", f"{len(arrays)} arrays are given", f"Expected {names}."))
-        found: list[tuple[str, Values]] = []
+        found: list[Values] = []
+        starts: list[int] = []
         is_packed = False
-        for value, form in zip(arrays, self._read, strict=True):
+        for value, expected in zip(arrays, self.reads, strict=True):
             if isinstance(value, PackedWeights):
-                if value.tensor != form.tensor or value.source != self.function.text:
-                    what = f"{form.tensor} is given as weights that another function packed, or for {value.tensor}"
+                tensor = expected.form.tensor
+                if value.tensor != tensor or value.source != self.function.text:
+                    what = f"{tensor} is given as weights that another function packed, or for {value.tensor}"
                     raise InputError(Mistake("PM637", what, "Pack them with pack_weights() of this function."))
-                found.append((form.tensor, value.values))
+                found.append(value.values)
+                starts.append(value.address)
                 is_packed = self.function.packed is not None
-            else:
-                found.append((form.tensor, array_of(value, form, written=False)))
-        return found, is_packed
+                continue
+            values = _checked(value, expected, written=False)
+            found.append(values)
+            starts.append(address_of(values))
+        return found, starts, is_packed
 
-    def _outputs(self, out: object, started: frozenset[str]) -> list[tuple[ArrayForm, Values]]:
-        forms = self._written
+    def _outputs(self, out: object, started: frozenset[str]) -> list[Values]:
         if out is None:
-            for form in forms:
-                if form.tensor in started:
-                    what = f"{form.tensor} has values at the start, to which the function adds: out is missing"
-                    raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {form.tensor}."))
-            return [(form, empty(form)) for form in forms]
-        given = (out,) if len(forms) == 1 else _several(out)
-        if len(given) != len(forms):
-            what = f"out is {shown(type(out).__name__)}, and {len(forms)} arrays are written"
-            raise InputError(Mistake("PM636", what, f"Expected a tuple of {', '.join(f.tensor for f in forms)}."))
-        return [(form, array_of(each, form, written=True)) for each, form in zip(given, forms, strict=True)]
+            for expected in self.writes:
+                if expected.form.tensor in started:
+                    name = expected.form.tensor
+                    what = f"{name} has values at the start, to which the function adds: out is missing"
+                    raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {name}."))
+            return [empty(each.form) for each in self.writes]
+        given = (out,) if len(self.writes) == 1 else _several(out)
+        if len(given) != len(self.writes):
+            names = ", ".join(each.form.tensor for each in self.writes)
+            what = f"out is {shown(type(out).__name__)}, and {len(self.writes)} arrays are written"
+            raise InputError(Mistake("PM636", what, f"Expected a tuple of {names}."))
+        return [_checked(value, expected, written=True) for value, expected in zip(given, self.writes, strict=True)]
+
+
+def _checked(value: object, expected: Expected, *, written: bool) -> Values:
+    """Return an array that a caller passed. Raises InputError as `array_of` does."""
+    if expected.is_met_by(value):
+        return cast("Values", value)
+    return array_of(value, expected.form, written=written)
 
 
 def _several(out: object) -> tuple[object, ...]:
@@ -120,7 +150,9 @@ def load_function(function: NativeFunction, threads: int) -> NativeCall:
     if function.packed is not None:
         pack = _symbol(library, f"{function.name}_pack", 2)
         with_packed = _symbol(library, f"{function.name}_with_packed", len(function.arrays))
-    return NativeCall(function, plain, pack, with_packed)
+    reads = tuple(expected_of(form) for form in function.arrays if not form.is_written)
+    writes = tuple(expected_of(form) for form in function.arrays if form.is_written)
+    return NativeCall(function, plain, pack, with_packed, reads, writes)
 
 
 def load_region(function: NativeFunction, threads: int) -> RegionCall:

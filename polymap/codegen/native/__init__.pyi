@@ -5,7 +5,7 @@ from polymap.codegen.native.function import (
     native_function as native_function,
     signature as signature,
 )
-from polymap.codegen.native.lanes import vector_dims as vector_dims
+from polymap.codegen.native.lanes import memory_steps as memory_steps, vector_dims as vector_dims
 from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
 from polymap.codegen.native.program import lower_native as lower_native
 from polymap.codegen.native.scalar import is_wider as is_wider, neutral_value as neutral_value

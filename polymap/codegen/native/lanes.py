@@ -39,6 +39,18 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
     return tuple(dim for _, dim in sorted(ranked))
 
 
+def memory_steps(workload: Workload, layout: str) -> dict[str, dict[str, int]]:
+    """Return the bytes between neighbours along each dim of each operand, as its caller's array lies in memory."""
+    (statement,) = workload.statements
+    forms = {form.tensor: form for form in array_forms(workload, layout)}
+    found: dict[str, dict[str, int]] = {}
+    for access in (statement.target, *statement.reads):
+        form = forms[access.tensor]
+        width = workload.tensor(access.tensor).bits // 8
+        found[access.tensor] = {dim: factor * width for dim, factor in form.linear(access).factors.items()}
+    return found
+
+
 def _factor(access: Access, form: ArrayForm, dim: str) -> int:
     return form.linear(access).of(dim)
 

@@ -125,7 +125,7 @@ def _steps(given: Sequence[str | Requantize]) -> tuple[Step | Requantize, ...]:
 
 
 def _checked(step: Requantize) -> Requantize:
-    limits = _RANGES.get(step.to)
+    limits = _RANGES.get(step.to) if isinstance(step.to, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if limits is None:
         what = f"requantisation is asked to {shown(step.to)}"
         raise OptionError(Mistake("PM623", what, f"Expected one of {', '.join(_RANGES)}."))

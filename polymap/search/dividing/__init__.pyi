@@ -1,6 +1,12 @@
 from polymap.search.dividing.chain import ChainNode as ChainNode
 from polymap.search.dividing.cost_tables import arithmetic_of as arithmetic_of, tree_tables as tree_tables
-from polymap.search.dividing.engine import Found as Found, Outcome as Outcome, solve as solve
+from polymap.search.dividing.engine import (
+    Found as Found,
+    Outcome as Outcome,
+    open_structures as open_structures,
+    outcome_to_resume as outcome_to_resume,
+    solve as solve,
+)
 from polymap.search.dividing.loop_order import CompletedMapping as CompletedMapping, best_mappings as best_mappings
 from polymap.search.dividing.node_costs import (
     SpatialFactors as SpatialFactors,
@@ -11,4 +17,4 @@ from polymap.search.dividing.node_costs import (
     zero_start as zero_start,
     zero_starts as zero_starts,
 )
-from polymap.search.dividing.progress import Count as Count
+from polymap.search.dividing.progress import Count as Count, OpenStructures as OpenStructures

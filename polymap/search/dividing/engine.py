@@ -20,14 +20,20 @@ from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, StructureFactors, root_context
-from polymap.search.dividing.progress import Count, Front, Incumbent, Polish, StructureFates
+from polymap.search.dividing.progress import (
+    Count,
+    Entry,
+    Front,
+    Incumbent,
+    OpenStructures,
+    Polish,
+    StructureFates,
+)
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work
-
-Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
 
 
 class Stage(IntEnum):
@@ -348,16 +354,43 @@ def _initial_state(
         return state
     # What was too short a time once is taken whole the next time.
     listing = _never if before is not None and before.is_late else incumbent.out_of_time
-    found, complete = enumerate_structures(problem, listing)
-    distinct, whole = distinct_structures(problem, found, listing)
-    structures = _by_window_factors(problem, distinct)
+    structures, is_whole = _listed(problem, listing)
     if looks_first:
         _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     state = _State(structures, 0, [], incumbent, StructureFates(len(structures)))
     _bound_single_tensors(problem, measure, state)
-    return state if complete and whole else replace(state, bounded=None)
+    return state if is_whole else replace(state, bounded=None)
+
+
+def _listed(problem: Problem, stop: Stop) -> tuple[tuple[Structure, ...], bool]:
+    """Return the structures of a problem, one of each kind, and whether these are all (False where `stop` said so)."""
+    found, complete = enumerate_structures(problem, stop)
+    distinct, whole = distinct_structures(problem, found, stop)
+    return _by_window_factors(problem, distinct), complete and whole
+
+
+def open_structures(outcome: Outcome) -> OpenStructures | None:
+    """Return what is left of a search that a limit ended; None where nothing is, or its structures were not listed."""
+    rest = outcome.rest
+    if rest is None:
+        return None
+    searched, refuted = (tuple(sorted(numbers)) for numbers in (rest.fates.searched, rest.fates.refuted))
+    return OpenStructures(len(rest.structures), rest.bounded, tuple(sorted(rest.queue)), searched, refuted)
+
+
+def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> Outcome | None:
+    """Return what `solve` goes on from, in another run than that which left it; None where the problem has other
+    structures. found: the mapping that was known, or none."""
+    structures, _ = _listed(problem, _never)
+    is_of_it = len(structures) == left.listed and all(
+        places in ((), *places_of(problem, structures[number])) for _, _, number, places in left.queue
+    )
+    if not is_of_it:
+        return None
+    rest = Rest(structures, left.bounded, left.queue, left.fates(), {})
+    return Outcome(found, None, rest.fates.count(), 0, None, rest)
 
 
 def _never() -> bool:

@@ -11,9 +11,35 @@ from typing import Protocol
 
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import covers
+from polymap.search.dividing.node_costs import Places, covers
 from polymap.search.objective import part_values
 from polymap.search.resources import SearchCaches, Work
+
+Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStructures:
+    """What a search that a limit ended has left, in plain numbers: structures stand by their place in the list of the
+    problem, which is the same in every run.
+
+    listed: how many there are; bounded: how many of them have a bound; queue: what is left of these; searched, refuted:
+    structures of which trees were searched, and entries refuted.
+    """
+
+    listed: int
+    bounded: int
+    queue: tuple[Entry, ...]
+    searched: tuple[int, ...]
+    refuted: tuple[int, ...]
+
+    def fates(self) -> StructureFates:
+        """Return where the structures have gone."""
+        waiting: dict[int, int] = dict.fromkeys(range(self.bounded), 0)
+        for _, _, number, _ in self.queue:
+            waiting[number] += 1
+        closed = {number for number, entries in waiting.items() if not entries}
+        return StructureFates(self.listed, waiting, set(self.searched), set(self.refuted), closed)
 
 
 class Polish(Protocol):

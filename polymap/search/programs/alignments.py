@@ -16,6 +16,7 @@ from polymap.search.resources import never
 from polymap.transform import isl_order
 
 LARGEST_SKEW = 3
+CPU_S, LONG_CPU_S = 8.0, 60.0  # of isl's scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,14 @@ def _largest_distance(arrays: ProgramArrays, dim: str) -> int:
     return largest
 
 
-def scheduled_rewritings(workload: Workload, stop: Callable[[], bool] = never) -> tuple[Rewriting, ...]:
+def scheduled_rewritings(
+    workload: Workload, stop: Callable[[], bool] = never, *, by_work: bool = False
+) -> tuple[Rewriting, ...]:
     """Return the program in the order that isl's scheduler finds (fused and skewed so that bands are permutable), none
-    where it takes too much work, or longer than the search, or its loops are divided."""
+    where it takes too much work, or longer than the search, or its loops are divided. by_work: isl may take so much
+    CPU time that its operations decide, which are the same on every machine."""
     try:
-        schedule = isl_order(workload, is_over=stop).normal()
+        schedule = isl_order(workload, cpu_s=LONG_CPU_S if by_work else CPU_S, is_over=stop).normal()
     except PolymapError:
         return ()
     found: list[Rewrite] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
@@ -20,6 +20,7 @@ from polymap.search.programs.instances import ProgramArrays, thinned
 from polymap.search.programs.moves import (
     all_groups,
     distributed,
+    fronted,
     hoisted,
     orders,
     resized,
@@ -32,13 +33,26 @@ from polymap.search.programs.moves import (
 )
 from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.rewriting import Rewriting, rewritten
-from polymap.search.programs.shapes import Group, Nodes, Shape, Timed, is_legal, keeps_apart, source_shape, timed
+from polymap.search.programs.shapes import (
+    Group,
+    Nodes,
+    Shape,
+    Timed,
+    is_legal,
+    keeps_apart,
+    nests_of,
+    source_shape,
+    timed,
+)
 from polymap.search.programs.stays import Stays
+from polymap.search.resources import Work
 
 TILES = (16, 8, 32)
 MOST_REWRITINGS = 500  # of a space that is walked
 SMALL = 8  # levels with less than this part of the largest one's room are left out at first
 CLIMBS = 2
+SHORT = 60  # shapes looked at in a first climb
+ABREAST = 6  # steps that are estimated before the best of them is scored
 IDLE = 30  # climbs from changed copies of the best, none of which pays, before the search ends
 WORTH = 3  # beginnings that cost more than so many times the best are not climbed from
 THIN = 8  # one in so many elements is looked at for an estimate
@@ -56,7 +70,8 @@ class Found:
 
 
 class Climber:
-    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at.
+    """A search that can be ended and taken up again. best: what costs least so far; scored: shapes looked at, each of
+    which is a step of `work`.
     apart: of shapes in which statements of different outermost nests share no loop."""
 
     def __init__(
@@ -69,8 +84,11 @@ class Climber:
         stop: Callable[[], bool],
         *,
         apart: bool = False,
+        work: Work | None = None,
     ) -> None:
         self.apart = apart
+        self.nests = nests_of(arrays.workload)
+        self.work = Work() if work is None else work
         self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
         self.floor = sum(floors.values(), Fraction(0))
         self.levels = self._roomy(weights)
@@ -82,6 +100,8 @@ class Climber:
         self.estimates: dict[tuple[Rewriting, Shape], Fraction | None] = {}
         self.thin = thinned(arrays, THIN)
         self.last: tuple[tuple[Rewriting, Shape], Timed | None] | None = None
+        self.begun: set[tuple[Rewriting, Shape]] = set()  # beginnings that were climbed from
+        self.refuted: dict[tuple[Rewriting, Shape], Fraction] = {}  # what shapes do not cost less than
         self.scored = 0
 
     @property
@@ -92,6 +112,11 @@ class Climber:
     def is_at_floor(self) -> bool:
         """Return whether no mapping costs less than the best shape."""
         return self.best is not None and self.best.cost <= self.floor
+
+    def _look(self) -> None:
+        """Count a shape that is looked at."""
+        self.scored += 1
+        self.work.add()
 
     def program(self, rewriting: Rewriting) -> ProgramArrays:
         if rewriting not in self.programs:
@@ -115,8 +140,11 @@ class Climber:
         `beat`."""
         key = rewriting, shape
         if key not in self.scores:
+            if beat is not None and key in self.refuted and beat <= self.refuted[key]:
+                return None
             found = self._scored(rewriting, shape, beat)
             if found is None and beat is not None:
+                self.refuted[key] = beat
                 return None
             self.scores[key] = found
             if found is not None and (self.best is None or found.cost < self.best.cost):
@@ -125,7 +153,7 @@ class Climber:
 
     def _scored(self, rewriting: Rewriting, shape: Shape, beat: Fraction | None) -> Found | None:
         arrays = self.program(rewriting)
-        self.scored += 1
+        self._look()
         when = self._when(rewriting, shape)
         if when is None or not self.is_legal(rewriting, shape, when):
             return None
@@ -138,7 +166,7 @@ class Climber:
         key = rewriting, shape
         if key not in self.estimates:
             self.estimates[key] = None
-            self.scored += 1
+            self._look()
             when = self._when(rewriting, shape)
             if when is not None and self.is_legal(rewriting, shape, when):
                 thin = replace(self.programs[rewriting], accesses=self.thin.accesses, scales=self.thin.scales)
@@ -156,7 +184,7 @@ class Climber:
         key = rewriting, shape
         if key not in self.legal:
             when = self._when(rewriting, shape) if when is None else when
-            keeps = not self.apart or keeps_apart(self.programs[()].workload, shape)
+            keeps = not self.apart or keeps_apart(self.nests, shape)
             self.legal[key] = keeps and when is not None and is_legal(self.program(rewriting), when)
         return self.legal[key]
 
@@ -166,7 +194,7 @@ class Climber:
         for shape in every_shape(arrays.workload):
             if stop():
                 return False
-            self.scored += 1
+            self._look()
             when = timed(arrays, shape)
             if when is None:
                 return False
@@ -206,22 +234,17 @@ class Climber:
         )
 
     def run(self) -> None:
-        """Climb from every beginning, the most promising first, then from changed copies of the best."""
+        """Climb from every beginning, the most promising first, then from changed copies of the best.
+
+        At first climbs are short, so that a beginning which promises little does not take all there is; then those from
+        the best shapes go on.
+        """
         self.score((), source_shape(self.programs[()].workload))
         for beginnings in self._rounds():
-            begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
-            for rewriting, shape in beginnings:
-                if self.is_over:
-                    break
-                about = self.estimate(rewriting, shape)
-                if about is not None:
-                    begun.append((about, len(begun), rewriting, shape))
-            for about, _, rewriting, shape in sorted(begun)[:CLIMBS]:
-                if self.is_over or (self.best is not None and about > self.best.cost * WORTH):
-                    break
-                found = self.score(rewriting, shape)
-                if found is not None:
-                    self.climb(found)
+            for found in self._promising(beginnings):
+                self.climb(found, SHORT)
+        for found in self.found()[:CLIMBS]:
+            self.climb(found)
         idle = 0
         while not self.is_over and self.best is not None and idle < IDLE:
             before = self.best
@@ -229,6 +252,23 @@ class Climber:
             if changed is not None:
                 self.climb(changed)
             idle = idle + 1 if self.best is before else 0
+
+    def _promising(self, beginnings: list[tuple[Rewriting, Shape]]) -> Iterator[Found]:
+        """Yield the beginnings to climb from, those that were not climbed from and cost least by their estimates."""
+        begun: list[tuple[Fraction, int, Rewriting, Shape]] = []
+        for rewriting, shape in beginnings:
+            if self.is_over:
+                break
+            about = self.estimate(rewriting, shape)
+            if about is not None and (rewriting, shape) not in self.begun:
+                begun.append((about, len(begun), rewriting, shape))
+        for about, _, rewriting, shape in sorted(begun, key=lambda one: one[:2])[:CLIMBS]:
+            if self.is_over or (self.best is not None and about > self.best.cost * WORTH):
+                return
+            self.begun.add((rewriting, shape))
+            found = self.score(rewriting, shape)
+            if found is not None:
+                yield found
 
     def finish(self) -> None:
         """Place the nodes of the best shape anew, in all levels."""
@@ -256,8 +296,9 @@ class Climber:
         Skewed programs are looked at where the loops of the others cannot all be tiled.
         """
         workload = self.programs[()].workload
-        merged = ((),) if self.apart else merged_rewritings(workload)
-        by_isl = () if self.apart else scheduled_rewritings(workload, self.stop)
+        joined = len(set(self.nests.values())) < len({each.position[0] for each in workload.statements})
+        merged = merged_rewritings(workload) if joined or not self.apart else ((),)
+        by_isl = () if self.apart else scheduled_rewritings(workload, self.stop, by_work=self.work.limit is not None)
         scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
         shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]
         first = [*self._tilings(scheduled, TILES[0], None), *self._tilings(shapes, TILES[0], None)]
@@ -267,11 +308,10 @@ class Climber:
             first += self._tilings(more, TILES[0], None)
             shapes += more
         shapes = [*scheduled, *shapes]
-        yield [one for _, one in first]
-        yield shapes
-        for skipped in (None, 0, 1, 2):
-            for tile in TILES:
-                yield [one for _, one in self._tilings(shapes, tile, skipped)]
+        yield [*(one for _, one in first), *shapes]
+        yield [one for tile in TILES for _, one in self._tilings(shapes, tile, None)]
+        for skipped in (0, 1, 2):
+            yield [one for tile in TILES for _, one in self._tilings(shapes, tile, skipped)]
 
     def _source(self, rewriting: Rewriting) -> Shape:
         return source_shape(self.program(rewriting).workload)
@@ -288,11 +328,18 @@ class Climber:
         return [(whole, one) for one, whole in found.items()]
 
     def _bases(self, rewriting: Rewriting) -> tuple[Shape, ...]:
-        """Return the program as written, fused as far as is legal, and distributed."""
+        """Return the program as written, fused as far as is legal, and distributed; and fused with one loop outermost
+        wherever statements have it."""
         if self.is_over:
             return ()
-        plain = source_shape(self.program(rewriting).workload)
-        return tuple(dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain))))
+        workload = self.program(rewriting).workload
+        plain = source_shape(workload)
+        found = dict.fromkeys((plain, self._fused(rewriting, plain), self._distributed(rewriting, plain)))
+        for dim in workload.extents():
+            led = fronted(plain, dim)
+            if led != plain and self.is_legal(rewriting, led):
+                found[self._fused(rewriting, led)] = None
+        return tuple(found)
 
     def _fused(self, rewriting: Rewriting, shape: Shape) -> Shape:
         """Return the shape with neighbours fused as deep as is legal, first to last."""
@@ -338,27 +385,36 @@ class Climber:
                 whole = False
         return None if one == shape else (whole, one)
 
-    def climb(self, found: Found) -> Found:
-        """Take the first step that pays, again and again; return where none does."""
+    def climb(self, found: Found, most: int | None = None) -> Found:
+        """Take steps that pay, again and again; return where none does, or `most` shapes were looked at."""
+        until = None if most is None else self.scored + most
         while True:
-            better = self._better(found)
+            better = self._better(found, until)
             if better is None:
                 return found
             found = better
 
-    def _better(self, found: Found) -> Found | None:
+    def _better(self, found: Found, until: int | None) -> Found | None:
+        """Return the best of a few steps that promise to pay; None where no step pays, or `until` is reached."""
         steps = list(self._steps(found.rewriting, found.shape))
         self.rng.shuffle(steps)
-        for shape in steps:
-            if self.is_over:
+        for begin in range(0, len(steps), ABREAST):
+            for _, shape in self._by_estimate(found, steps[begin : begin + ABREAST]):
+                other = None if self.is_over else self.score(found.rewriting, shape, found.cost)
+                if other is not None and other.cost < found.cost:
+                    return other
+            if self.is_over or (until is not None and self.scored >= until):
                 return None
-            about = self.estimate(found.rewriting, shape)
-            if about is None or about > found.cost * NEAR:
-                continue
-            other = self.score(found.rewriting, shape, found.cost)
-            if other is not None and other.cost < found.cost:
-                return other
         return None
+
+    def _by_estimate(self, found: Found, shapes: Iterable[Shape]) -> list[tuple[Fraction, Shape]]:
+        """Return the shapes that may cost less than what was found, those that promise most first."""
+        known: list[tuple[Fraction, Shape]] = []
+        for shape in shapes:
+            about = None if self.is_over else self.estimate(found.rewriting, shape)
+            if about is not None and about <= found.cost * NEAR:
+                known.append((about, shape))
+        return sorted(known, key=lambda one: one[0])
 
     def _steps(self, rewriting: Rewriting, shape: Shape) -> Iterator[Shape]:
         extents = self.program(rewriting).workload.extents()

@@ -150,14 +150,20 @@ def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> 
         radix *= size
         assert radix < 2**62, "a program of so many loops is not made into arrays"
         key = key * size + column
-    return rank_of(key)
-
-
-def rank_of(key: Ints) -> Ints:
-    """Return the place of every entry when they are sorted; entries are distinct."""
-    rank = np.empty(len(key), dtype=np.int32)
-    rank[np.argsort(key)] = np.arange(len(key))
+    rank = np.empty(count, dtype=np.int32)
+    rank[order_of(key)] = np.arange(count, dtype=np.int32)
     return rank
+
+
+def order_of(key: Ints) -> Ints:
+    """Return what sorts distinct numbers from 0 on."""
+    bits = len(key).bit_length()
+    if not len(key) or int(key.max()).bit_length() + bits > 62:
+        return np.argsort(key)
+    packed = key.astype(np.int64) << bits
+    packed += np.arange(len(key))
+    packed.sort()  # quicker than argsort
+    return packed & (1 << bits) - 1
 
 
 def _accesses(workload: Workload, tensor: Tensor, points: tuple[Ints, ...], first: list[int]) -> Accesses:

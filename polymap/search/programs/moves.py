@@ -156,6 +156,18 @@ def hoisted(shape: Shape, group: Group) -> Iterator[Shape]:
                     yield Shape(moved.statements, moved.loops, replaced(moved.shared, one.high - 1, one.begin + 1))
 
 
+def fronted(shape: Shape, dim: str) -> Shape:
+    """Return the shape with the loop of tile 1 over a dim outermost in all statements that have it. Neighbours that
+    shared other loops alone are apart."""
+    loop = (dim, 1)
+    loops = tuple(_fronted(each, loop) if loop in each else each for each in shape.loops)
+    shared = tuple(
+        count if loop in shape.loops[place][:count] or shape.loops[place : place + 2] == loops[place : place + 2] else 0
+        for place, count in enumerate(shape.shared)
+    )
+    return Shape(shape.statements, loops, shared)
+
+
 def _fronted(loops: Loops, loop: Loop) -> Loops:
     return (loop, *(each for each in loops if each != loop))
 

@@ -70,19 +70,22 @@ class ProgramSearch:
         return sum(each.scored for each in (self._climber, self._folding) if each is not None)
 
     def go_on(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
-        """Search until it is told to stop. accepts: whether a legal tree meets the rules."""
+        """Search until it is told to stop; shapes looked at are steps of work. accepts: whether a legal tree meets the
+        rules."""
         if self._climber is None:
             arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
             floors = _floors(self.workload, weights)
             self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
         has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
         first = stop.part(0.5) if has_buffers else stop
-        self._climber.stop = first
+        self._climber.stop, self._climber.work = first, first.work
         if not self.apart and self._is_small():
             self.complete = self._walked(self._climber, first)
         if not self.complete:
             self._climber.run()
             self._climber.finish()
+        if first is not stop:
+            stop.work.add(first.work.done)
         for found in self._climber.found():
             if self._take(self._tree(found), accepts):
                 break
@@ -107,14 +110,14 @@ class ProgramSearch:
             self.best = tree
         return True
 
-    def _fold(self, stop: Callable[[], bool], accepts: Callable[[Mapping, Cost], bool]) -> None:
+    def _fold(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
         """Look for fused shapes whose temporaries fit in circular buffers: programs in the order of these shapes."""
         arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
         floors = _floors(self.workload, weights)
         if self._folding is None:
             folding = replace(arrays, folding=True)
             self._folding = Climber(folding, self.arch, weights, floors, self.seed, stop)
-        self._folding.stop = stop
+        self._folding.stop, self._folding.work = stop, stop.work
         self._folding.run()
         every = tuple(range(1, len(self.arch.levels)))
         for found in self._folding.found()[:MOST_FOLDED]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from polymap.ir import Branch, Compute, Mapping, MappingNode, Storage, Temporal, Workload
-from polymap.search.programs.instances import Ints, ProgramArrays, rank_of
+from polymap.ir import Branch, Compute, Mapping, MappingNode, Operator, Storage, Temporal, Workload
+from polymap.search.programs.instances import Ints, ProgramArrays, order_of
 
 Loop = tuple[str, int]  # dim, tile
 Loops = tuple[Loop, ...]
-LARGEST_KEY = 2**62
+MOST_BITS = 61  # of a clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,41 +108,78 @@ def source_shape(workload: Workload) -> Shape:
     return Shape(tuple(each.name for each in statements), loops, tuple(shared))
 
 
-def keeps_apart(workload: Workload, shape: Shape) -> bool:
-    """Return whether statements of different outermost nests of the program share no loop."""
-    nest = {each.name: each.position[0] for each in workload.statements}
+def nests_of(workload: Workload) -> dict[str, int]:
+    """Return the number of every statement's outermost nest. A nest that sets an array to a constant, right before one
+    that accumulates into it, is a part of that one."""
+    ordered = sorted(workload.statements, key=lambda each: each.position)
+    nests = {each.name: each.position[0] for each in ordered}
+    for one, other in reversed(list(pairwise(ordered))):
+        alone = [each.position[0] for each in ordered].count(one.position[0]) == 1
+        sets = one.operator is Operator.ASSIGN and not one.reads and one.target.tensor == other.target.tensor
+        if alone and sets and other.operator is not Operator.ASSIGN:
+            nests[one.name] = nests[other.name]
+    return nests
+
+
+def keeps_apart(nests: dict[str, int], shape: Shape) -> bool:
+    """Return whether statements of different nests share no loop."""
     neighbours = zip(shape.shared, pairwise(shape.statements), strict=True)
-    return all(not count or nest[one] == nest[other] for count, (one, other) in neighbours)
+    return all(not count or nests[one] == nests[other] for count, (one, other) in neighbours)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Timed:
     """When a shape runs every instance of a program.
 
-    rank: per instance (by its number in `ProgramArrays`) its place among all. key: by rank, its clock as one integer;
-    suffix: per component of the clock, how many values the components from it on have. leaf: by rank, the statement's
-    place in the shape. above: per group (low, high, begin), the components of the clock above its first loop.
+    clock: per instance (by its number in `ProgramArrays`) its clock as one integer. place: the place in the shape of
+    the instance's statement. suffix: per component of the clock, how many bits the components from it on have. above:
+    per group (low, high, begin), the components of the clock above its first loop.
     """
 
-    rank: Ints
-    key: Ints
+    clock: Ints
+    place: Ints
     suffix: tuple[int, ...]
-    leaf: Ints
     above: dict[tuple[int, int], int]
     group: Group
 
-    def views(self, place: Place) -> Ints:
-        """Return by rank the number of the view of a node at this place: the steps of the clock above it."""
+    @cached_property
+    def order(self) -> Ints:
+        """The instances in the order in which they run."""
+        return order_of(self.clock)
+
+    @cached_property
+    def rank(self) -> Ints:
+        """Per instance its place among all."""
+        rank = np.empty(len(self.clock), dtype=np.int32)
+        rank[self.order] = np.arange(len(rank), dtype=np.int32)
+        return rank
+
+    @cached_property
+    def key(self) -> Ints:
+        """Clocks by rank."""
+        return self.clock[self.order]
+
+    @cached_property
+    def leaf(self) -> Ints:
+        """By rank, the statement's place in the shape."""
+        return self.place[self.order]
+
+    def views(self, place: Place) -> tuple[Ints, Ints]:
+        """Return by rank the number of the view of a node at this place (the steps of the clock above it), and at which
+        ranks views begin."""
         way = _way(self.group, place)
         group = way[-1]
         inner = self.suffix[self.above[group.low, group.high] + place.depth - group.begin]
-        view = self.key // inner
+        view = self.key >> inner
         for around, inside in pairwise(way):
             turn = self.suffix[self.above[around.low, around.high] + around.end - around.begin + 1]
             beside = (self.leaf >= around.low) & (self.leaf < around.high)
             beside &= (self.leaf < inside.low) | (self.leaf >= inside.high)
-            view[beside] = self.key[beside] // turn * (turn // inner)
-        return np.cumsum(np.concatenate((np.zeros(1, dtype=bool), view[1:] != view[:-1])), dtype=np.int32)
+            view[beside] = self.key[beside] >> turn << (turn - inner)
+        begins = view[1:] != view[:-1]
+        number = np.zeros(len(view), dtype=np.int32)
+        np.cumsum(begins, out=number[1:])
+        return number, np.append(0, np.flatnonzero(begins) + 1)
 
 
 def _way(group: Group, place: Place) -> list[Group]:
@@ -177,21 +215,18 @@ def timed(arrays: ProgramArrays, shape: Shape) -> Timed | None:
                 size = -(-tiles[dim] // tile)
                 tiles[dim] = tile
             radices[place] = max(radices[place], size)
-    suffix = [1]
+    suffix = [0]
     for radix in reversed(radices):
-        suffix.insert(0, suffix[0] * radix)
-    if suffix[0] >= LARGEST_KEY:
+        suffix.insert(0, suffix[0] + (radix - 1).bit_length())
+    if suffix[0] > MOST_BITS:
         return None
-    keys, leaves = np.zeros(arrays.count, dtype=np.int64), np.zeros(arrays.count, dtype=np.int16)
+    clock, places = np.zeros(arrays.count, dtype=np.int64), np.zeros(arrays.count, dtype=np.int16)
     for number, statement in enumerate(workload.statements):
         here = slice(arrays.first[number], arrays.first[number] + arrays.points[number].shape[1])
-        leaves[here] = shape.statements.index(statement.name)
+        places[here] = shape.statements.index(statement.name)
         for place, value in enumerate(digits[statement.name]):
-            keys[here] += np.int64(suffix[place + 1]) * value
-    rank = rank_of(keys)
-    key, leaf = np.empty_like(keys), np.empty_like(leaves)
-    key[rank], leaf[rank] = keys, leaves
-    return Timed(rank, key, tuple(suffix), leaf, above, group)
+            clock[here] += np.int64(1 << suffix[place + 1]) * value
+    return Timed(clock, places, tuple(suffix), above, group)
 
 
 Component = Loop | int  # of a clock: a loop, or the number of a branch's child
@@ -217,7 +252,7 @@ def _clocks(group: Group, shape: Shape, above: dict[tuple[int, int], int]) -> li
 def is_legal(arrays: ProgramArrays, when: Timed) -> bool:
     """Return whether every dependence keeps its order."""
     for runs in arrays.runs.values():
-        time = (when.rank[runs.instance] << 1) + runs.writes
+        time = (when.clock[runs.instance] << 1) + runs.writes
         last = np.maximum.reduceat(time, runs.start)
         first = np.minimum.reduceat(time, runs.start)
         if (last[runs.follows - 1] >= first[runs.follows]).any():

@@ -67,9 +67,7 @@ class Stays:
         found = self.counts.get((tensor, place))
         if found is None:
             if place not in self.views:
-                views = self.when.views(place)
-                starts = np.flatnonzero(views[1:] != views[:-1]) + 1
-                self.views[place] = views, np.concatenate((np.zeros(1, dtype=np.int64), starts))
+                self.views[place] = self.when.views(place)
             found = _counted(self.trace(tensor), place, self.when, *self.views[place])
             scale = self.arrays.scales.get(tensor)
             if scale is not None:

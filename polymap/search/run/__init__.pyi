@@ -1,6 +1,6 @@
 from polymap.search.run.answer import best_so_far as best_so_far, covers as covers
 from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-from polymap.search.run.options import Options as Options
+from polymap.search.run.options import Hints as Hints, Options as Options
 from polymap.search.run.result import (
     Progress as Progress,
     SearchResult as SearchResult,
@@ -22,4 +22,9 @@ from polymap.search.run.stages import (
     sample_programs as sample_programs,
     search_dividing_tiles as search_dividing_tiles,
 )
-from polymap.search.run.state import Search as Search, Stages as Stages, counted_space as counted_space
+from polymap.search.run.state import (
+    Search as Search,
+    Stages as Stages,
+    counted_space as counted_space,
+    open_structures_of as open_structures_of,
+)

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from time import monotonic
 from typing import SupportsFloat
 
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mapping, Mistake, OptionError
+from polymap.search.dividing import OpenStructures
 from polymap.search.run.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The parameters of `explore`, which documents them; clock: what the time limit is measured by, in seconds.
+class Hints:
+    """What is known about a question before it is asked (dividing tiles, one value).
 
-    to_beat: a mapping of the whole question, of which this one is a part (dividing tiles, one value): only what costs
-    less is looked for, and INFEASIBLE means that nothing does.
+    start: a legal mapping, from which the search begins. least: a proven lower bound of the value: a mapping that
+    attains it ends the search. left: what an earlier search of the question, in another process perhaps, did not
+    search, from which this one goes on. counts_space: whether the answer tells how large the space is.
     """
+
+    start: Mapping | None = None
+    least: Fraction | None = None
+    left: OpenStructures | None = None
+    counts_space: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The parameters of `explore`, which documents them; clock: what the time limit is measured by, in seconds."""
 
     objective: str = "energy"
     tiles: str = "any"
@@ -32,7 +45,7 @@ class Options:
     memory_limit_mb: int | None = None
     work_limit: int | None = None
     clock: Callable[[], float] = monotonic
-    to_beat: Mapping | None = None
+    hints: Hints = field(default_factory=Hints)
 
     def settings(self) -> Settings:
         """Return what a result tells of them."""

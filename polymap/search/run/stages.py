@@ -15,9 +15,9 @@ from warnings import warn
 
 from polymap.arch import no_energies
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Mapping, MemoryLevel, Workload
+from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload
 from polymap.schedules.space import SpaceSize
-from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, solve
+from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
 from polymap.search.objective import Measure, exact_score, measure_of, measure_under, objective_values
@@ -63,8 +63,10 @@ def read_question(workload: Workload, arch: Architecture, options: Options) -> S
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
-    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed, options.to_beat)
-    return Search(asked, limits, processes, options.settings(), options.on_progress)
+    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed, options.hints)
+    search = Search(asked, limits, processes, options.settings(), options.on_progress)
+    search.raise_floor(0, options.hints.least)
+    return search
 
 
 def _is_of_energy(objective: Objective) -> bool:
@@ -123,10 +125,10 @@ def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
         return None
     if search.climbed is None:
         search.climbed = ProgramSearch(search.workload, search.arch, search.objective, search.asked.seed)
-    before = search.climbed.scored
     stop = search.limits if alone else search.limits.part(0.5)
     search.climbed.go_on(stop, search.meets)
-    search.limits.work.add(search.climbed.scored - before)
+    if stop is not search.limits:
+        search.limits.work.add(stop.work.done)
     return search.climbed.best
 
 
@@ -375,14 +377,11 @@ def _report_program_order(search: Search) -> None:
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
     outcome = _solved(search, _limit_of_dividing(search))
-    known = search.asked.to_beat
-    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found if leaf.mapping != known)
-    if known is not None and not mappings and outcome.count.is_whole:
-        return Divided(search.infeasible(("no mapping is better than the one to beat",)), (), outcome)
+    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
     left = _left(search, outcome)
-    if not mappings and known is None:
+    if not mappings:
         written = search.written()
         mappings, left = (() if written is None else (written,)), (search.floors,)
     if search.divides and left and search.objective.goal is not Goal.PARETO:
@@ -427,8 +426,8 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None and search.asked.to_beat is not None:
-        search.outcome = Outcome((_start_to_beat(search, search.asked.to_beat, measure),), None, Count(), 0, None)
+    if search.outcome is None:
+        search.outcome = _told_before(search, measure)
     if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
@@ -445,13 +444,25 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         polish=polish,
         draw=draw_by_annealing(search.problem, measure),
         caches=search.caches,
+        looks_first=search.asked.hints.start is None,
     )
     return search.outcome
 
 
-def _start_to_beat(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
-    """Return a known mapping with its scaled value."""
+def _told_before(search: Search, measure: Measure) -> Outcome | None:
+    """Return what the question tells of itself: a mapping, or what an earlier search of it left."""
+    hints = search.asked.hints
+    known = () if hints.start is None else (_known_start(search, hints.start, measure),)
+    left = None if hints.left is None else outcome_to_resume(search.problem, hints.left, known)
+    return left if left is not None or not known else Outcome(known, None, Count(), 0, None)
+
+
+def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
+    """Return a known mapping with its scaled value. Raises OptionError for one that is not legal."""
     cost = evaluate(search.workload, search.arch, mapping)
+    if not cost.legal:
+        hint = "Begin from a legal mapping of the question, or from none."
+        raise OptionError(Mistake("PM120", "the mapping to start from is not legal here", hint))
     value = objective_values(search.workload, search.arch, search.objective, cost)[0]
     return math.ceil(value / measure.unscaled(1)), CompletedMapping((), mapping)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import prod
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
-from polymap.search.dividing import Count, Outcome
+from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
 from polymap.search.objective import refusals
@@ -22,7 +22,7 @@ from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.programs import ProgramSearch
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
-from polymap.search.run.options import TUNING, OnProgress, Options
+from polymap.search.run.options import TUNING, Hints, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
 from polymap.search.run.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
@@ -42,7 +42,7 @@ class Asked:
     tiles: str
     rules: Rules = ()
     seed: int = 0
-    to_beat: Mapping | None = None
+    hints: Hints = field(default_factory=Hints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ class Search:
         return tuple(max(pair) for pair in zip(bounds, self.floors, strict=True))
 
     def space_size(self, stop: Stop) -> SpaceSize | None:
-        """Return the size of the space; None where there is no time to count it, and of a part of a larger question."""
-        if stop() or self.asked.to_beat is not None:
+        """Return the size of the space; None where there is no time to count it, or it is not asked for."""
+        if stop() or not self.asked.hints.counts_space:
             return None
         # Small spaces are counted at once, whatever the clock says.
         wait = stop if self.instances() > TUNING.quickly_counted else self.limits.time_is_up
@@ -256,6 +256,14 @@ class Resumption:
         Options(time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb, work_limit=work_limit).check()
         limits = self.search.limits.renewed(time_limit_s, memory_limit_mb, work_limit)
         return self.search.renewed(self.found, limits).answer(self.stages, self.found)
+
+
+def open_structures_of(result: SearchResult) -> OpenStructures | None:
+    """Return what a search over dividing tiles with one value has left; None where nothing is, or of other searches."""
+    search = result.again.search if isinstance(result.again, Resumption) else None
+    if search is None or search.outcome is None or not search.divides or len(search.objective.singles) > 1:
+        return None
+    return open_structures(search.outcome)
 
 
 def best_mappings(

@@ -99,6 +99,36 @@ def test_a_row_of_a_product_is_many_vectors_wide() -> None:
     assert not sizes
 
 
+def test_rows_that_share_a_set_of_the_cache_are_not_read_together() -> None:
+    """28,672 bytes between rows are a whole number of ways of 4 KiB: nine rows of one tile do not fit eight ways."""
+    layer = conv2d(K=64, C=64, H=112, W=112, R=3, S=3, padding=1, groups=64, bits=32)
+    facts = facts_of(AVX512)
+    apart = {"g": 4, "p": 28_672, "q": 256, "r": 28_672, "s": 256}
+    for row, dim in ((28_672, "q"), (28_672 + 256, None)):
+        steps = {"I": {**apart, "p": row, "r": row}}
+        best = register_tiles(layer, facts, "g", 16, steps)[0]
+        assert dim is None or dict(best.sizes) == {dim: 7}
+        found = {tile.sizes: tile.cycles for tile in register_tiles(layer, facts, "g", 16, steps) if tile.slots == 4}
+        assert (found[(("p", 7),)] > found[(("q", 7),)]) == (row == 28_672)
+
+
+def test_the_taps_of_a_filter_stay_in_the_register_tile() -> None:
+    layer = conv2d(K=64, C=64, H=112, W=112, R=3, S=3, stride=2, padding=1, groups=64, bits=32)
+    choice = choose_cpu_mapping(layer, AVX512, ("g",))
+    assert choice is not None
+    tile = _tile(choice, layer)
+    assert (tile["r"], tile["s"]) == (3, 3)
+
+
+def test_sums_stay_in_registers_over_all_reductions_right_around_them() -> None:
+    choice = choose_cpu_mapping(conv2d(K=128, C=128, H=28, W=28, R=3, S=3, padding=1, bits=32), AVX512, ("k",))
+    assert choice is not None
+    nodes = choice.mapping.nodes
+    sums = next(at for at, node in enumerate(nodes) if isinstance(node, Storage) and node.level == "REG")
+    around = [node for node in nodes[:sums] if isinstance(node, Temporal)]
+    assert around[-1].dim in ("n", "k", "p", "q")
+
+
 def test_a_choice_is_the_same_every_time() -> None:
     layer = einsum("C[m,n] += A[m,k] * B[k,n]", m=100, n=60, k=40, bits=32)
     first, second = (choose_cpu_mapping(layer, AVX512, ("n",), threads=2) for _ in range(2))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.explore import search
 
 SOURCE = """
 void f(double A[18][18], double B[18][18], double C[18][18]) {
@@ -57,6 +59,20 @@ def test_answers_about_rewritten_loops_are_told_not_to_be_read_back(files: tuple
     found.save(tmp_path / "run.json")
     with pytest.raises(pm.PolymapError, match="PM611.*renamed or skewed"):
         pm.load_result(tmp_path / "run.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work_limit", [1, 7, 40, 130])
+def test_a_limit_of_work_ends_the_climb_wherever_the_clock_stands(files: tuple[str, str], work_limit: int) -> None:
+    """The same answer on a machine ten times as slow, and no more trees looked at than the limit."""
+    workload, arch = pm.load_workload(files[0]), pm.load_arch(files[1])
+    clocks = (monotonic, lambda: 10 * monotonic())
+    found = [
+        search(workload, arch, "traffic:DRAM", time_limit_s=3000, work_limit=work_limit, clock=clock)
+        for clock in clocks
+    ]
+    assert len({(each.value, each.best, each.workload, each.space.evaluated) for each in found}) == 1
+    assert 1 <= found[0].space.evaluated <= work_limit
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
