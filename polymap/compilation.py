@@ -142,7 +142,8 @@ def native_code(
     _check_options(layout, threads)
     facts = facts_of(arch)
     if mapping is not None and not isinstance(mapping, Mapping | Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MappingError(Mistake("PM639", f"the mapping is {shown(mapping)}", "Expected a loop tree or a schedule."))
+        hint = "Expected a Mapping, a Schedule of pm.transform, or None."
+        raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
     if len(workload.statements) != 1 or workload.original is not None:

@@ -269,8 +269,6 @@ def test_layers_are_printed_from_a_legal_tree_too() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((5, 7), (7, 19)))
     assert np.array_equal(fn(a, b), a @ b)
-    with pytest.raises(pm.MappingError, match="PM639 the mapping is 'weight-stationary'"):
-        pm.compile(layer, "cpu_avx2", mapping="weight-stationary")  # pyright: ignore[reportArgumentType]
     with pytest.raises(pm.MappingError, match="PM4"):
         pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [{"compute": "S"}]}))
 
@@ -309,3 +307,13 @@ def test_elements_that_a_program_does_not_write_are_zero() -> None:
     y, z = fn(np.arange(1.0, 5.0))
     assert y.tolist() == [1, 0, 2, 0, 3, 0, 4]
     assert z.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("wrong", [3, "source", {}])
+def test_an_order_of_a_wrong_type_is_named(wrong: object) -> None:
+    for workload in (
+        pm.matmul(m=4, n=4, k=4, bits=32),
+        pm.from_c("void f(double x[4]) { for (int i = 0; i < 4; i++) x[i] = i; }"),
+    ):
+        with pytest.raises(pm.OptionError, match="PM120 the mapping is"):
+            pm.compile(workload, "host_cpu", mapping=wrong)  # type: ignore[arg-type]
