@@ -28,6 +28,8 @@ class Limits:
 
 COMPILERS = ("cc", "gcc", "clang")  # the system's, the first that is found
 
+_NO_OPENMP = "Install the compiler's OpenMP library (for clang: libomp), name another compiler in CC, or use threads=1."
+
 
 def find_compiler() -> str:
     """Return the path of the system's C compiler.
@@ -79,7 +81,11 @@ def compile_with(command: tuple[str, ...], target: Path, name: str, advice: str)
         raise CompilerError(Mistake("PM603", f"{name} does not start: {error.strerror}")) from error
     if done.returncode != 0 or not target.exists():
         what = f"{name} refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
-        raise CompilerError(Mistake("PM603", what, advice))
+        raise CompilerError(Mistake("PM603", what, _NO_OPENMP if _lacks_openmp(done.stderr) else advice))
+
+
+def _lacks_openmp(message: str) -> bool:
+    return any(sign in message for sign in ("-lomp", "-lgomp", "omp.h", "'-fopenmp'"))
 
 
 def _plain_english() -> dict[str, str]:

@@ -291,3 +291,12 @@ def test_an_unusable_cache_falls_back_with_a_warning(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.warns(RuntimeWarning, match="not kept"):
         assert _is_right(_compile_small())
+
+
+def test_a_compiler_without_openmp_is_told_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\necho "ld: cannot find -lomp: No such file" >&2\nexit 1\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(pm.CompilerError, match=r"(?s)PM603 .*cannot find -lomp.*libomp.*threads=1"):
+        pm.compile(pm.matmul(m=33, n=65, k=17, bits=32), "cpu_avx2", threads=2)
