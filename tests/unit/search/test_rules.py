@@ -74,7 +74,7 @@ def sampled_answers_meet_all() -> int:
             arch,
             "energy",
             "divide",
-            time_limit_s=80,
+            time_limit_s=300,
             seed=rng.randrange(100),
             clock=Ticks(),
             constraints=table,
@@ -86,7 +86,7 @@ def sampled_answers_meet_all() -> int:
 
 
 def test_sampled_answers_meet_random_constraints() -> None:
-    assert sampled_answers_meet_all() >= 5
+    assert sampled_answers_meet_all() >= 6
 
 
 @pytest.mark.slow
