@@ -150,10 +150,8 @@ def _choice(
         factors[facts.core] = {"factors": split}
     rules: dict[str, object] = {"fanouts": factors, "store": {facts.registers_level: {"must": [output]}}}
     if is_streamed(rounded, tile.vector):  # neighbouring vectors one after the other, as memory delivers them
-        rules["order"] = [
-            *(dim for dim, count in rounded.extents().items() if count > 1 and dim in own and dim != tile.vector),
-            tile.vector,
-        ]
+        outer = [dim for dim, count in rounded.extents().items() if count > 1 and dim in own and dim != tile.vector]
+        rules |= {"order": [*outer, tile.vector]} if outer else {}
     end = time.monotonic() + time_limit_s
     # Sums whose lanes lie apart in memory are written there once: to add to them takes a step per lane, twice.
     near = [dim for dim, size in rounded.extents().items() if dim not in own and size > 1 and is_scattered]

@@ -279,7 +279,9 @@ def _products(
         names: list[str] = []
         for operand in plan.operands:
             at = _offset(kernel, operand, each)
-            name = f"{operand.name}_{at}".replace("-", "m")
+            whole = f"{operand.name}_{at}".replace("-", "m")
+            lanes = _lanes_read(kernel, operand, slot)
+            name = whole if lanes == plan.lanes or whole in seen else f"{whole}_low{lanes}"
             names.append(name)
             if name not in seen:
                 seen.add(name)
@@ -302,6 +304,11 @@ def _value(expression: Expression, operands: list[str]) -> str:
     return f"{inner[0]} {expression.operation} {inner[1]}"
 
 
+def _lanes_read(kernel: Kernel, operand: Operand, slot: int) -> int:
+    """Return how many lanes of an operand a slot reads: of packed panels and single elements all."""
+    return kernel.lanes_of(slot) if operand.is_vector and operand.packing is None else kernel.plan.lanes
+
+
 def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Block:
     """Return the declaration of an operand's value, in the type of the accumulators."""
     plan = kernel.plan
@@ -312,7 +319,7 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
         value = f"bfloat16_value({element})" if operand.form.kind == "bfloat16" else element
         cast = "" if operand.form.kind == "bfloat16" or kind == plan.accumulator else f"({plan.accumulator})"
         return (Declare(f"const {plan.accumulator}", name, Name(cast + value)),)
-    lanes = plan.lanes if operand.packing is not None else kernel.lanes_of(slot)
+    lanes = _lanes_read(kernel, operand, slot)
     if lanes == plan.lanes:
         return (
             Declare(
