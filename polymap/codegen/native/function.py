@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from polymap.codegen.c import FLOOR_DIV, Block, Declare, If, Name, Run, lines_of
-from polymap.codegen.lower import check_indices, check_memory
+from polymap.codegen.lower import check_indices, check_memory, order_of_sums
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
@@ -127,7 +127,7 @@ def native_function(
         check_memory(_own_bytes(plan))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
-        return NativeFunction(name, head + text, arrays, None, 0, str(reason), weights=sums[-2].tensor)
+        return NativeFunction(name, head + order_of_sums(workload) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor)
     prefix = f"{name}_tile"
     parts: list[str] = []
     for sides, number in numbers.items():

@@ -57,6 +57,7 @@ from polymap.codegen.lower import (
     clock_bound,
     combine,
     layout_of,
+    order_of_sums,
     point_layers,
     read_nest,
     registers,
@@ -144,7 +145,8 @@ def _check_types(workload: Workload) -> None:
 def _opening(native: Native) -> list[Text | Array]:
     layout = native.layout
     hints = OPENMP_HINTS if native.cores or native.sunk else ""
-    opening: list[Text | Array] = [Text(NATIVE_HEAD + hints + includes(layout) + extremes(layout))]
+    head = NATIVE_HEAD + hints + includes(layout) + extremes(layout) + order_of_sums(layout.nest.workload)
+    opening: list[Text | Array] = [Text(head)]
     if has_floors(layout.nest.workload):
         opening.append(Text(FLOOR_DIV))
     for buffer in layout.buffers:

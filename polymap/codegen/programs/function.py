@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
-from polymap.codegen.lower import Rule, check_indices, check_memory, rules
+from polymap.codegen.lower import Rule, check_indices, check_memory, order_of_sums, rules
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.body import filled
 from polymap.codegen.programs.region import region_of, times_of
@@ -58,7 +58,8 @@ def program_function(
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
-    text = head + _HEAD + _helpers(whole) + f"\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
+    head += _HEAD + order_of_sums(workload)
+    text = head + _helpers(whole) + f"\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
 
 
