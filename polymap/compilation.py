@@ -158,10 +158,9 @@ def native_code(
     if mapping is None:
         target = workload.tensor(workload.statements[0].target.tensor)
         dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
-        choice = choose_cpu_mapping(
-            workload, arch, dims, steps=memory_steps(workload, layout), threads=threads, time_limit_s=time_limit_s
-        )
-        mapping = plain_mapping(workload, arch) if choice is None else choice.mapping
+        steps = memory_steps(workload, layout)
+        choice = choose_cpu_mapping(workload, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
+        mapping = plain_mapping(workload, arch, steps) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
     remark = _remark(workload, choice, layout, threads, "A given mapping." if given else "")
     return choice, native_function(

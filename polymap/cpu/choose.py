@@ -35,6 +35,8 @@ from polymap.ir import (
 from polymap.search.run import SearchResult
 
 _TILES_TRIED = 2
+_LINE_BYTES = 64
+_SHORT = 8  # iterations below which a loop is not worth being innermost
 _NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
 _ROWS_TOGETHER = 4  # that the prefetchers follow side by side, each over its whole length
 _WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
@@ -117,11 +119,21 @@ def choose_cpu_mapping(
     return None
 
 
-def plain_mapping(workload: Workload, arch: Architecture) -> Mapping:
-    """Return the loops of one statement in the order written, all data in the outermost level."""
+def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:
+    """Return the loops of one statement in the order written, all data in the outermost level; innermost is the loop
+    whose neighbouring iterations read and write the fewest bytes of other lines.
+
+    steps: bytes between neighbours in memory, per tensor and dim.
+    """
     (statement,) = workload.statements
+    own = {dim for index in statement.target.index for dim in index.dims}
+    dims = [dim.name for dim in workload.dims]
+    apart = {dim: sum(min(abs(each.get(dim, 0)), _LINE_BYTES) for each in steps.values()) for dim in dims}
+    # Accumulations that may not be reordered keep the order of their reductions.
+    last = [dim for dim in dims if workload.associative or dim in own or dim == dims[-1]]
+    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < _SHORT, apart[dim]))
     nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
-    nodes += [Temporal(dim.name, 1) for dim in workload.dims]
+    nodes += [Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
     return Mapping((*nodes, Compute(statement.name)))
 
 

@@ -145,6 +145,23 @@ def test_a_tile_that_ends_within_a_vector_keeps_whole_vectors_of_others_whole() 
     assert (pm.compile(workload, "cpu_avx512")(*operands) == drawn.reference(operands)).all()
 
 
+@pytest.mark.parametrize("seed", [1109, 1157])
+def test_sums_against_the_order_of_memory_are_right(seed: int) -> None:
+    """gcc 12.2 adds some of these floats up twice, unless it is told not to."""
+    _case(seed)
+
+
+def test_several_additions_to_one_sum_are_right() -> None:
+    text = """void f(float A[200], float s[1], float r[1], float q[1]) {
+      for (int k = 0; k < 100; k++) { s[0] += A[2*k+1]; s[0] += A[2*k]; }
+      for (int k = 0; k < 100; k++) r[0] = r[0] + A[2*k+1] + A[2*k];
+      for (int k = 99; k >= 0; k--) for (int l = 1; l >= 0; l--) q[0] += A[2*k+l];
+    }"""
+    fn = pm.compile(pm.from_c(text), "host_cpu")
+    values, zero = np.arange(200, dtype=np.float32) % 11, np.zeros(1, np.float32)
+    assert [float(each[0]) for each in fn(values, zero, zero, zero)] == [float(values.sum())] * 3
+
+
 @pytest.mark.parametrize("text", ["O[i] += A[i,j] * B[i]", "O[i] += A[i,j]", "O[i] += A[i]"])
 def test_a_single_dim_is_streamed_without_an_order(text: str) -> None:
     sizes = {"i": 5, "j": 7} if "j" in text else {"i": 5}

@@ -28,7 +28,9 @@ def _adds_against_memory(workload: Workload) -> bool:
     """Return whether a sum of floats may take neighbours in memory in another order: it steps backwards, or several
     additions to one place follow each other."""
     sums = [each for each in workload.statements if _is_sum(workload, each)]
-    if any(coefficient < 0 for each in sums for access in each.reads for i in access.index for coefficient, _ in i.terms):
+    if any(
+        coefficient < 0 for each in sums for access in each.reads for i in access.index for coefficient, _ in i.terms
+    ):
         return True
     places = {(each.position[:-1], each.target) for each in sums}
     return len(places) < len(sums) or any(_additions(each.expression, each) > 1 for each in sums)

@@ -127,7 +127,9 @@ def native_function(
         check_memory(_own_bytes(plan))
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
-        return NativeFunction(name, head + order_of_sums(workload) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor)
+        return NativeFunction(
+            name, head + order_of_sums(workload) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
+        )
     prefix = f"{name}_tile"
     parts: list[str] = []
     for sides, number in numbers.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from polymap.codegen.native.arrays import ArrayForm, array_forms
-from polymap.ir import Access, Workload, bounds
+from polymap.codegen.native.plan import NoPlan, check_sum
+from polymap.ir import Access, Statement, Workload, bounds
 
 _FEW_SUMS = 64  # products per element from which on a scattered store costs little
 
@@ -15,12 +16,17 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
 
     Best is where the output is contiguous (a store of scattered lanes costs as much as some multiply-adds of the few
     where little is summed), then where most lanes are in use, then where fewer operands are packed. Empty for programs
-    of several statements. Raises WorkloadError where element types have no form in C.
+    of several statements, and for statements that are not printed with vectors. Raises WorkloadError where element
+    types have no form in C.
     """
     if len(workload.statements) != 1:
         return ()
     (statement,) = workload.statements
     forms = {form.tensor: form for form in array_forms(workload, layout)}
+    try:
+        check_sum(workload, statement, forms)
+    except NoPlan:
+        return ()
     extents = workload.extents()
     own = [dim for dim in statement.dims if any(dim in index.dims for index in statement.target.index)]
     sums = math.prod(size for dim, size in extents.items() if dim not in own)
@@ -30,7 +36,7 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
         if extents[dim] == 1 or any(_is_padded(each, forms[each.tensor], dim, extents) for each in accesses):
             continue
         packed = [each for each in statement.reads if _factor(each, forms[each.tensor], dim) not in (0, 1)]
-        if any(not _is_packable(each, statement.reads) for each in packed):
+        if any(not _is_packable(each, statement.reads) or _is_waste(each, statement, extents) for each in packed):
             continue
         scattered = _factor(statement.target, forms[statement.target.tensor], dim) != 1
         unused = 1 - extents[dim] / (-(-extents[dim] // lanes) * lanes)
@@ -63,6 +69,12 @@ def _is_padded(access: Access, form: ArrayForm, dim: str, extents: dict[str, int
         if dim in index.dims and (low < 0 or high >= size):
             return True
     return False
+
+
+def _is_waste(access: Access, statement: Statement, extents: dict[str, int]) -> bool:
+    """Return whether packing an operand costs more than it saves: each of its elements is read once."""
+    read = {dim for index in access.index for dim in index.dims}
+    return all(extents[dim] == 1 for dim in statement.dims if dim not in read)
 
 
 def _is_packable(access: Access, reads: tuple[Access, ...]) -> bool:

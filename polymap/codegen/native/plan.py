@@ -145,14 +145,10 @@ def kernel_plan(
         raise NoPlan("the workload has more than one statement")
     statement = workload.statements[0]
     by_name = {form.tensor: form for form in forms}
-    _check_statement(workload, statement)
+    check_sum(workload, statement, by_name)
     shape = _tree_shape(workload, arch, mapping)
     target = by_name[statement.target.tensor]
     accumulator = target.c_type
-    if ELEMENT_BYTES[accumulator] < 4 or target.kind == "bfloat16":
-        raise NoPlan(f"no vectors of {target.kind} are accumulated")
-    if accumulator != "float" and any(by_name[access.tensor].kind == "bfloat16" for access in statement.reads):
-        raise NoPlan(f"vectors of bfloat16 are not accumulated as {target.kind}")
     lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
     if lane.size < 2 or lane.size & (lane.size - 1):
         raise NoPlan("the machine's vectors have no power of two of elements")
@@ -247,6 +243,16 @@ def _tree_shape(workload: Workload, arch: Architecture, mapping: Mapping) -> _Sh
 
 def _kind(kinds: dict[str, FanoutKind | None], loop: LoopInTree) -> FanoutKind | None:
     return kinds[loop.node.fanout] if isinstance(loop.node, Spatial) else None
+
+
+def check_sum(workload: Workload, statement: Statement, forms: dict[str, ArrayForm]) -> None:
+    """Raise NoPlan for statements that no tree makes a sum of vectors."""
+    _check_statement(workload, statement)
+    target = forms[statement.target.tensor]
+    if ELEMENT_BYTES[target.c_type] < 4 or target.kind == "bfloat16":
+        raise NoPlan(f"no vectors of {target.kind} are accumulated")
+    if target.c_type != "float" and any(forms[access.tensor].kind == "bfloat16" for access in statement.reads):
+        raise NoPlan(f"vectors of bfloat16 are not accumulated as {target.kind}")
 
 
 def _check_statement(workload: Workload, statement: Statement) -> None:

@@ -71,13 +71,20 @@ def scalar_function(
     held = first < len(loops)
     body = _instance(workload, statement, forms, values, Name("sum") if held else place)
     for number in reversed(range(len(loops))):
-        pragma = (
-            f"#pragma omp parallel for schedule(static) num_threads({threads})" if loops[number] is parallel else ""
-        )
+        pragma = _pragma(workload, statement, threads if loops[number] is parallel else 0, number, first, len(loops))
         body = (_loop(loops, number, names, body, pragma, workload.extents()),)
         if number == first:
             body = (Declare(target.c_type, "sum", place), *body, Copy(place, Name("sum")))
     return (*_neutral(workload, statement, target), *body)
+
+
+def _pragma(workload: Workload, statement: Statement, threads: int, number: int, first: int, count: int) -> str:
+    """Return what compilers are told of a loop: iterations over cores, or parts of a sum in lanes."""
+    if threads:
+        return f"#pragma omp parallel for schedule(static) num_threads({threads})"
+    symbol = {Operator.ADD: "+", Operator.MULTIPLY: "*"}.get(statement.operator, "")
+    is_sum = symbol and first <= number == count - 1 and workload.associative
+    return f"#pragma omp simd reduction({symbol}:sum)" if is_sum else ""
 
 
 def _summed_from(
