@@ -171,3 +171,13 @@ def test_a_single_dim_is_streamed_without_an_order(text: str) -> None:
     operands += [np.full(5, 2, np.float32)] if "B" in text else []
     reduced = 7 if "j" in text else 1
     assert (pm.compile(workload, "host_cpu")(*operands) == reduced * (2 if "B" in text else 1)).all()
+
+
+@pytest.mark.parametrize(("operator", "reduced"), [("max=", np.fmax.reduce), ("min=", np.fmin.reduce)])
+@pytest.mark.parametrize("out", ["i", "j"])
+def test_what_is_no_number_loses(operator: str, reduced: Callable[..., Values], out: str) -> None:
+    values = np.random.default_rng(1).standard_normal((50, 133)).astype(np.float32)
+    values[values > 1] = np.nan
+    values[:10, -1] = values[:5, 0] = np.nan
+    fn = pm.compile(pm.einsum(f"O[{out}] {operator} A[i,j]", i=50, j=133, types=dict.fromkeys("OA", "float32")))
+    assert (fn(values) == reduced(values, axis="ji".index(out))).all()

@@ -41,6 +41,7 @@ from polymap.ir import (
 from polymap.schedules import LoopInTree, view_of
 
 _FLOATS = ("float", "double")
+_REDUCTIONS = {Operator.ADD: "+", Operator.MULTIPLY: "*", Operator.MAX: "max", Operator.MIN: "min"}
 
 
 def scalar_function(
@@ -82,7 +83,7 @@ def _pragma(workload: Workload, statement: Statement, threads: int, number: int,
     """Return what compilers are told of a loop: iterations over cores, or parts of a sum in lanes."""
     if threads:
         return f"#pragma omp parallel for schedule(static) num_threads({threads})"
-    symbol = {Operator.ADD: "+", Operator.MULTIPLY: "*"}.get(statement.operator, "")
+    symbol = _REDUCTIONS.get(statement.operator, "")
     is_sum = symbol and first <= number == count - 1 and workload.associative
     return f"#pragma omp simd reduction({symbol}:sum)" if is_sum else ""
 
@@ -228,4 +229,5 @@ def _write(operator: Operator, c_type: str, place: Element | Name, value: Expr) 
             return Copy(place, Invoke(f"({c_type})", (Binary(symbol, place, value),)))
         case Operator.MAX | Operator.MIN:
             chosen = "MAX" if operator is Operator.MAX else "MIN"
-            return Copy(place, Invoke(chosen, (place, Invoke(f"({c_type})", (value,)))))
+            # The value first: what is no number is neither larger nor smaller, and loses, as with fmax and fmin.
+            return Copy(place, Invoke(chosen, (Invoke(f"({c_type})", (value,)), place)))
