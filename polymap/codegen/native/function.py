@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import FLOOR_DIV, Block, Declare, If, Name, Run, lines_of
+from polymap.codegen.c import FLOOR_DIV, OPENMP_HINTS, Block, Declare, If, Name, Run, lines_of
 from polymap.codegen.lower import check_indices, check_memory, order_of_sums
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
@@ -128,7 +128,7 @@ def native_function(
     except NoPlan as reason:
         text = _scalar_text(name, arrays, _plain_loops(workload, arch, mapping, sums, steps, threads))
         return NativeFunction(
-            name, head + order_of_sums(workload) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
+            name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
         )
     prefix = f"{name}_tile"
     parts: list[str] = []
@@ -176,6 +176,11 @@ def _plain_loops(
 def _ahead(plan: KernelPlan) -> Packing | None:
     """Return the packing that callers may do ahead: of the last operand in panels, which the weights are."""
     return next((each.ahead for each in reversed(plan.operands) if each.ahead is not None), None)
+
+
+def _above(workload: Workload, text: str) -> str:
+    """Return what stands above plain loops: no warnings of pragmas that a compiler does not obey, the order of sums."""
+    return (OPENMP_HINTS if "#pragma omp" in text else "") + order_of_sums(workload)
 
 
 def _scalar_text(name: str, arrays: tuple[ArrayForm, ...], body: Block) -> str:
