@@ -8,6 +8,13 @@ from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tile
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
 from polymap.codegen.native.tails import Requantize as Requantize
+from polymap.codegen.source.symbolic import (
+    SymbolicCheckup as SymbolicCheckup,
+    SymbolicDependence as SymbolicDependence,
+    SymbolicLoop as SymbolicLoop,
+    SymbolicStatement as SymbolicStatement,
+    symbolic_checkup as symbolic_checkup,
+)
 from polymap.codegen.source.transform import transform_c as transform_c
 from polymap.comparison import Comparison as Comparison, compare as compare, dataflow as dataflow, order as order
 from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
@@ -86,6 +93,7 @@ from polymap.networks.resource_prices import (
 from polymap.networks.stores import merge_stores as merge_stores
 from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
+from polymap.poly import CountFormula as CountFormula
 from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg

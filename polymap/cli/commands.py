@@ -37,6 +37,8 @@ from polymap.report.text import (
     run_document,
     run_text,
     schema_text,
+    symbolic_document,
+    symbolic_text,
     verdict_document,
     verdict_text,
 )
@@ -209,6 +211,12 @@ def _check(options: Options) -> int:
 
 
 def _checked(options: Options) -> int:
+    if _is_for_all_sizes(options):
+        return _checked_for_all_sizes(options)
+    return _checked_with_sizes(options)
+
+
+def _checked_with_sizes(options: Options) -> int:
     inputs = Inputs(options)
     workload = inputs.workload()
     mapping = inputs.mapping()
@@ -221,6 +229,24 @@ def _checked(options: Options) -> int:
     document = head_document("check", workload) | checkup_document(found)
     _answer(options, document, lambda: checkup_text(found, relations=options.relations))
     return ILLEGAL if found.violations else ANSWERED
+
+
+def _is_for_all_sizes(options: Options) -> bool:
+    """Return whether a C text is given without any size (its parameters, if it has any, stay symbolic)."""
+    return Path(options.workload).suffix == ".c" and not options.sizes and options.mapping is None
+
+
+def _checked_for_all_sizes(options: Options) -> int:
+    source, file = read_text(options.workload), shown(Path(options.workload).name).strip("'\"")
+    with interrupts_wait():
+        from polymap.codegen.source import has_parameters, symbolic_checkup
+
+    if not has_parameters(source, file=file):
+        return _checked_with_sizes(options)
+    found = symbolic_checkup(source, file=file)
+    document = head_document("check") | symbolic_document(found)
+    _answer(options, document, lambda: symbolic_text(found, relations=options.relations))
+    return ANSWERED
 
 
 def _report(options: Options) -> int:

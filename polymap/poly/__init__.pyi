@@ -16,6 +16,7 @@ from polymap.poly.deadlines import (
     within as within,
     within_work as within_work,
 )
+from polymap.poly.formulas import CountFormula as CountFormula, count_formula as count_formula
 from polymap.poly.relations import (
     Clock as Clock,
     UnionMap as UnionMap,

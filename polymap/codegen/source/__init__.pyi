@@ -8,4 +8,10 @@ from polymap.codegen.source.region import (
     Region as Region,
     SourceStatement as SourceStatement,
 )
+from polymap.codegen.source.symbolic import (
+    SymbolicCheckup as SymbolicCheckup,
+    SymbolicDependence as SymbolicDependence,
+    has_parameters as has_parameters,
+    symbolic_checkup as symbolic_checkup,
+)
 from polymap.codegen.source.transform import transform_c as transform_c

@@ -76,14 +76,19 @@ def conflicts_of(region: Region) -> tuple[Conflict, ...]:
                 relation = one.elements.apply_range(other.elements.reverse()).intersect(order).coalesce()
                 if relation.is_empty():
                     continue
-                both = one.reads and one.writes and other.reads and other.writes
-                updates = bool(first.accumulates) and first.accumulates == second.accumulates
                 living = None
                 if one.declared is not None or other.declared is not None:
                     living = _same_variable(relation, one, other)
-                accumulates = updates and (both or _own(first, one, second, other))
-                found.append(Conflict(first.name, second.name, one.array, relation, accumulates, living))
+                sums = accumulate(first, one, second, other)
+                found.append(Conflict(first.name, second.name, one.array, relation, sums, living))
     return tuple(found)
+
+
+def accumulate(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
+    """Return whether both references are updates of one kind, which may change places if rounding may change."""
+    both = one.reads and one.writes and other.reads and other.writes
+    updates = bool(first.accumulates) and first.accumulates == second.accumulates
+    return updates and (both or _own(first, one, second, other))
 
 
 def _own(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:

@@ -483,7 +483,7 @@ def _parts(expression: CExpression) -> Iterator[CExpression]:
 
 
 def _accumulation(each: Assign) -> str:
-    """Return "+" or "*" for `x += e`, `x -= e`, `x *= e` and `x = x + e`, else ""."""
+    """Return "+" or "*" for `x += e`, `x -= e`, `x *= e`, `x = x + e` and `x = x - e`, else ""."""
     if each.operator in ("+=", "-="):
         return "+"
     if each.operator == "*=":
@@ -491,6 +491,8 @@ def _accumulation(each: Assign) -> str:
     if each.operator == "=" and isinstance(each.value, Binary) and each.value.operator in ("+", "*"):
         sides = (render(each.value.left), render(each.value.right))
         return each.value.operator if sides.count(render(each.target)) == 1 else ""
+    if each.operator == "=" and isinstance(each.value, Binary) and each.value.operator == "-":
+        return "+" if render(each.value.left) == render(each.target) else ""
     return ""
 
 

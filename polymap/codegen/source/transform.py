@@ -64,7 +64,7 @@ def transform_c(
     if sizes or not region.parameters:
         from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
     else:
-        _check_types(region, file)
+        check_types(region, file)
     _check_names(program, region, place, file)
     with _limited("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
@@ -99,7 +99,7 @@ def _check_schedule(schedule: Schedule | None) -> None:
         raise ScheduleError(Mistake("PM286", what, "Leave out the step `contract`: the order is legal without it."))
 
 
-def _check_types(region: Region, file: str) -> None:
+def check_types(region: Region, file: str) -> None:
     """Refuse, without sizes, loops and parameters of types in which values may wrap around."""
     narrow = [f"'{what}' ({kind})" for what, kind in region.integers if kind not in _WIDE]
     if narrow:

@@ -34,3 +34,4 @@ from polymap.report.text.summary import (
     verdict_text as verdict_text,
     violation_text as violation_text,
 )
+from polymap.report.text.symbolic import symbolic_document as symbolic_document, symbolic_text as symbolic_text
