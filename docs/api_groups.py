@@ -45,7 +45,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Programs", "C that runs.", (
         *("compile", "CompiledFunction", "Requantize", "generate_c", "run_c", "transform_c", "CRun", "Form"),
         *("symbolic_checkup", "SymbolicCheckup", "SymbolicStatement", "SymbolicDependence", "SymbolicLoop"),
-        "CountFormula",
+        *("CountFormula", "preprocessed"),
     )),
     ("Pictures and tables", "Each figure is data first (`..._figure`), then drawn (`..._svg`).", (
         *("mapping_text", "mapping_svg", "traffic_text", "traffic_svg", "roofline_text", "roofline_svg"),

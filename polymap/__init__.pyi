@@ -5,6 +5,7 @@ from polymap.asked import dependences as dependences
 from polymap.buffer_sweep import buffer_curve as buffer_curve
 from polymap.checker.check import Verdict as Verdict
 from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
+from polymap.codegen.execute.preprocess import preprocessed as preprocessed
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
 from polymap.codegen.native.tails import Requantize as Requantize

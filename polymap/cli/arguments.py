@@ -53,6 +53,9 @@ class Options:
     accept_word: bool = False
     budget_s: float | None = None
     relations: bool = False
+    cpp: bool = False
+    define: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
     native: bool = False
     proof: str = ""
     topic: str = ""
@@ -105,6 +108,9 @@ _OPTIONS = {
     "--mapping": _Option("FILE", "the mapping: a .json file, also one that explore wrote with --json"),
     "--simulate": _Option("", "count by walking every step instead of the closed form"),
     "--size": _Option("NAME=INT", "the size of a dim or C parameter; once for each"),
+    "--cpp": _Option("", "run a C file through the system's preprocessor first"),
+    "--define": _Option("NAME=TEXT", "with --cpp (which it implies): a macro; once for each"),
+    "--include": _Option("FOLDER", "with --cpp (which it implies): where its headers are; once for each"),
     "--native": _Option("", "write code to use, without counters: for a processor a C function of the layer's arrays"),
     "--header": _Option("FILE.h", "with --native: also write the header of the C function"),
     "--shared": _Option("FILE.so", "with --native: also compile the C function into a shared object (CC, CFLAGS)"),
@@ -132,6 +138,8 @@ _OPTIONS = {
     "--json": _Option("FILE|-", "write the answer as JSON; - (or no value) prints nothing but JSON"),
 }
 _TIME_LIMITS_S = {"verify": 600, "evaluate": 30}
+_PREPROCESSOR = ("--cpp", "--define", "--include")
+_REPEATED = ("--size", "--define", "--include")
 _SEARCH = (
     "--objective",
     "--constraints",
@@ -158,22 +166,33 @@ _COMMANDS = {
     "explore": _Command(
         "find the best mapping of a workload on a machine, with its proof",
         "WORKLOAD --arch ARCH",
-        ("--arch", *_SEARCH, "--size", "--certificate", "--sensitivity", "--json"),
+        ("--arch", *_SEARCH, "--size", *_PREPROCESSOR, "--certificate", "--sensitivity", "--json"),
     ),
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",
         "WORKLOAD --arch ARCH --mapping FILE",
-        ("--arch", "--mapping", "--simulate", "--time-limit", "--size", "--json"),
+        ("--arch", "--mapping", "--simulate", "--time-limit", "--size", *_PREPROCESSOR, "--json"),
     ),
     "codegen": _Command(
         "write the C program of a mapping (the given one, or the best)",
         "WORKLOAD --arch ARCH [--mapping FILE]",
-        ("--arch", "--mapping", *_SEARCH, "--size", "--native", *_NATIVE, "--output", "--run", "--json"),
+        (
+            "--arch",
+            "--mapping",
+            *_SEARCH,
+            "--size",
+            *_PREPROCESSOR,
+            "--native",
+            *_NATIVE,
+            "--output",
+            "--run",
+            "--json",
+        ),
     ),
     "check": _Command(
         "tell the dependences of a workload, its legal loop orders and parallel loops",
         "WORKLOAD",
-        ("--mapping", "--size", "--budget", "--relations", "--json"),
+        ("--mapping", "--size", *_PREPROCESSOR, "--budget", "--relations", "--json"),
     ),
     "verify": _Command(
         "check the certificate of an optimum, sharing no code with the search",
@@ -183,7 +202,7 @@ _COMMANDS = {
     "report": _Command(
         "write one page of HTML about the best mapping: figures, proof, tables, program",
         "WORKLOAD --arch ARCH -o FILE.html",
-        ("--arch", "--mapping", *_SEARCH, "--size", "--output"),
+        ("--arch", "--mapping", *_SEARCH, "--size", *_PREPROCESSOR, "--output"),
     ),
     "compare": _Command(
         "compare the best mappings of the named dataflows with the best of all, each with its proof or gap",
@@ -304,6 +323,9 @@ def parse(words: Sequence[str]) -> Options:
         accept_word="--accept-word" in given,
         budget_s=reader.seconds("--budget", 0) or None,
         relations="--relations" in given,
+        cpp=any(option in given for option in _PREPROCESSOR),
+        define=given.get("--define", ()),
+        include=given.get("--include", ()),
         order=reader.choice("--order", ORDERS),
         schedule=reader.text("--schedule"),
         tile=reader.integer("--tile", 32, least=1, most=2**20),
@@ -377,7 +399,7 @@ def _split(
     found, others = parser.parse_known_args(list(words))
     given: dict[str, tuple[str, ...]] = {o: tuple(values) for o, values in vars(found).items() if values is not None}
     for option, values in given.items():
-        if len(values) > 1 and option != "--size":
+        if len(values) > 1 and option not in _REPEATED:
             mistakes.append(Mistake("PM555", f"{option} is given {len(values)} times", "Give it once."))
     unknown = [word for word in others if word.startswith("-") and word not in ("-", "--")]
     for word in unknown:

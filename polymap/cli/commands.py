@@ -12,7 +12,7 @@ from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.completion import completion_text
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
-from polymap.cli.named_inputs import Inputs, check_outputs, names_network
+from polymap.cli.named_inputs import Inputs, check_outputs, names_network, preprocessed_text
 from polymap.cli.output import Document, say, warnings_said, write_documents
 from polymap.cli.progress import best_so_far
 from polymap.explore import explore
@@ -233,11 +233,12 @@ def _checked_with_sizes(options: Options) -> int:
 
 def _is_for_all_sizes(options: Options) -> bool:
     """Return whether a C text is given without any size (its parameters, if it has any, stay symbolic)."""
-    return Path(options.workload).suffix == ".c" and not options.sizes and options.mapping is None
+    return Path(options.workload).suffix.lower() == ".c" and not options.sizes and options.mapping is None
 
 
 def _checked_for_all_sizes(options: Options) -> int:
-    source, file = read_text(options.workload), shown(Path(options.workload).name).strip("'\"")
+    source = preprocessed_text(options) if options.cpp else read_text(options.workload)
+    file = shown(Path(options.workload).name).strip("'\"")
     with interrupts_wait():
         from polymap.codegen.source import has_parameters, symbolic_checkup
 

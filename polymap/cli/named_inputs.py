@@ -61,8 +61,16 @@ class Inputs:
 
     def workload(self) -> Workload | None:
         """Return the workload that WORKLOAD and the sizes say, None where it has mistakes."""
-        self._workload = self._collect(lambda: load_workload(self._options.workload, dict(self._options.sizes)))
+        self._workload = self._collect(self._read_workload)
         return self._workload
+
+    def _read_workload(self) -> Workload:
+        options = self._options
+        if not options.cpp:
+            return load_workload(options.workload, dict(options.sizes))
+        from polymap.workload.c import from_c
+
+        return from_c(preprocessed_text(options), dict(options.sizes), file=PurePath(options.workload).name)
 
     def arch(self) -> Architecture | None:
         """Return the machine of --arch, None where it has mistakes; says what is odd about it on stderr."""
@@ -184,6 +192,17 @@ def _unnamed(document: object) -> object:
     table: Table[str, object] = document if is_table(document) else {}
     named = {name: value for name, value in table.items() if name not in ("name", "source")}
     return json.loads(json.dumps(named, default=lambda value: as_whole(value) or float(value)))
+
+
+def preprocessed_text(options: Options) -> str:
+    """Return the C file after the preprocessor. Raises OptionError for other files."""
+    name = PurePath(options.workload).name
+    if PurePath(options.workload).suffix.lower() != ".c":
+        raise OptionError(Mistake("PM605", f"--cpp is given for {shown(name)}", "It is for C files (.c)."))
+    from polymap.codegen.execute import preprocessed
+
+    flags = (*(f"-D{each}" for each in options.define), *(f"-I{each}" for each in options.include))
+    return preprocessed(options.workload, flags)
 
 
 def names_network(options: Options) -> bool:

@@ -73,7 +73,7 @@ def compile_with(command: tuple[str, ...], target: Path, name: str, advice: str)
             check=False,
             stdin=subprocess.DEVNULL,
             cwd=target.parent,
-            env=_plain_english(),
+            env=plain_english(),
         )
     except subprocess.TimeoutExpired as late:
         raise CompilerError(Mistake("PM603", f"{name} did not finish within {_COMPILE_SECONDS} s")) from late
@@ -88,7 +88,7 @@ def _lacks_openmp(message: str) -> bool:
     return any(sign in message for sign in ("-lomp", "-lgomp", "omp.h", "'-fopenmp'"))
 
 
-def _plain_english() -> dict[str, str]:
+def plain_english() -> dict[str, str]:
     """Return the environment with a locale in which messages are ASCII."""
     return {**os.environ, "LC_ALL": "C"}
 
