@@ -9,7 +9,7 @@ from typing import Any
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
 from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
-from polymap.codegen.programs import contiguous_order, program_function
+from polymap.codegen.programs import Chosen, Registers, choose, program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
 from polymap.ir import (
@@ -150,7 +150,7 @@ def native_code(
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
-        return None, _program(workload, name, mapping, threads)
+        return None, _program(workload, name, mapping, threads, Registers(facts.vector_bits, facts.registers))
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
@@ -177,18 +177,23 @@ def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Non
         raise MappingError(Mistake("PM639", f"the mapping is illegal. {broken[0].message}", hint))
 
 
-def _program(workload: Workload, name: str, order: Mapping | Schedule | None, threads: int) -> NativeFunction:
-    """Return the function of a program in the order of its text, or in a given one."""
+def _program(
+    workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Registers
+) -> NativeFunction:
+    """Return the function of a program in the order that is chosen for it, or in a given one."""
+    chosen: Chosen | None = None
     match order:
         case None:
-            schedule = contiguous_order(workload)
-            words = "chosen: the text's, where innermost loops could not be made to step through memory one by one"
+            chosen = choose(workload, facts)
+            workload, schedule, words = chosen.workload, chosen.schedule, "chosen"
         case Mapping():
             schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
         case Schedule():
             schedule, words = _checked(workload, order), "of the given schedule"
-    remark = _program_remark(workload, schedule, words, threads)
-    return program_function(workload, schedule, name=name, threads=threads, remark=remark)
+    changes = () if chosen is None else chosen.changes or ("nothing: no other order was found to pay",)
+    remark = _program_remark(workload, schedule, words, threads, changes)
+    contractions = () if chosen is None else chosen.contractions
+    return program_function(workload, schedule, name=name, threads=threads, remark=remark, contractions=contractions)
 
 
 def _checked(workload: Workload, schedule: Schedule) -> Schedule:
@@ -204,9 +209,10 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
     return schedule
 
 
-def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int) -> str:
+def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int, changes: Sequence[str]) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
+    lines += [f"What changed: {each}" for each in changes]
     flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
     lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
     return _plain("\n".join(lines))

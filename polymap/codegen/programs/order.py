@@ -20,10 +20,12 @@ _STRIDED_WRITE = 1.5
 _SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
 
 
-def contiguous_order(workload: Workload, *, clock: Callable[[], float] = time.monotonic) -> Schedule:
-    """Return the text's order with pairs of loops exchanged (and distributed first) as long as that is legal and fewer
-    accesses of innermost loops are strided. What takes too long to decide stays as it is."""
-    best = Schedule.original(workload, strict=True).normal()
+def contiguous_order(
+    workload: Workload, *, start: Schedule | None = None, clock: Callable[[], float] = time.monotonic
+) -> Schedule:
+    """Return the text's order (or `start`, a legal one), pairs of loops exchanged (and distributed first) as long as
+    that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is."""
+    best = (start or Schedule.original(workload, strict=True)).normal()
     until = clock() + _SECONDS
     found = True
     while found:
@@ -31,13 +33,14 @@ def contiguous_order(workload: Workload, *, clock: Callable[[], float] = time.mo
         for candidate in _better(best):
             if clock() > until:
                 return best
-            if _is_legal(candidate, until - clock()):
+            if is_legal(candidate, until - clock()):
                 best, found = candidate, True
                 break
     return replace(best, strict=False)
 
 
-def _is_legal(schedule: Schedule, seconds: float) -> bool:
+def is_legal(schedule: Schedule, seconds: float) -> bool:
+    """Return whether a schedule keeps all dependences, sums of floats included; False where that takes too long."""
     try:
         return not schedule_violations(schedule.workload, schedule.times, strict=True, seconds=max(0.1, seconds))
     except BudgetError:
@@ -95,9 +98,9 @@ def _strided(workload: Workload, statement: Statement, innermost: Affine) -> flo
     dims = innermost.dims
     if len(dims) != 1:
         return 0.0
-    steps = [_step(workload, access, dims[0]) for access in statement.reads]
+    steps = [step_of(workload, access, dims[0]) for access in statement.reads]
     cost = sum(_STRIDED_READ for step in steps if step is None or abs(step) > 1)
-    step = _step(workload, statement.target, dims[0])
+    step = step_of(workload, statement.target, dims[0])
     if step is None or abs(step) > 1:
         return cost + _STRIDED_WRITE
     kind = workload.tensor(statement.target.tensor).element_type or ""
@@ -105,7 +108,7 @@ def _strided(workload: Workload, statement: Statement, innermost: Affine) -> flo
     return cost + (_SUMMED if waits else 0.0)
 
 
-def _step(workload: Workload, access: Access, dim: str) -> int | None:
+def step_of(workload: Workload, access: Access, dim: str) -> int | None:
     """Return how many elements an access moves on when a dim grows by 1, None where that differs."""
     tensor = workload.tensor(access.tensor)
     step, stride = 0, 1

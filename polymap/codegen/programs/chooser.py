@@ -1,0 +1,93 @@
+"""The order that a program is printed in: contractions tiled, and the loops of the rest exchanged where that pays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of
+from polymap.codegen.programs.order import contiguous_order, is_legal
+from polymap.ir import Affine, Floor, Workload
+from polymap.schedules import Schedule, TimeDim
+
+_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A legal order of a workload, with its contractions; changes: what differs from the text, in words."""
+
+    workload: Workload
+    schedule: Schedule
+    contractions: tuple[Contraction, ...]
+    changes: tuple[str, ...]
+
+
+def choose(workload: Workload, facts: Registers, *, clock: Callable[[], float] = time.monotonic) -> Chosen:
+    """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order."""
+    until = clock() + _SECONDS
+    text = Schedule.original(workload, strict=True).normal()
+    schedule, found, changes = text, list[Contraction](), list[str]()
+    for statement in workload.statements:
+        contraction = contraction_of(workload, statement, facts)
+        if contraction is None:
+            continue
+        for candidate, place in _in_a_nest_of_its_own(schedule, contraction):
+            if clock() < until and is_legal(candidate, until - clock()):
+                schedule = candidate
+                found.append(replace(contraction, place=place))
+                changes.append(_words(contraction))
+                break
+    schedule = contiguous_order(workload, start=schedule, clock=clock)
+    places = _places(schedule, found)
+    if str(schedule) != str(text) and not changes:
+        changes.append("loops exchanged")
+    return Chosen(workload, replace(schedule, strict=False), places, tuple(changes))
+
+
+def _words(found: Contraction) -> str:
+    sizes = " x ".join(f"{size} {dim}" for dim, size in zip(found.dims, found.tile, strict=True))
+    return f"{found.statement} in tiles of {sizes}, its sums in vector registers"
+
+
+def _places(schedule: Schedule, found: list[Contraction]) -> tuple[Contraction, ...]:
+    """Return the contractions with the places that their tiles have in a schedule."""
+    moved: list[Contraction] = []
+    for each in found:
+        wanted = _number(each.row, each.tile[0])
+        times = schedule.times[each.statement]
+        place = next(at for at, entry in enumerate(times) if entry == wanted)
+        moved.append(replace(each, place=place))
+    return tuple(moved)
+
+
+def _number(dim: str, size: int) -> Affine:
+    """Return the number of the tile of a dim."""
+    return Affine(((1, Floor(Affine(((1, dim),)), size)),))
+
+
+def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[tuple[Schedule, int]]:
+    """Yield schedules in which the statement is split off from the others of its nest and tiled, with the place of its
+    tiles: the outermost loops it can be taken out of first."""
+    statement = next(each for each in schedule.workload.statements if each.name == found.statement)
+    loops = [each for each in schedule.loops() if found.statement in each.statements]
+    for outermost in loops:
+        place = outermost.position
+        before = {dim for at in schedule.scattering(found.statement).places[:place] for dim in at.time.dims}
+        if before & set(found.dims):
+            return
+        outer = [dim for dim in statement.dims if dim not in before and dim not in found.dims]
+        own = [TimeDim(Affine(((1, dim),)), dim) for dim in outer]
+        start = place + 1 + len(own)
+        sizes = zip(found.dims, found.tile, strict=True)
+        own += [TimeDim(_number(dim, size), f"{dim}_tile") for dim, size in sizes]
+        own += [TimeDim(Affine(((1, dim),)), dim) for dim in (found.term, found.row, found.lane)]
+        first = outermost.statements.index(found.statement)
+        changed: dict[str, list[TimeDim]] = {}
+        for number, name in enumerate(outermost.statements):
+            places = list(schedule.scattering(name).places)
+            part = TimeDim(Affine((), 1 if name == found.statement else 0 if number < first else 2))
+            rest = own if name == found.statement else places[place:]
+            changed[name] = [*places[:place], part, *rest]
+        yield schedule.with_places(changed), start

@@ -1,0 +1,157 @@
+"""Statements that add products onto a matrix: which dims are rows, lanes and terms of the sum, and how it is tiled.
+
+`C[i,j] += A[i,k] * B[k,j]` steps through memory along j (lanes), has an element of C per i (rows), and adds over k.
+A tile is computed with its sums in vector registers, each in the order of the text: no float is rounded otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polymap.codegen.programs.order import step_of
+from polymap.ir import Access, Apply, Expression, Number, Operator, Read, Statement, Workload
+
+LANE_VECTORS = 2  # vectors per row of a register tile
+MOST_ROWS = 12
+_TILE_ROWS, _TILE_LANES, _TILE_TERMS = 96, 96, 128
+_LEAST_EXTENT, _LEAST_INSTANCES = 24, 2**16
+_FLOATS = ("float32", "float64")
+_MOST_PACKS = 4
+_COMBINED = ("+", "-", "*", "/", "neg")
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """Facts of the processor. vector_bits: of a register; registers: how many there are."""
+
+    vector_bits: int
+    registers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """row, lane, term: dims of a statement. rows: of a register tile; lanes: elements of a vector. tile: how many of
+    each dim a tile has. place: of the times, where the numbers of tiles begin."""
+
+    statement: str
+    row: str
+    lane: str
+    term: str
+    rows: int
+    lanes: int
+    tile: tuple[int, int, int]
+    place: int = 0
+
+    @property
+    def dims(self) -> tuple[str, str, str]:
+        return self.row, self.lane, self.term
+
+    @property
+    def panel(self) -> int:
+        """Return how many elements of a row a register tile has."""
+        return self.lanes * LANE_VECTORS
+
+
+def contraction_of(workload: Workload, statement: Statement, facts: Registers) -> Contraction | None:
+    """Return how a statement is tiled, None where it is no contraction, or a small one."""
+    target = workload.tensor(statement.target.tensor)
+    if statement.operator is not Operator.ADD or target.element_type not in _FLOATS:
+        return None
+    if any(workload.tensor(each.tensor).element_type != target.element_type for each in statement.reads):
+        return None
+    accesses = (statement.target, *statement.reads)
+    if not _is_arithmetic(statement.expression):
+        return None
+    if not all(index.is_linear for each in accesses for index in each.index):
+        return None
+    found = _dims(workload, statement)
+    extents = workload.extents()
+    if found is None or any(extents[dim] < _LEAST_EXTENT for dim in found):
+        return None
+    if prod(extents[dim] for dim in statement.dims) < _LEAST_INSTANCES:
+        return None
+    lanes = max(1, facts.vector_bits // target.bits)
+    rows = min(MOST_ROWS, (facts.registers - 4) // LANE_VECTORS)
+    panel = lanes * LANE_VECTORS
+    tile = (_near(_TILE_ROWS, rows), _near(_TILE_LANES, panel), _TILE_TERMS)
+    made = Contraction(statement.name, *found, rows, lanes, tile)
+    return made if rows > 0 and is_separable(statement, made) else None
+
+
+def _near(size: int, unit: int) -> int:
+    """Return the multiple of a unit that is nearest to a size from below, at least one."""
+    return max(unit, size - size % unit)
+
+
+def _dims(workload: Workload, statement: Statement) -> tuple[str, str, str] | None:
+    """Return the row, the lane and the term of a statement."""
+    steps = {dim: step_of(workload, statement.target, dim) for dim in statement.dims}
+    lane = [dim for dim, step in steps.items() if step == 1]
+    terms = [dim for dim, step in steps.items() if step == 0]
+    rows = [dim for dim, step in steps.items() if step and step > 1]
+    if len(lane) != 1 or len(terms) != 1 or not rows:
+        return None
+    for row in reversed(rows):  # a row whose values are all used by several lanes
+        if is_separable(statement, Contraction(statement.name, row, lane[0], terms[0], 1, 1, (1, 1, 1))):
+            return row, lane[0], terms[0]
+    return None
+
+
+def varies(access: Access, dim: str) -> bool:
+    """Return whether the element of an access depends on a dim."""
+    return any(dim in index.dims for index in access.index)
+
+
+def is_separable(statement: Statement, found: Contraction) -> bool:
+    """Return whether no read varies with row and lane at once, some with each, and what joins them is arithmetic."""
+    both = [varies(each, found.row) and varies(each, found.lane) for each in statement.reads]
+    if any(both) or not all(
+        any(varies(each, dim) for each in statement.reads) for dim in (found.row, found.lane, found.term)
+    ):
+        return False
+    return len(packs_of(statement, found)) <= _MOST_PACKS
+
+
+def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]:
+    """Return the largest parts of the added value that vary with row or lane alone."""
+    parts: dict[Expression, None] = {}
+
+    def visit(expression: Expression) -> None:
+        if isinstance(expression, Apply) and is_mixed(statement, expression, found):
+            for each in expression.arguments:
+                visit(each)
+        else:
+            parts[expression] = None
+
+    visit(statement.expression)
+    return tuple(parts)
+
+
+def is_mixed(statement: Statement, expression: Expression, found: Contraction) -> bool:
+    """Return whether a value varies with the row and with the lane."""
+    dims = _varying(statement, expression)
+    return found.row in dims and found.lane in dims
+
+
+def is_of_lanes(statement: Statement, expression: Expression, found: Contraction) -> bool:
+    """Return whether a value varies with the lane."""
+    return found.lane in _varying(statement, expression)
+
+
+def _varying(statement: Statement, expression: Expression) -> set[str]:
+    match expression:
+        case Read(number):
+            return {dim for index in statement.reads[number].index for dim in index.dims}
+        case Apply(_, arguments):
+            return {dim for each in arguments for dim in _varying(statement, each)}
+        case _:
+            return set()
+
+
+def _is_arithmetic(expression: Expression) -> bool:
+    match expression:
+        case Apply(operation, arguments):
+            return operation in _COMBINED and all(map(_is_arithmetic, arguments))
+        case _:
+            return isinstance(expression, Read | Number)
