@@ -68,7 +68,7 @@ def tiled(
 ) -> Tiled | None:
     """Return the whole tiles of a contraction (inside `with budget():`), None where there are none.
 
-    times: of all statements; those of the contraction have the numbers of its tiles from `found.place` on.
+    times: of all statements; those of the contraction have the numbers of its tiles up to place `found.end`.
     """
     own = next(each for each in statements if each.name == found.statement)
     statement = next(each for each in workload.statements if each.name == found.statement)
@@ -147,7 +147,7 @@ def _aliased(inside: isl.Map, own: SourceStatement) -> isl.Set:
 def _times_of_tiles(inside: isl.Map, times: isl.Map, found: Contraction) -> isl.Map:
     """Return { T[...] -> times }: those of its instances up to the numbers of the tile, then zeros."""
     length = times.dim(_OUT)
-    end = found.place + 3
+    end = found.end
     head = inside.apply_range(times.project_out(_OUT, end, length - end))
     head = head.add_dims(_OUT, length - end)
     for place in range(end, length):
@@ -157,7 +157,7 @@ def _times_of_tiles(inside: isl.Map, times: isl.Map, found: Contraction) -> isl.
 
 def _shared(at: isl.Map, times: isl.Map, found: Contraction) -> isl.Set:
     """Return the tiles during which another statement runs."""
-    end = found.place + 3
+    end = found.end
     rest = times.dim(_OUT) - end
     return at.project_out(_OUT, end, rest).intersect_range(times.project_out(_OUT, end, rest).range()).domain()
 

@@ -33,13 +33,13 @@ def choose(workload: Workload, facts: Registers, *, clock: Callable[[], float] =
         contraction = contraction_of(workload, statement, facts)
         if contraction is None:
             continue
-        for candidate, place in _in_a_nest_of_its_own(schedule, contraction):
+        for candidate in _in_a_nest_of_its_own(schedule, contraction):
             if clock() < until and is_legal(candidate, until - clock()):
                 schedule = candidate
-                found.append(replace(contraction, place=place))
+                found.append(contraction)
                 changes.append(_words(contraction))
                 break
-    schedule = contiguous_order(workload, start=schedule, clock=clock)
+    schedule = contiguous_order(workload, start=schedule, kept=frozenset(each.statement for each in found), clock=clock)
     places = _places(schedule, found)
     if str(schedule) != str(text) and not changes:
         changes.append("loops exchanged")
@@ -52,13 +52,12 @@ def _words(found: Contraction) -> str:
 
 
 def _places(schedule: Schedule, found: list[Contraction]) -> tuple[Contraction, ...]:
-    """Return the contractions with the places that their tiles have in a schedule."""
+    """Return the contractions with the ends of the numbers of their tiles in a schedule."""
     moved: list[Contraction] = []
     for each in found:
-        wanted = _number(each.row, each.tile[0])
-        times = schedule.times[each.statement]
-        place = next(at for at, entry in enumerate(times) if entry == wanted)
-        moved.append(replace(each, place=place))
+        numbers = [_number(dim, size) for dim, size in zip(each.dims, each.tile, strict=True)]
+        places = [place for place, entry in enumerate(schedule.times[each.statement]) if entry in numbers]
+        moved.append(replace(each, end=max(places) + 1))
     return tuple(moved)
 
 
@@ -67,9 +66,9 @@ def _number(dim: str, size: int) -> Affine:
     return Affine(((1, Floor(Affine(((1, dim),)), size)),))
 
 
-def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[tuple[Schedule, int]]:
-    """Yield schedules in which the statement is split off from the others of its nest and tiled, with the place of its
-    tiles: the outermost loops it can be taken out of first."""
+def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[Schedule]:
+    """Yield schedules in which the statement is split off from the others of its nest and tiled: the outermost
+    loops it can be taken out of first."""
     statement = next(each for each in schedule.workload.statements if each.name == found.statement)
     loops = [each for each in schedule.loops() if found.statement in each.statements]
     for outermost in loops:
@@ -79,7 +78,6 @@ def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[tu
             return
         outer = [dim for dim in statement.dims if dim not in before and dim not in found.dims]
         own = [TimeDim(Affine(((1, dim),)), dim) for dim in outer]
-        start = place + 1 + len(own)
         sizes = zip(found.dims, found.tile, strict=True)
         own += [TimeDim(_number(dim, size), f"{dim}_tile") for dim, size in sizes]
         own += [TimeDim(Affine(((1, dim),)), dim) for dim in (found.term, found.row, found.lane)]
@@ -90,4 +88,4 @@ def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[tu
             part = TimeDim(Affine((), 1 if name == found.statement else 0 if number < first else 2))
             rest = own if name == found.statement else places[place:]
             changed[name] = [*places[:place], part, *rest]
-        yield schedule.with_places(changed), start
+        yield schedule.with_places(changed)

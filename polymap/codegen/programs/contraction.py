@@ -32,7 +32,7 @@ class Registers:
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """row, lane, term: dims of a statement. rows: of a register tile; lanes: elements of a vector. tile: how many of
-    each dim a tile has. place: of the times, where the numbers of tiles begin."""
+    each dim a tile has. end: how many places of the times there are up to the last number of a tile."""
 
     statement: str
     row: str
@@ -41,7 +41,7 @@ class Contraction:
     rows: int
     lanes: int
     tile: tuple[int, int, int]
-    place: int = 0
+    end: int = 0
 
     @property
     def dims(self) -> tuple[str, str, str]:

@@ -21,16 +21,21 @@ _SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
 
 
 def contiguous_order(
-    workload: Workload, *, start: Schedule | None = None, clock: Callable[[], float] = time.monotonic
+    workload: Workload,
+    *,
+    start: Schedule | None = None,
+    kept: frozenset[str] = frozenset(),
+    clock: Callable[[], float] = time.monotonic,
 ) -> Schedule:
     """Return the text's order (or `start`, a legal one), pairs of loops exchanged (and distributed first) as long as
-    that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is."""
+    that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is,
+    and so do the loops of the statements `kept`."""
     best = (start or Schedule.original(workload, strict=True)).normal()
     until = clock() + _SECONDS
     found = True
     while found:
         found = False
-        for candidate in _better(best):
+        for candidate in _better(best, kept):
             if clock() > until:
                 return best
             if is_legal(candidate, until - clock()):
@@ -47,19 +52,19 @@ def is_legal(schedule: Schedule, seconds: float) -> bool:
         return False
 
 
-def _better(schedule: Schedule) -> list[Schedule]:
+def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
     """Return the schedules with one exchange more that cost less, the best first."""
     now = _cost(schedule)
-    priced = [(_cost(each), number, each) for number, each in enumerate(_exchanged(schedule))]
+    priced = [(_cost(each), number, each) for number, each in enumerate(_exchanged(schedule, kept))]
     return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
 
 
-def _exchanged(schedule: Schedule) -> Iterator[Schedule]:
+def _exchanged(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
     """Yield the schedules with an innermost loop and one around it exchanged, in a nest of their own."""
     loops = schedule.loops()
     for inner in loops:
         own = set(inner.statements)
-        if any(own & set(each.statements) and each.position > inner.position for each in loops):
+        if own & kept or any(own & set(each.statements) and each.position > inner.position for each in loops):
             continue
         around = [each for each in loops if each.position < inner.position and own <= set(each.statements)]
         for outer in around:
