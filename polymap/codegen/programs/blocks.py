@@ -54,8 +54,8 @@ def with_tiles(
         all_times[made.tiles.name] = made.times
         stands_for[made.tiles.name] = found.statement
         texts.append(made.text)
-    kept = tuple(each for each in statements.values() if not each.domain.is_empty())
-    return replace(region, statements=kept, stands_for=stands_for), all_times, tuple(texts)
+    listed = tuple(statements.values())
+    return replace(region, statements=listed, stands_for=stands_for), all_times, tuple(dict.fromkeys(texts))
 
 
 def tiled(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of
-from polymap.codegen.programs.order import contiguous_order, is_legal
+from polymap.codegen.programs.expansion import expanded
+from polymap.codegen.programs.order import contiguous_order, cost_of, is_legal
 from polymap.ir import Affine, Floor, Workload
 from polymap.schedules import Schedule, TimeDim
 
@@ -26,6 +28,26 @@ class Chosen:
 
 def choose(workload: Workload, facts: Registers, *, clock: Callable[[], float] = time.monotonic) -> Chosen:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order."""
+    plain = _chosen(workload, facts, clock)
+    wider = expanded(workload)
+    if wider == workload:
+        return plain
+    other = _chosen(wider, facts, clock)
+    if _worth(other) >= _worth(plain):
+        return plain
+    changes = (*other.changes, "variables of one iteration became arrays over the loops")
+    return replace(other, changes=changes)
+
+
+def _worth(chosen: Chosen) -> tuple[float, float]:
+    """Return what decides between orders, the less the better."""
+    extents = chosen.workload.extents()
+    own = {each.name: each for each in chosen.workload.statements}
+    tiled = sum(prod(extents[dim] for dim in own[each.statement].dims) for each in chosen.contractions)
+    return -tiled, cost_of(chosen.schedule)
+
+
+def _chosen(workload: Workload, facts: Registers, clock: Callable[[], float]) -> Chosen:
     until = clock() + _SECONDS
     text = Schedule.original(workload, strict=True).normal()
     schedule, found, changes = text, list[Contraction](), list[str]()
@@ -39,11 +61,11 @@ def choose(workload: Workload, facts: Registers, *, clock: Callable[[], float] =
                 found.append(contraction)
                 changes.append(_words(contraction))
                 break
-    schedule = contiguous_order(workload, start=schedule, kept=frozenset(each.statement for each in found), clock=clock)
-    places = _places(schedule, found)
-    if str(schedule) != str(text) and not changes:
-        changes.append("loops exchanged")
-    return Chosen(workload, replace(schedule, strict=False), places, tuple(changes))
+    tiled = schedule.normal()
+    schedule = contiguous_order(workload, start=tiled, kept=frozenset(each.statement for each in found), clock=clock)
+    if str(schedule) != str(tiled):
+        changes.append("loops exchanged, so that innermost ones step through memory one by one")
+    return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes))
 
 
 def _words(found: Contraction) -> str:
@@ -81,11 +103,13 @@ def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[Sc
         sizes = zip(found.dims, found.tile, strict=True)
         own += [TimeDim(_number(dim, size), f"{dim}_tile") for dim, size in sizes]
         own += [TimeDim(Affine(((1, dim),)), dim) for dim in (found.term, found.row, found.lane)]
-        first = outermost.statements.index(found.statement)
-        changed: dict[str, list[TimeDim]] = {}
-        for number, name in enumerate(outermost.statements):
-            places = list(schedule.scattering(name).places)
-            part = TimeDim(Affine((), 1 if name == found.statement else 0 if number < first else 2))
-            rest = own if name == found.statement else places[place:]
-            changed[name] = [*places[:place], part, *rest]
-        yield schedule.with_places(changed)
+        names = outermost.statements
+        at = names.index(found.statement)
+        for later in dict.fromkeys((frozenset(names[at + 1 :]), frozenset[str](), frozenset(names) - {names[at]})):
+            changed: dict[str, list[TimeDim]] = {}
+            for name in names:
+                places = list(schedule.scattering(name).places)
+                part = TimeDim(Affine((), 1 if name == found.statement else 2 if name in later else 0))
+                rest = own if name == found.statement else places[place:]
+                changed[name] = [*places[:place], part, *rest]
+            yield schedule.with_places(changed)

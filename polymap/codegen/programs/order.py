@@ -54,8 +54,8 @@ def is_legal(schedule: Schedule, seconds: float) -> bool:
 
 def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
     """Return the schedules with one exchange more that cost less, the best first."""
-    now = _cost(schedule)
-    priced = [(_cost(each), number, each) for number, each in enumerate(_exchanged(schedule, kept))]
+    now = cost_of(schedule)
+    priced = [(cost_of(each), number, each) for number, each in enumerate(_exchanged(schedule, kept))]
     return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
 
 
@@ -86,7 +86,7 @@ def _exchange(schedule: Schedule, outer: Loop, inner: Loop) -> Schedule:
     return schedule.with_places(changed).normal()
 
 
-def _cost(schedule: Schedule) -> float:
+def cost_of(schedule: Schedule) -> float:
     """Return how many accesses of innermost loops are strided, the writes and the sums of floats with their weights."""
     extents = schedule.workload.extents()
     total = 0.0
