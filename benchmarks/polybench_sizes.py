@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from benchmarks.polybench_kernels import KERNELS
 
-_SQUARE = {"gemver": (400, 2000), "mvt": (400, 2000), "cholesky": (400, 2000), "durbin": (400, 2000)}
-_SQUARE |= {"lu": (400, 2000), "ludcmp": (400, 2000), "trisolv": (400, 2000), "gesummv": (250, 1300)}
-_SQUARE |= {"floyd-warshall": (500, 2800), "nussinov": (500, 2500)}
+_SQUARE = {
+    **dict.fromkeys(("gemver", "mvt", "cholesky", "durbin", "lu", "ludcmp", "trisolv"), (400, 2000)),
+    "gesummv": (250, 1300),
+    "floyd-warshall": (500, 2800),
+    "nussinov": (500, 2500),
+}
 _MEDIUM = {
     "correlation": {"m": 240, "n": 260},
     "covariance": {"m": 240, "n": 260},

@@ -14,6 +14,7 @@ from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, p
 from polymap.inputs import shown
 from polymap.ir import (
     Architecture,
+    BudgetError,
     InputError,
     Mapping,
     MappingError,
@@ -181,19 +182,28 @@ def _program(
     workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Registers
 ) -> NativeFunction:
     """Return the function of a program in the order that is chosen for it, or in a given one."""
-    chosen: Chosen | None = None
-    match order:
-        case None:
-            chosen = choose(workload, facts)
-            workload, schedule, words = chosen.workload, chosen.schedule, "chosen"
-        case Mapping():
-            schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
-        case Schedule():
-            schedule, words = _checked(workload, order), "of the given schedule"
-    changes = () if chosen is None else chosen.changes or ("nothing: no other order was found to pay",)
-    remark = _program_remark(workload, schedule, words, threads, changes)
-    contractions = () if chosen is None else chosen.contractions
-    return program_function(workload, schedule, name=name, threads=threads, remark=remark, contractions=contractions)
+    if order is None:
+        chosen = choose(workload, facts)
+        try:
+            return _of_choice(chosen, name, threads)
+        except BudgetError:  # the loops around tiles were too hard to write down
+            if not chosen.contractions:
+                raise
+            return _of_choice(choose(workload, facts, tiled=False), name, threads)
+    if isinstance(order, Mapping):
+        schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
+    else:
+        schedule, words = _checked(workload, order), "of the given schedule"
+    remark = _program_remark(workload, schedule, words, threads, ())
+    return program_function(workload, schedule, name=name, threads=threads, remark=remark)
+
+
+def _of_choice(chosen: Chosen, name: str, threads: int) -> NativeFunction:
+    changes = chosen.changes or ("nothing: no other order was found to pay",)
+    remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes)
+    return program_function(
+        chosen.workload, chosen.schedule, name=name, threads=threads, remark=remark, contractions=chosen.contractions
+    )
 
 
 def _checked(workload: Workload, schedule: Schedule) -> Schedule:

@@ -20,7 +20,8 @@ from polymap.codegen.execute.run import random_data
 from polymap.codegen.library import load_region
 from polymap.codegen.lower.elements import element_types
 from polymap.codegen.native import NativeFunction
-from polymap.codegen.programs import contiguous_order, program_function
+from polymap.codegen.programs import Registers, choose, program_function
+from polymap.codegen.programs.order import contiguous_order
 from polymap.ir import PolymapError, Workload
 from polymap.schedules import Schedule, dependence_violations
 from polymap.transform import isl_schedule
@@ -87,10 +88,18 @@ def sanitized_results(function: NativeFunction, data: Data, where: Path) -> Arra
     return found
 
 
+def chosen_function(workload: Workload, name: str, threads: int) -> NativeFunction:
+    """Return a program in the order that is chosen for it on a processor with vectors of 256 bits."""
+    chosen = choose(workload, Registers(256, 16))
+    return program_function(
+        chosen.workload, chosen.schedule, name=name, threads=threads, contractions=chosen.contractions
+    )
+
+
 def sanitized_case(workload: Workload, name: str, threads: int, where: Path) -> None:
     """Check that a program touches no memory but its arrays, and that its results are those without sanitizers."""
     data = random_data(workload, element_types(workload), 5)
-    function = program_function(workload, contiguous_order(workload), name=name, threads=threads)
+    function = chosen_function(workload, name, threads)
     wrong = differing(results(function, data, threads), sanitized_results(function, data, where))
     assert not wrong, (wrong, function.text)
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from polymap.codegen.programs.bands import in_one_band
 from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of
 from polymap.codegen.programs.expansion import expanded
 from polymap.codegen.programs.order import contiguous_order, cost_of, is_legal
 from polymap.ir import Affine, Floor, Workload
-from polymap.schedules import Schedule, TimeDim
+from polymap.schedules import Loop, Schedule, TimeDim
 
 _SECONDS = 8.0
 
@@ -26,13 +27,18 @@ class Chosen:
     changes: tuple[str, ...]
 
 
-def choose(workload: Workload, facts: Registers, *, clock: Callable[[], float] = time.monotonic) -> Chosen:
-    """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order."""
-    plain = _chosen(workload, facts, clock)
+def choose(
+    workload: Workload, facts: Registers, *, tiled: bool = True, clock: Callable[[], float] = time.monotonic
+) -> Chosen:
+    """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
+
+    tiled: contractions may be tiled.
+    """
+    plain = _chosen(workload, facts if tiled else None, clock)
     wider = expanded(workload)
     if wider == workload:
         return plain
-    other = _chosen(wider, facts, clock)
+    other = _chosen(wider, facts if tiled else None, clock)
     if _worth(other) >= _worth(plain):
         return plain
     changes = (*other.changes, "variables of one iteration became arrays over the loops")
@@ -47,25 +53,53 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     return -tiled, cost_of(chosen.schedule)
 
 
-def _chosen(workload: Workload, facts: Registers, clock: Callable[[], float]) -> Chosen:
+def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], float]) -> Chosen:
     until = clock() + _SECONDS
     text = Schedule.original(workload, strict=True).normal()
-    schedule, found, changes = text, list[Contraction](), list[str]()
+    schedule, found, left = text, list[Contraction](), list[Contraction]()
     for statement in workload.statements:
-        contraction = contraction_of(workload, statement, facts)
+        contraction = None if facts is None else contraction_of(workload, statement, facts)
         if contraction is None:
             continue
         for candidate in _in_a_nest_of_its_own(schedule, contraction):
             if clock() < until and is_legal(candidate, until - clock()):
                 schedule = candidate
                 found.append(contraction)
-                changes.append(_words(contraction))
                 break
+        else:
+            left.append(contraction)
+    for loop in schedule.loops():
+        banded = in_one_band(schedule, loop, left)
+        if banded is not None and not _holds(loop, found) and is_legal(banded[0], max(0.1, until - clock())):
+            schedule = banded[0]
+            found += banded[1]
+            left = [each for each in left if each.statement not in loop.statements]
+            break
+    changes = [_words(each) for each in found]
+    kept = frozenset(name for each in found for name in _together(schedule, each))
     tiled = schedule.normal()
-    schedule = contiguous_order(workload, start=tiled, kept=frozenset(each.statement for each in found), clock=clock)
+    schedule = contiguous_order(workload, start=tiled, kept=kept, clock=clock)
     if str(schedule) != str(tiled):
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
     return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes))
+
+
+def _holds(loop: Loop, found: list[Contraction]) -> bool:
+    """Return whether a loop is around a contraction that is tiled already."""
+    return any(each.statement in loop.statements for each in found)
+
+
+def _together(schedule: Schedule, found: Contraction) -> tuple[str, ...]:
+    """Return the statements that are in the tiles' loops of a contraction."""
+    numbers = _numbers(found)
+    times = schedule.times[found.statement]
+    loops = {each.position: each for each in schedule.loops() if found.statement in each.statements}
+    return next(loops[place].statements for place, entry in enumerate(times) if entry in numbers)
+
+
+def _numbers(found: Contraction) -> list[Affine]:
+    """Return the numbers of a contraction's tiles, as its times have them."""
+    return [_number(dim, size) for dim, size in zip(found.dims, found.tile, strict=True)]
 
 
 def _words(found: Contraction) -> str:
@@ -77,7 +111,7 @@ def _places(schedule: Schedule, found: list[Contraction]) -> tuple[Contraction, 
     """Return the contractions with the ends of the numbers of their tiles in a schedule."""
     moved: list[Contraction] = []
     for each in found:
-        numbers = [_number(dim, size) for dim, size in zip(each.dims, each.tile, strict=True)]
+        numbers = _numbers(each)
         places = [place for place, entry in enumerate(schedule.times[each.statement]) if entry in numbers]
         moved.append(replace(each, end=max(places) + 1))
     return tuple(moved)

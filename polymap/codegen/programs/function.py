@@ -32,6 +32,7 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
+_OPERATIONS, _SECONDS = 8_000_000, 15.0  # of isl, for the loops of a program
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
 
 
@@ -60,7 +61,7 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _check_sums(workload, storage)
-    with budget(what="the loops of a program"):
+    with budget(_OPERATIONS, seconds=_SECONDS, what="the loops of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
         clauses = f" schedule(static) num_threads({threads})"
