@@ -37,10 +37,15 @@ def in_one_band(
     before = {
         dim for each in statements for at in schedule.scattering(each.name).places[:place] for dim in at.time.dims
     }
-    if not inside or any(before & set(each.dims) for each in inside.values()):
+    if (
+        not inside
+        or len({len(each.dims) for each in inside.values()}) > 1
+        or any(before & set(each.dims) for each in inside.values())
+    ):
         return None
     try:
-        entries = [_coordinate(schedule.workload, statements, inside, number) for number in range(3)]
+        coordinates = next(iter(inside.values())).dims
+        entries = [_coordinate(schedule.workload, statements, inside, number) for number in range(len(coordinates))]
     except BudgetError:
         return None
     if any(each is None for each in entries):
@@ -51,12 +56,42 @@ def in_one_band(
         own = [each[statement.name] for each in entries if each is not None]
         places = list(schedule.scattering(statement.name).places)
         numbers = [_number(entry, size) for entry, size in zip(own, tiled[0].tile, strict=True)]
-        times = [*numbers, own[2], own[0], own[1]]
+        times = [*numbers, own[-1], *own[:-1]]
         changed[statement.name] = [*places[:place], *map(TimeDim, times), TimeDim(), *places[place:]]
     return schedule.with_places(changed), tiled
 
 
-def _sizes(found: Contraction) -> tuple[int, int, int]:
+def in_strips(
+    schedule: Schedule, rows: Loop, sums: Sequence[Contraction]
+) -> tuple[Schedule, tuple[Contraction, ...]] | None:
+    """Return the schedule with a loop over rows in strips, each statement in loops of its own inside a strip, and the
+    sums of rows with their tiles; None where the loop is not over their rows.
+
+    Whether it is legal is left to the caller.
+    """
+    inside = {each.statement: each for each in sums if each.statement in rows.statements}
+    place = rows.position
+    entries = {name: schedule.scattering(name).places[place].time for name in rows.statements}
+    if not inside or any(entries[name] != Affine(((1, each.row),)) for name, each in inside.items()):
+        return None
+    if any(not entry.terms for entry in entries.values()):
+        return None
+    size = next(iter(inside.values())).tile[0]
+    changed: dict[str, list[TimeDim]] = {}
+    for part, name in enumerate(rows.statements):
+        places = list(schedule.scattering(name).places)
+        rest = places[place:]
+        if name in inside:
+            term = Affine(((1, inside[name].term),))
+            rest = [TimeDim(_number(term, inside[name].tile[1])), TimeDim(term), TimeDim(entries[name])]
+        head = [TimeDim(_number(entries[name], size)), TimeDim(Affine((), part))]
+        changed[name] = [*places[:place], *head, *rest]
+    return schedule.with_places(changed), tuple(inside.values())
+
+
+def _sizes(found: Contraction) -> tuple[int, ...]:
+    if not found.lane:
+        return found.rows, _SIZE
     unit = lcm(found.rows, found.panel)
     size = max(unit, _SIZE - _SIZE % unit)
     return size, size, size
@@ -72,12 +107,13 @@ def _coordinate(
 ) -> Entries | None:
     """Return an entry per statement in which no dependence between them goes backwards, None if none was found."""
     choices: list[list[Affine]] = []
+    last = len(next(iter(inside.values())).dims) - 1
     for each in statements:
         if each.name in inside:
             choices.append([Affine(((1, inside[each.name].dims[number]),))])
         else:
             dims = [Affine(((1, dim),)) for dim in each.dims]
-            choices.append([*dims, *([_BEFORE] if number == 2 else [])])
+            choices.append([*dims, *([_BEFORE] if number == last else [])])
     own = {each.name: each for each in statements}
     with budget(what="a band of several statements"):
         relations = [

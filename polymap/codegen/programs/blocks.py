@@ -73,6 +73,7 @@ def tiled(
     own = next(each for each in statements if each.name == found.statement)
     statement = next(each for each in workload.statements if each.name == found.statement)
     outer = tuple(dim for dim in own.dims if dim not in found.dims)
+    count = len(outer) + len(found.dims)
     inside = _instances_of_tiles(own, found, outer)
     whole = inside.domain().subtract(_ragged(inside, own, found, outer)).subtract(_aliased(inside, own))
     at = _times_of_tiles(inside, times[own.name], found)
@@ -87,7 +88,7 @@ def tiled(
         return None
     rest = own.domain.subtract(inside.intersect_domain(whole).range()).coalesce()
     name = f"{own.name}_tile"
-    numbers = tuple(f"n{number}" for number in range(len(outer) + 3))
+    numbers = tuple(f"n{number}" for number in range(count))
     constants = tuple(Constant(each, "long", place) for place, each in enumerate(numbers))
     text, arrays = tile_text(storage, statement, found, bounds, f"tile_{own.name}", outer)
     body = Run(f"tile_{own.name}", tuple(Name(each) for each in (*arrays, *numbers)))
@@ -100,7 +101,7 @@ def tiled(
 def _instances_of_tiles(own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Map:
     """Return { T[outer dims, numbers of the tile] -> instances }."""
     space = own.domain.get_space()
-    head = isl.Space.set_alloc(space.get_ctx(), 0, len(outer) + 3).set_tuple_name(_SET, "T")
+    head = isl.Space.set_alloc(space.get_ctx(), 0, len(outer) + len(found.dims)).set_tuple_name(_SET, "T")
     relation = isl.Map.universe(head.map_from_domain_and_range(space))
     for place, dim in enumerate(outer):
         relation = relation.equate(_IN, place, _OUT, own.dims.index(dim))
@@ -129,7 +130,7 @@ def _without(relation: isl.Map, own: SourceStatement, dims: Sequence[str]) -> is
 def _ragged(inside: isl.Map, own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Set:
     """Return the tiles that do not run all terms for each of their rows and lanes."""
     pairs = _without(inside, own, (found.term,))
-    terms = _without(inside, own, (found.row, found.lane))
+    terms = _without(inside, own, found.dims[:-1])
     return pairs.intersect(terms).subtract(inside).domain()
 
 
@@ -166,21 +167,24 @@ def _bounds(
     inside: isl.Map, whole: isl.Set, own: SourceStatement, found: Contraction, outer: Sequence[str], names: Names
 ) -> Bounds | None:
     """Return the C expressions of the first and last row, lane and term of a tile; None where lanes have gaps."""
-    count = len(outer) + 3
+    count = len(outer) + len(found.dims)
     points = inside.intersect_domain(whole).move_dims(_PARAM, 0, _IN, 0, count).range()
     for place in range(count):
         points = points.set_dim_name(_PARAM, place, f"n{place}")
     context = _as_parameters(whole, count)
-    places = [own.dims.index(dim) for dim in found.dims]
-    row, lane, _ = places
-    singles = [_alone(points, place) for place in places]
+    singles = [_alone(points, own.dims.index(dim)) for dim in found.dims]
+    if not all(map(_has_no_gaps, singles)):
+        return None
+    rows, *columns, terms = (_ends(each, context, names) for each in singles)
+    if not found.lane:
+        return Bounds(rows, ("0", "0"), terms, ("0", "0"))
+    row, lane = own.dims.index(found.row), own.dims.index(found.lane)
     pairs = _projected(points, [place for place in range(len(own.dims)) if place not in (row, lane)])
     at_row = pairs.move_dims(_PARAM, count, _SET, 0 if row < lane else 1, 1).set_dim_name(_PARAM, count, "i")
-    if not all(map(_has_no_gaps, (*singles, at_row))):
+    if not _has_no_gaps(at_row):
         return None
-    rows, columns, terms = (_ends(each, context, names) for each in singles)
     known = context.add_dims(_PARAM, 1).set_dim_name(_PARAM, count, "i").intersect(at_row.params())
-    return Bounds(rows, columns, terms, _ends(at_row, known, names))
+    return Bounds(rows, columns[0], terms, _ends(at_row, known, names))
 
 
 def _alone(points: isl.Set, place: int) -> isl.Set:

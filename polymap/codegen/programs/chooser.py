@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from polymap.codegen.programs.bands import in_one_band
-from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of
+from polymap.codegen.programs.bands import in_one_band, in_strips
+from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of, sum_of
 from polymap.codegen.programs.expansion import expanded
 from polymap.codegen.programs.order import contiguous_order, cost_of, is_legal
 from polymap.ir import Affine, Floor, Workload
 from polymap.schedules import Loop, Schedule, TimeDim
 
 _SECONDS = 8.0
+_Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +57,13 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
 def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], float]) -> Chosen:
     until = clock() + _SECONDS
     text = Schedule.original(workload, strict=True).normal()
-    schedule, found, left = text, list[Contraction](), list[Contraction]()
-    for statement in workload.statements:
-        contraction = None if facts is None else contraction_of(workload, statement, facts)
-        if contraction is None:
-            continue
-        for candidate in _in_a_nest_of_its_own(schedule, contraction):
-            if clock() < until and is_legal(candidate, until - clock()):
-                schedule = candidate
-                found.append(contraction)
-                break
-        else:
-            left.append(contraction)
-    for loop in schedule.loops():
-        banded = in_one_band(schedule, loop, left)
-        if banded is not None and not _holds(loop, found) and is_legal(banded[0], max(0.1, until - clock())):
-            schedule = banded[0]
-            found += banded[1]
-            left = [each for each in left if each.statement not in loop.statements]
-            break
+    schedule, found = text, list[Contraction]()
+    if facts is not None:
+        matrices = [each for each in (contraction_of(workload, own, facts) for own in workload.statements) if each]
+        schedule, left = _taken_out(schedule, matrices, found, until, clock)
+        schedule = _in_bands(schedule, left, (in_one_band,), found, until, clock)
+        sums = [each for each in (sum_of(workload, own) for own in workload.statements) if each]
+        schedule = _in_bands(schedule, sums, (in_strips, in_one_band), found, until, clock)
     changes = [_words(each) for each in found]
     kept = frozenset(name for each in found for name in _together(schedule, each))
     tiled = schedule.normal()
@@ -82,6 +71,43 @@ def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], flo
     if str(schedule) != str(tiled):
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
     return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes))
+
+
+def _taken_out(
+    schedule: Schedule, matrices: list[Contraction], found: list[Contraction], until: float, clock: Callable[[], float]
+) -> tuple[Schedule, list[Contraction]]:
+    """Return the schedule with contractions in nests of their own where that is legal (then they are `found`), and
+    those left."""
+    left: list[Contraction] = []
+    for each in matrices:
+        for candidate in _in_a_nest_of_its_own(schedule, each):
+            if clock() < until and is_legal(candidate, until - clock()):
+                schedule = candidate
+                found.append(each)
+                break
+        else:
+            left.append(each)
+    return schedule, left
+
+
+def _in_bands(
+    schedule: Schedule,
+    wanted: list[Contraction],
+    ways: tuple[_Way, ...],
+    found: list[Contraction],
+    until: float,
+    clock: Callable[[], float],
+) -> Schedule:
+    """Return the schedule with whole nests tiled, where one of the ways is legal (their contractions are `found`)."""
+    for way in ways:
+        for loop in schedule.loops():
+            if _holds(loop, found):
+                continue
+            made = way(schedule, loop, wanted)
+            if made is not None and clock() < until and is_legal(made[0], until - clock()):
+                schedule = made[0]
+                found += made[1]
+    return schedule
 
 
 def _holds(loop: Loop, found: list[Contraction]) -> bool:

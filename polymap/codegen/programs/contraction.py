@@ -12,6 +12,7 @@ from math import prod
 from polymap.codegen.programs.order import step_of
 from polymap.ir import Access, Apply, Expression, Number, Operator, Read, Statement, Workload
 
+CHAINS = 8  # sums that hide the latency of an addition: 4 cycles, on two pipes
 LANE_VECTORS = 2  # vectors per row of a register tile
 MOST_ROWS = 12
 _TILE_ROWS, _TILE_LANES, _TILE_TERMS = 96, 96, 128
@@ -31,7 +32,8 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """row, lane, term: dims of a statement. rows: of a register tile; lanes: elements of a vector. tile: how many of
+    """row, lane, term: dims of a statement; lane "": each row has one sum. rows: of a register tile; lanes:
+    elements of a vector. tile: how many of
     each dim a tile has. end: how many places of the times there are up to the last number of a tile."""
 
     statement: str
@@ -40,12 +42,13 @@ class Contraction:
     term: str
     rows: int
     lanes: int
-    tile: tuple[int, int, int]
+    tile: tuple[int, ...]
     end: int = 0
 
     @property
-    def dims(self) -> tuple[str, str, str]:
-        return self.row, self.lane, self.term
+    def dims(self) -> tuple[str, ...]:
+        """Return the dims that are tiled, the term last."""
+        return (self.row, self.lane, self.term) if self.lane else (self.row, self.term)
 
     @property
     def panel(self) -> int:
@@ -56,14 +59,7 @@ class Contraction:
 def contraction_of(workload: Workload, statement: Statement, facts: Registers) -> Contraction | None:
     """Return how a statement is tiled, None where it is no contraction, or a small one."""
     target = workload.tensor(statement.target.tensor)
-    if statement.operator is not Operator.ADD or target.element_type not in _FLOATS:
-        return None
-    if any(workload.tensor(each.tensor).element_type != target.element_type for each in statement.reads):
-        return None
-    accesses = (statement.target, *statement.reads)
-    if not _is_arithmetic(statement.expression):
-        return None
-    if not all(index.is_linear for each in accesses for index in each.index):
+    if statement.operator is not Operator.ADD or not _is_float(workload, statement):
         return None
     found = _dims(workload, statement)
     extents = workload.extents()
@@ -77,6 +73,39 @@ def contraction_of(workload: Workload, statement: Statement, facts: Registers) -
     tile = (_near(_TILE_ROWS, rows), _near(_TILE_LANES, panel), _TILE_TERMS)
     made = Contraction(statement.name, *found, rows, lanes, tile)
     return made if rows > 0 and is_separable(statement, made) else None
+
+
+def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
+    """Return how a statement is tiled that adds up each row of a matrix: several rows at once, as one sum alone waits
+    for each addition. None where it is no such sum, or a small one."""
+    if statement.operator is not Operator.ADD or not _is_float(workload, statement):
+        return None
+    steps = {dim: step_of(workload, statement.target, dim) for dim in statement.dims}
+    terms = [dim for dim, step in steps.items() if step == 0]
+    rows = [dim for dim, step in steps.items() if step]
+    if len(terms) != 1 or not rows or terms[0] != statement.dims[-1]:
+        return None
+    row, term, extents = rows[-1], terms[0], workload.extents()
+    along = [step_of(workload, each, term) for each in statement.reads]
+    across = [step_of(workload, each, row) for each in statement.reads]
+    if any(step is None or abs(step) > 1 for step in along) or not any(
+        step is None or abs(step) > 1 for step in across
+    ):
+        return None
+    small = prod(extents[dim] for dim in statement.dims) < _LEAST_INSTANCES // 4 or extents[row] < 2 * CHAINS
+    return None if small else Contraction(statement.name, row, "", term, CHAINS, 1, (CHAINS, extents[term]))
+
+
+def _is_float(workload: Workload, statement: Statement) -> bool:
+    """Return whether a statement computes with one type of floats and plain arithmetic on elements without floors."""
+    kind = workload.tensor(statement.target.tensor).element_type
+    accesses = (statement.target, *statement.reads)
+    return (
+        kind in _FLOATS
+        and all(workload.tensor(each.tensor).element_type == kind for each in accesses)
+        and _is_arithmetic(statement.expression)
+        and all(index.is_linear for each in accesses for index in each.index)
+    )
 
 
 def _near(size: int, unit: int) -> int:

@@ -46,7 +46,8 @@ class _Tile:
     def values(self, row: str, lane: str, term: str) -> dict[str, Expr]:
         """Return the C expression of each dim."""
         named = {dim: Name(f"n{place}") for place, dim in enumerate(self.outer)}
-        return {**named, **dict(zip(self.found.dims, (Name(row), Name(lane), Name(term)), strict=True))}
+        own: dict[str, Expr] = {self.found.row: Name(row), self.found.lane: Name(lane), self.found.term: Name(term)}
+        return named | own
 
     def element(self, access: Access, values: dict[str, Expr]) -> Expr:
         position = position_of(self.storage.forms[access.tensor], access)
@@ -78,17 +79,28 @@ def tile_text(
     outer: tuple[str, ...],
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of the function, and what a call passes for its arrays."""
-    tile = _Tile(storage, statement, found, bounds, outer, packs_of(statement, found))
+    packs = packs_of(statement, found) if found.lane else ()
+    tile = _Tile(storage, statement, found, bounds, outer, packs)
     forms = [storage.forms[each] for each in tile.tensors]
     parameters = [f"{'const ' if number else ''}{each.c_type} *p{number}" for number, each in enumerate(forms)]
     passed = tuple(f"&{each.parameter}" if storage.is_variable(each.tensor) else each.parameter for each in forms)
-    numbers = [f"const long n{number}" for number in range(len(outer) + 3)]
+    numbers = [f"const long n{number}" for number in range(len(outer) + len(found.dims))]
     lines = [
         f"static void {name}({', '.join([*parameters, *numbers])})",
         "{",
         f"    const long i0 = {bounds.rows[0]}, i1 = {bounds.rows[1]};",
-        f"    const long j0 = {bounds.lanes[0]}, j1 = {bounds.lanes[1]};",
-        f"    const long k0 = {bounds.terms[0]}, k1 = {bounds.terms[1]}, steps = k1 - k0 + 1;",
+        f"    const long k0 = {bounds.terms[0]}, k1 = {bounds.terms[1]};",
+        *(_register_tiles(tile) if found.lane else _sums_of_rows(tile)),
+        "}",
+    ]
+    types = [_types(tile.kind, found.lanes)] if found.lane else []
+    return "\n".join([*types, *lines]) + "\n", passed
+
+
+def _register_tiles(tile: _Tile) -> list[str]:
+    found, bounds = tile.found, tile.bounds
+    return [
+        f"    const long j0 = {bounds.lanes[0]}, j1 = {bounds.lanes[1]}, steps = k1 - k0 + 1;",
         *(line for number, each in enumerate(tile.packs) for line in _packed(tile, number, each)),
         f"    for (long j = j0; j <= j1; j += {found.panel})",
         f"        for (long r = i0; r <= i1; r += {found.rows}) {{",
@@ -97,9 +109,24 @@ def tile_text(
         *_sums(tile),
         *_returned(tile),
         "        }",
-        "}",
     ]
-    return "\n".join([_types(tile.kind, found.lanes), *lines]) + "\n", passed
+
+
+def _sums_of_rows(tile: _Tile) -> list[str]:
+    """Return the loops that add up several rows at once, then those left one by one."""
+    lines = ["    long i = i0;"]
+    for rows in (tile.found.rows, 1):
+        lines.append(f"    for (; i + {rows - 1} <= i1; i += {rows}) {{")
+        places = [f"(i + {row})" for row in range(rows)]
+        lines += [f"        {tile.kind} s{row} = {_place(tile, at, '0')};" for row, at in enumerate(places)]
+        lines.append("        for (long k = k0; k <= k1; ++k) {")
+        for row, at in enumerate(places):
+            value = tile.scalar(tile.statement.expression, tile.values(at, "0", "k"))
+            lines.append(f"            s{row} = s{row} + ({value});")
+        lines.append("        }")
+        lines += [f"        {_place(tile, at, '0')} = s{row};" for row, at in enumerate(places)]
+        lines.append("    }")
+    return lines
 
 
 def _types(kind: str, lanes: int) -> str:
