@@ -11,6 +11,7 @@ from polymap.codegen.programs.bands import in_one_band, in_strips
 from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of, sum_of
 from polymap.codegen.programs.expansion import expanded
 from polymap.codegen.programs.order import contiguous_order, cost_of, is_legal
+from polymap.codegen.programs.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
 from polymap.schedules import Loop, Schedule, TimeDim
 
@@ -20,12 +21,16 @@ _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contr
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A legal order of a workload, with its contractions; changes: what differs from the text, in words."""
+    """A legal order of a workload, with its contractions; changes: what differs from the text, in words.
+
+    strips: the statements whose rows run side by side.
+    """
 
     workload: Workload
     schedule: Schedule
     contractions: tuple[Contraction, ...]
     changes: tuple[str, ...]
+    strips: tuple[str, ...] = ()
 
 
 def choose(
@@ -51,7 +56,7 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     extents = chosen.workload.extents()
     own = {each.name: each for each in chosen.workload.statements}
     tiled = sum(prod(extents[dim] for dim in own[each.statement].dims) for each in chosen.contractions)
-    return -tiled, cost_of(chosen.schedule)
+    return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
 
 
 def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], float]) -> Chosen:
@@ -66,11 +71,15 @@ def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], flo
         schedule = _in_bands(schedule, sums, (in_strips, in_one_band), found, until, clock)
     changes = [_words(each) for each in found]
     kept = frozenset(name for each in found for name in _together(schedule, each))
+    schedule, strips = side_by_side(schedule.normal(), kept, until, clock)
+    if strips:
+        changes.append(f"rows of {', '.join(strips)} in strips, whose iterations run side by side")
+    kept |= frozenset(strips)
     tiled = schedule.normal()
     schedule = contiguous_order(workload, start=tiled, kept=kept, clock=clock)
     if str(schedule) != str(tiled):
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
-    return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes))
+    return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes), strips)
 
 
 def _taken_out(
