@@ -2,7 +2,7 @@
 
 `python -m benchmarks.program_speed [KERNEL ...] [--size LARGE] [--samples N] [--threads N] [--isl]`: all of them with
 the same flags, -O3 -march=native (gcc, or clang with --cc; Polly is clang's), run in turns on the same values; a time
-is the median of the samples: CPU time on one thread, else wall time. The last lines say how many kernels were changed,
+is the median of the samples (three of Polly's and isl's): CPU time on one thread, else wall time. The last lines say how many kernels were changed,
 and the geometric mean of the changed ones.
 """
 
@@ -33,6 +33,7 @@ from tests.c_to_c import arguments, parameters_of
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-w")
 POLLY = ("-mllvm", "-polly", "-mllvm", "-polly-process-unprofitable=false")
 LONG_SECONDS = 60.0
+FEW_SAMPLES = 3
 Call = Callable[[], None]
 
 
@@ -139,16 +140,17 @@ def is_changed(source: str) -> bool:
 
 
 def medians(arrays: Arrays, calls: list[Call], samples: int, threads: int) -> list[float]:
-    """Return the median seconds of each call, taken in turns; fewer samples of what takes over a minute."""
+    """Return the median seconds of each call, taken in turns: those after the first two have three samples, and all
+    have three where one takes over a minute."""
     clock = time.thread_time if threads == 1 else time.perf_counter
     found: list[list[float]] = [[] for _ in calls]
     for number in range(samples):
-        for place, call in enumerate(calls):
+        for place, call in enumerate(calls[: 2 if number >= FEW_SAMPLES else len(calls)]):
             arrays.reset()
             begun = clock()
             call()
             found[place].append(clock() - begun)
-        if number >= 2 and max(map(statistics.median, found)) > LONG_SECONDS:
+        if number + 1 >= FEW_SAMPLES and max(map(statistics.median, found[:2])) > LONG_SECONDS:
             break
     return [statistics.median(each) for each in found]
 
