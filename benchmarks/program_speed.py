@@ -2,8 +2,8 @@
 
 `python -m benchmarks.program_speed [KERNEL ...] [--size LARGE] [--samples N] [--threads N] [--isl]`: all of them with
 the same flags, -O3 -march=native (gcc, or clang with --cc; Polly is clang's), run in turns on the same values; a time
-is the median of the samples (three of Polly's and isl's): CPU time on one thread, else wall time. The last lines say how many kernels were changed,
-and the geometric mean of the changed ones.
+is the median of the samples (three of Polly's and isl's): CPU time on one thread, else wall time. The last lines say
+how many kernels were changed, and the geometric mean of the changed ones.
 """
 
 from __future__ import annotations
