@@ -27,7 +27,7 @@ from polymap.schedules import Schedule, dependence_violations
 from polymap.transform import isl_schedule
 from polymap.workload.c import from_c
 from tests.c_programs import EXTENT, random_program
-from tests.c_to_c import PLAIN, compiled, parameters_of
+from tests.c_to_c import PLAIN, Parameter, arguments, compiled, parameters_of
 from tests.c_to_c_programs import Case, values_of
 from tests.native_cases import SANITIZED
 from tests.programs import random_program_case, random_source
@@ -86,6 +86,26 @@ def sanitized_results(function: NativeFunction, data: Data, where: Path) -> Arra
             found[form.tensor] = np.frombuffer(done.stdout, form.kind, form.elements, at).reshape(form.shape)
             at += found[form.tensor].nbytes
     return found
+
+
+def expected_arrays(
+    text: str, listed: list[Parameter], sizes: dict[str, int], seed: int, where: Path
+) -> tuple[Arrays, Arrays]:
+    """Return random values of a function's parameters, and its arrays after its own text ran on them, compiled without
+    optimization across statements."""
+    code = getattr(ctypes.CDLL(compiled(text, where / f"original{seed}.so", "gcc", PLAIN)), "f")  # noqa: B009
+    code.restype = None
+    values = arguments(listed, sizes, seed, whole=False)
+    given = {each.name: np.asarray(values[each.name], each.dtype) for each in listed}
+    after = {each.name: np.array(given[each.name], order="C") for each in listed if each.shape}
+    passed: list[object] = []
+    for each in listed:
+        if each.shape:
+            passed.append(ctypes.c_void_p(after[each.name].ctypes.data))
+        else:
+            passed.append(np.ctypeslib.as_ctypes_type(np.dtype(each.dtype))(values[each.name]))
+    code(*passed)
+    return given, after
 
 
 def chosen_function(workload: Workload, name: str, threads: int) -> NativeFunction:
