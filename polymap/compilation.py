@@ -105,9 +105,9 @@ def compile(
     w[K,C/groups,R,S], y[N,K,P,Q]). Other workloads take their tensors as they are written: first those only read, in
     order, and return the one written (of several a tuple). threads: cores that a call may use (OpenMP).
 
-    Regions of C (`from_c`) and workloads of several statements run in the order of their text, loops exchanged where
-    that is legal and makes innermost ones contiguous, with floats rounded as there; regions take all arrays that
-    outlive them, in order of declaration.
+    Regions of C (`from_c`) and workloads of several statements run in an order that is chosen for the processor, with
+    floats rounded as in their text, no sum in another order: contractions in tiles, sums of rows side by side, innermost
+    loops contiguous (docs/howto/native.md). Regions take all arrays that outlive them, in order of declaration.
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 

@@ -64,7 +64,8 @@ def program_function(
     with budget(_OPERATIONS, seconds=_SECONDS, what="the loops of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
-        clauses = f" schedule(static) num_threads({threads})"
+        dealt = "dynamic" if contractions else "static"  # tiles of triangles take unequal time
+        clauses = f" schedule({dealt}) num_threads({threads})"
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
         loops = loops_of(region, times, conflicts, Parallel(threads > 1, (), clauses), _NAMES)
     body = (*_start(workload, storage), *loops)
