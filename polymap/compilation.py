@@ -106,8 +106,8 @@ def compile(
     order, and return the one written (of several a tuple). threads: cores that a call may use (OpenMP).
 
     Regions of C (`from_c`) and workloads of several statements run in an order that is chosen for the processor, with
-    floats rounded as in their text, no sum in another order: contractions in tiles, sums of rows side by side, innermost
-    loops contiguous (docs/howto/native.md). Regions take all arrays that outlive them, in order of declaration.
+    floats rounded as in their text, no sum in another order: contractions in tiles, sums of rows side by side, loops
+    exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of declaration.
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 
