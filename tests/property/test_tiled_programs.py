@@ -139,6 +139,12 @@ def test_many_random_contractions(batch: int, cc: str, tmp_path: Path, monkeypat
     assert tiled > 10
 
 
+def test_an_array_may_have_the_name_of_a_tile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_tiles(monkeypatch)
+    text = KERNELS["gemm"][0].replace("A[", "tile_S1[").replace("B[", "double_lanes[")
+    assert "tile_S1_(" in check(text, sizes_of("gemm"), tmp_path, 1).source
+
+
 def chosen(name: str, size: int) -> Chosen:
     sizes: dict[str, Any] = {key: min(value, 3) if key == "tsteps" else size for key, value in KERNELS[name][1].items()}
     return choose(pm.from_c(KERNELS[name][0], sizes), Registers(512, 32))

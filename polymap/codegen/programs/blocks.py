@@ -90,12 +90,21 @@ def tiled(
     name = f"{own.name}_tile"
     numbers = tuple(f"n{number}" for number in range(count))
     constants = tuple(Constant(each, "long", place) for place, each in enumerate(numbers))
-    text, arrays = tile_text(storage, statement, found, bounds, f"tile_{own.name}", outer)
-    body = Run(f"tile_{own.name}", tuple(Name(each) for each in (*arrays, *numbers)))
+    function = _free_name(f"tile_{own.name}", storage)
+    text, arrays = tile_text(storage, statement, found, bounds, function, outer)
+    body = Run(function, tuple(Name(each) for each in (*arrays, *numbers)))
     domain = whole.set_tuple_name(name)
     signs = (1,) * len(numbers)
     tiles = replace(own, name=name, dims=numbers, signs=signs, domain=domain, constants=constants, body=body)
     return Tiled(rest, tiles, at.intersect_domain(whole).set_tuple_name(_IN, name), text)
+
+
+def _free_name(name: str, storage: Storage) -> str:
+    """Return a name for a function that no array has."""
+    taken = {form.parameter for form in storage.forms.values()}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _instances_of_tiles(own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Map:
