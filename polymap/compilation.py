@@ -9,11 +9,12 @@ from typing import Any
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
 from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
-from polymap.codegen.programs import contiguous_order, program_function
+from polymap.codegen.programs import Chosen, Registers, choose, program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
 from polymap.ir import (
     Architecture,
+    BudgetError,
     InputError,
     Mapping,
     MappingError,
@@ -104,9 +105,9 @@ def compile(
     w[K,C/groups,R,S], y[N,K,P,Q]). Other workloads take their tensors as they are written: first those only read, in
     order, and return the one written (of several a tuple). threads: cores that a call may use (OpenMP).
 
-    Regions of C (`from_c`) and workloads of several statements run in the order of their text, loops exchanged where
-    that is legal and makes innermost ones contiguous, with floats rounded as there; regions take all arrays that
-    outlive them, in order of declaration.
+    Regions of C (`from_c`) and workloads of several statements run in an order that is chosen for the processor, with
+    floats rounded as in their text, no sum in another order: contractions in tiles, sums of rows side by side, loops
+    exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of declaration.
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 
@@ -150,7 +151,7 @@ def native_code(
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
-        return None, _program(workload, name, mapping, threads)
+        return None, _program(workload, name, mapping, threads, Registers(facts.vector_bits, facts.registers))
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
@@ -176,18 +177,32 @@ def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Non
         raise MappingError(Mistake("PM639", f"the mapping is illegal. {broken[0].message}", hint))
 
 
-def _program(workload: Workload, name: str, order: Mapping | Schedule | None, threads: int) -> NativeFunction:
-    """Return the function of a program in the order of its text, or in a given one."""
-    match order:
-        case None:
-            schedule = contiguous_order(workload)
-            words = "chosen: the text's, where innermost loops could not be made to step through memory one by one"
-        case Mapping():
-            schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
-        case Schedule():
-            schedule, words = _checked(workload, order), "of the given schedule"
-    remark = _program_remark(workload, schedule, words, threads)
+def _program(
+    workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Registers
+) -> NativeFunction:
+    """Return the function of a program in the order that is chosen for it, or in a given one."""
+    if order is None:
+        chosen = choose(workload, facts)
+        try:
+            return _of_choice(chosen, name, threads)
+        except BudgetError:  # the loops around tiles were too hard to write down
+            if not chosen.contractions:
+                raise
+            return _of_choice(choose(workload, facts, tiled=False), name, threads)
+    if isinstance(order, Mapping):
+        schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
+    else:
+        schedule, words = _checked(workload, order), "of the given schedule"
+    remark = _program_remark(workload, schedule, words, threads, ())
     return program_function(workload, schedule, name=name, threads=threads, remark=remark)
+
+
+def _of_choice(chosen: Chosen, name: str, threads: int) -> NativeFunction:
+    changes = chosen.changes or ("nothing: no other order was found to pay",)
+    remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes)
+    return program_function(
+        chosen.workload, chosen.schedule, name=name, threads=threads, remark=remark, contractions=chosen.contractions
+    )
 
 
 def _checked(workload: Workload, schedule: Schedule) -> Schedule:
@@ -203,9 +218,10 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
     return schedule
 
 
-def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int) -> str:
+def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int, changes: Sequence[str]) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
+    lines += [f"What changed: {each}" for each in changes]
     flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
     lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
     return _plain("\n".join(lines))

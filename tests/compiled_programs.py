@@ -20,13 +20,14 @@ from polymap.codegen.execute.run import random_data
 from polymap.codegen.library import load_region
 from polymap.codegen.lower.elements import element_types
 from polymap.codegen.native import NativeFunction
-from polymap.codegen.programs import contiguous_order, program_function
+from polymap.codegen.programs import Registers, choose, program_function
+from polymap.codegen.programs.order import contiguous_order
 from polymap.ir import PolymapError, Workload
 from polymap.schedules import Schedule, dependence_violations
 from polymap.transform import isl_schedule
 from polymap.workload.c import from_c
 from tests.c_programs import EXTENT, random_program
-from tests.c_to_c import PLAIN, compiled, parameters_of
+from tests.c_to_c import PLAIN, Parameter, arguments, compiled, parameters_of
 from tests.c_to_c_programs import Case, values_of
 from tests.native_cases import SANITIZED
 from tests.programs import random_program_case, random_source
@@ -87,10 +88,38 @@ def sanitized_results(function: NativeFunction, data: Data, where: Path) -> Arra
     return found
 
 
+def expected_arrays(
+    text: str, listed: list[Parameter], sizes: dict[str, int], seed: int, where: Path
+) -> tuple[Arrays, Arrays]:
+    """Return random values of a function's parameters, and its arrays after its own text ran on them, compiled without
+    optimization across statements."""
+    code = getattr(ctypes.CDLL(compiled(text, where / f"original{seed}.so", "gcc", PLAIN)), "f")  # noqa: B009
+    code.restype = None
+    values = arguments(listed, sizes, seed, whole=False)
+    given = {each.name: np.asarray(values[each.name], each.dtype) for each in listed}
+    after = {each.name: np.array(given[each.name], order="C") for each in listed if each.shape}
+    passed: list[object] = []
+    for each in listed:
+        if each.shape:
+            passed.append(ctypes.c_void_p(after[each.name].ctypes.data))
+        else:
+            passed.append(np.ctypeslib.as_ctypes_type(np.dtype(each.dtype))(values[each.name]))
+    code(*passed)
+    return given, after
+
+
+def chosen_function(workload: Workload, name: str, threads: int) -> NativeFunction:
+    """Return a program in the order that is chosen for it on a processor with vectors of 256 bits."""
+    chosen = choose(workload, Registers(256, 16))
+    return program_function(
+        chosen.workload, chosen.schedule, name=name, threads=threads, contractions=chosen.contractions
+    )
+
+
 def sanitized_case(workload: Workload, name: str, threads: int, where: Path) -> None:
     """Check that a program touches no memory but its arrays, and that its results are those without sanitizers."""
     data = random_data(workload, element_types(workload), 5)
-    function = program_function(workload, contiguous_order(workload), name=name, threads=threads)
+    function = chosen_function(workload, name, threads)
     wrong = differing(results(function, data, threads), sanitized_results(function, data, where))
     assert not wrong, (wrong, function.text)
 

@@ -70,6 +70,7 @@ class Options:
     header: str | None = None
     shared: str | None = None
     layout: str | None = None
+    tail: str | None = None
     threads: int | None = None
     searches: bool = False
     sensitivity: bool = False
@@ -115,6 +116,10 @@ _OPTIONS = {
     "--header": _Option("FILE.h", "with --native: also write the header of the C function"),
     "--shared": _Option("FILE.so", "with --native: also compile the C function into a shared object (CC, CFLAGS)"),
     "--layout": _Option("NHWC|NCHW", "with --native: the order of a convolution's arrays (default NHWC)"),
+    "--tail": _Option(
+        "STEPS",
+        "with --native: what is done to each sum, such as bias,add,relu,int8:SCALE:ZERO (scale empty: an array)",
+    ),
     "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
@@ -152,7 +157,7 @@ _SEARCH = (
 )
 
 
-_NATIVE = ("--header", "--shared", "--layout", "--threads")
+_NATIVE = ("--header", "--shared", "--layout", "--tail", "--threads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +353,7 @@ def _with_function(options: Options, given: dict[str, tuple[str, ...]], reader: 
         header=reader.text("--header"),
         shared=reader.text("--shared"),
         layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
+        tail=reader.text("--tail"),
         threads=reader.integer("--threads", None, least=1, most=MAX_THREADS),
         searches=any(option in given for option in _SEARCH if option != "--time-limit"),
     )

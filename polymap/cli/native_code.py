@@ -6,15 +6,20 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from polymap.cli.arguments import Options
 from polymap.cli.interrupt import interrupts_wait
 from polymap.cli.output import Document, say, write_documents
-from polymap.inputs import unwritten
-from polymap.ir import Architecture, FanoutKind, OutputError, Workload
+from polymap.inputs import shown, unwritten
+from polymap.ir import Architecture, FanoutKind, Mistake, OptionError, OutputError, Workload
 from polymap.report.text import cost_document, head_document, json_text, mapping_document
 
+if TYPE_CHECKING:  # loads isl
+    from polymap.codegen.native import Requantize
+
 ANSWERED = 0
+_STEPS = ("bias", "add", "relu")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that a function cannot be named by: of C, of the headers that the text includes, and of the system's libraries.
 _TAKEN = frozenset(
@@ -76,7 +81,7 @@ _TAKEN = frozenset(
 def asks_function(options: Options, arch: Architecture) -> bool:
     """Return whether the words ask for a function: with its own options, or for a processor and a mapping of no one's
     choice. Otherwise `--native` is a program of the mapping given or searched for, with main."""
-    own = options.header or options.shared or options.layout or options.threads
+    own = options.header or options.shared or options.layout or options.tail or options.threads
     given = options.mapping or options.run or options.searches
     lanes = any(fanout.kind is FanoutKind.LANE for fanout in arch.fanouts)
     return options.native and (own is not None or (lanes and not given))
@@ -89,6 +94,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         from polymap.compilation import native_code
 
     threads = options.threads or 1
+    tail = () if options.tail is None else tail_steps(options.tail)
     name = function_name(options.output)
     choice, function = native_code(
         workload,
@@ -96,6 +102,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         name,
         layout=options.layout or "NHWC",
         threads=threads,
+        tail=tail,
         time_limit_s=min(options.time_limit_s, 15),
     )
     documents: list[Document] = []
@@ -122,6 +129,34 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
     except OSError as error:
         raise OutputError(unwritten(options.shared, error.strerror or str(error))) from None
     return ANSWERED
+
+
+def tail_steps(text: str) -> tuple[str | Requantize, ...]:
+    """Return the steps of a text such as "bias,relu,int8:0.01:-128": names, and TYPE:SCALE:ZERO of a requantisation,
+    of which an empty scale means an array with one per channel.
+
+    Raises OptionError (PM623) for other names, and numbers that are none; `compile` checks the rest.
+    """
+    from polymap.codegen.native import NARROW, Requantize
+
+    found: list[str | Requantize] = []
+    for step in text.split(","):
+        name, *numbers = step.strip().split(":")
+        if step.strip() in _STEPS:
+            found.append(step.strip())
+            continue
+        if name not in NARROW:
+            hint = f"Expected {', '.join(_STEPS)}, or TYPE:SCALE:ZERO of {', '.join(NARROW)}."
+            raise OptionError(Mistake("PM623", f"--tail has the step {shown(step)}", hint))
+        try:
+            scale, zero = [*numbers, "", ""][:2]
+            if len(numbers) > 2:
+                raise ValueError
+            found.append(Requantize(float(scale) if scale else None, int(zero or 0), name))
+        except ValueError:
+            hint = f"Expected {name}:SCALE:ZERO, such as {name}:0.01:3, or {name} for an array of scales."
+            raise OptionError(Mistake("PM623", f"--tail has the step {shown(step)}", hint)) from None
+    return tuple(found)
 
 
 def function_name(output: str | None) -> str:

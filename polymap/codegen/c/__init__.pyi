@@ -43,5 +43,5 @@ from polymap.codegen.c.prelude import (
     RANDOM as RANDOM,
     TRANSFER as TRANSFER,
 )
-from polymap.codegen.c.printer import emit as emit, lines_of as lines_of
+from polymap.codegen.c.printer import emit as emit, expression as expression, lines_of as lines_of
 from polymap.codegen.c.tidy import function as function, inlined as inlined, prune as prune

@@ -9,4 +9,4 @@ from polymap.codegen.native.lanes import memory_steps as memory_steps, vector_di
 from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
 from polymap.codegen.native.program import lower_native as lower_native
 from polymap.codegen.native.scalar import is_wider as is_wider, neutral_value as neutral_value
-from polymap.codegen.native.tails import Requantize as Requantize
+from polymap.codegen.native.tails import NARROW as NARROW, Requantize as Requantize

@@ -20,6 +20,7 @@ from polymap.inputs import shown
 from polymap.ir import Access, Mistake, OptionError, Workload
 
 _RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
+NARROW = tuple(_RANGES)  # the types that sums are requantised to
 _ROUNDING = 12582912.0  # 1.5 * 2^23: the last bit of a float32 near it is 1
 _ROUNDING_BITS = "0x4B400000"
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
 from polymap.codegen.lower import Rule, check_indices, check_memory, order_of_sums, rules
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
+from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import filled
+from polymap.codegen.programs.contraction import Contraction
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import ALIGNMENT, Storage, storage_of
 from polymap.codegen.source import Names, Parallel, conflicts_of, loops_of
@@ -28,11 +32,18 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
+_OPERATIONS, _SECONDS = 8_000_000, 15.0  # of isl, for the loops of a program
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
 
 
 def program_function(
-    workload: Workload, schedule: Schedule, *, name: str, threads: int = 1, remark: str = ""
+    workload: Workload,
+    schedule: Schedule,
+    *,
+    name: str,
+    threads: int = 1,
+    remark: str = "",
+    contractions: Sequence[Contraction] = (),
 ) -> NativeFunction:
     """Return the function that computes a program in the order of a legal schedule.
 
@@ -40,6 +51,7 @@ def program_function(
     only read in order of first read, then those written. Values that are `initial` are taken from the arrays. Local
     arrays hold temporary tensors.
 
+    contractions: statements whose tiles are computed in vector registers; their times have the numbers of the tiles.
     threads: cores that the outermost loops with independent iterations are split over (OpenMP). remark: lines of the
     comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
     sums of bfloat16 are asked for, BudgetError where isl takes too long, or where temporaries would not fit into memory
@@ -49,17 +61,20 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _check_sums(workload, storage)
-    with budget(what="the loops of a program"):
+    with budget(_OPERATIONS, seconds=_SECONDS, what="the loops of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
-        clauses = f" schedule(static) num_threads({threads})"
+        dealt = "dynamic" if contractions else "static"  # tiles of triangles take unequal time
+        clauses = f" schedule({dealt}) num_threads({threads})"
+        region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
         loops = loops_of(region, times, conflicts, Parallel(threads > 1, (), clauses), _NAMES)
     body = (*_start(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
+    helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
-    head += _HEAD + order_of_sums(workload)
-    text = head + _helpers(whole) + f"\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
+    head += _HEAD + order_of_sums(workload) + _helpers(whole + helpers) + helpers
+    text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
 
 

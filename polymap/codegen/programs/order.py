@@ -20,43 +20,51 @@ _STRIDED_WRITE = 1.5
 _SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
 
 
-def contiguous_order(workload: Workload, *, clock: Callable[[], float] = time.monotonic) -> Schedule:
-    """Return the text's order with pairs of loops exchanged (and distributed first) as long as that is legal and fewer
-    accesses of innermost loops are strided. What takes too long to decide stays as it is."""
-    best = Schedule.original(workload, strict=True).normal()
+def contiguous_order(
+    workload: Workload,
+    *,
+    start: Schedule | None = None,
+    kept: frozenset[str] = frozenset(),
+    clock: Callable[[], float] = time.monotonic,
+) -> Schedule:
+    """Return the text's order (or `start`, a legal one), pairs of loops exchanged (and distributed first) as long as
+    that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is,
+    and so do the loops of the statements `kept`."""
+    best = (start or Schedule.original(workload, strict=True)).normal()
     until = clock() + _SECONDS
     found = True
     while found:
         found = False
-        for candidate in _better(best):
+        for candidate in _better(best, kept):
             if clock() > until:
                 return best
-            if _is_legal(candidate, until - clock()):
+            if is_legal(candidate, until - clock()):
                 best, found = candidate, True
                 break
     return replace(best, strict=False)
 
 
-def _is_legal(schedule: Schedule, seconds: float) -> bool:
+def is_legal(schedule: Schedule, seconds: float) -> bool:
+    """Return whether a schedule keeps all dependences, sums of floats included; False where that takes too long."""
     try:
         return not schedule_violations(schedule.workload, schedule.times, strict=True, seconds=max(0.1, seconds))
     except BudgetError:
         return False
 
 
-def _better(schedule: Schedule) -> list[Schedule]:
+def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
     """Return the schedules with one exchange more that cost less, the best first."""
-    now = _cost(schedule)
-    priced = [(_cost(each), number, each) for number, each in enumerate(_exchanged(schedule))]
+    now = cost_of(schedule)
+    priced = [(cost_of(each), number, each) for number, each in enumerate(_exchanged(schedule, kept))]
     return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
 
 
-def _exchanged(schedule: Schedule) -> Iterator[Schedule]:
+def _exchanged(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
     """Yield the schedules with an innermost loop and one around it exchanged, in a nest of their own."""
     loops = schedule.loops()
     for inner in loops:
         own = set(inner.statements)
-        if any(own & set(each.statements) and each.position > inner.position for each in loops):
+        if own & kept or any(own & set(each.statements) and each.position > inner.position for each in loops):
             continue
         around = [each for each in loops if each.position < inner.position and own <= set(each.statements)]
         for outer in around:
@@ -78,13 +86,16 @@ def _exchange(schedule: Schedule, outer: Loop, inner: Loop) -> Schedule:
     return schedule.with_places(changed).normal()
 
 
-def _cost(schedule: Schedule) -> float:
-    """Return how many accesses of innermost loops are strided, the writes and the sums of floats with their weights."""
+def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
+    """Return how many accesses of innermost loops are strided, the writes and the sums of floats with their weights.
+
+    free: statements that are not counted.
+    """
     extents = schedule.workload.extents()
     total = 0.0
     for statement in schedule.workload.statements:
         times = [each for each in schedule.times[statement.name] if each.terms]
-        if times:
+        if times and statement.name not in free:
             instances = prod(extents[dim] for dim in statement.dims)
             total += instances * _strided(schedule.workload, statement, times[-1])
     return total
@@ -95,9 +106,9 @@ def _strided(workload: Workload, statement: Statement, innermost: Affine) -> flo
     dims = innermost.dims
     if len(dims) != 1:
         return 0.0
-    steps = [_step(workload, access, dims[0]) for access in statement.reads]
+    steps = [step_of(workload, access, dims[0]) for access in statement.reads]
     cost = sum(_STRIDED_READ for step in steps if step is None or abs(step) > 1)
-    step = _step(workload, statement.target, dims[0])
+    step = step_of(workload, statement.target, dims[0])
     if step is None or abs(step) > 1:
         return cost + _STRIDED_WRITE
     kind = workload.tensor(statement.target.tensor).element_type or ""
@@ -105,7 +116,7 @@ def _strided(workload: Workload, statement: Statement, innermost: Affine) -> flo
     return cost + (_SUMMED if waits else 0.0)
 
 
-def _step(workload: Workload, access: Access, dim: str) -> int | None:
+def step_of(workload: Workload, access: Access, dim: str) -> int | None:
     """Return how many elements an access moves on when a dim grows by 1, None where that differs."""
     tensor = workload.tensor(access.tensor)
     step, stride = 0, 1

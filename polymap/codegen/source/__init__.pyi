@@ -1,6 +1,11 @@
 from polymap.codegen.source.choices import ORDERS as ORDERS
 from polymap.codegen.source.dependences import conflicts_of as conflicts_of
-from polymap.codegen.source.loops import Names as Names, Parallel as Parallel, loops_of as loops_of
+from polymap.codegen.source.loops import (
+    Names as Names,
+    Parallel as Parallel,
+    expression_text as expression_text,
+    loops_of as loops_of,
+)
 from polymap.codegen.source.region import (
     Constant as Constant,
     Declared as Declared,

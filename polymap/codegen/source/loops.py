@@ -23,6 +23,7 @@ from polymap.codegen.c import (
     Name,
     Scope,
     Stmt,
+    expression as printed,
 )
 from polymap.codegen.source.dependences import Conflict, Times, carried, stays_within
 from polymap.codegen.source.region import Region, SourceStatement
@@ -102,6 +103,14 @@ def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parall
     return printer.block(build.node_from_schedule_map(whole), inside_parallel=False)
 
 
+def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:
+    """Return the C text of a function of parameters, as it is where the context holds."""
+    build = isl.AstBuild.from_context(context)
+    nothing = Region((), (), frozenset(), frozenset(), frozenset(), {}, {}, ())
+    found = _Loops(nothing, {}, {}, (), Parallel(), names).expression(build.expr_from_pw_aff(value))
+    return printed(found)
+
+
 @dataclass(frozen=True, slots=True)
 class _Loops:
     region: Region
@@ -124,7 +133,7 @@ class _Loops:
                 other: Block = ()
                 if node.if_has_else_node():
                     other = self.block(node.if_get_else_node(), inside_parallel=inside_parallel)
-                return (If(self._expression(node.if_get_cond()), _opened(body), _opened(other)),)
+                return (If(self.expression(node.if_get_cond()), _opened(body), _opened(other)),)
             case "user":
                 return (self._instance(node.user_get_expr()),)
             case kind:
@@ -132,7 +141,7 @@ class _Loops:
 
     def _loop(self, node: isl.AstNode, *, inside_parallel: bool) -> For | Scope:
         name = str(node.for_get_iterator().get_id().get_name())
-        start = self._expression(node.for_get_init())
+        start = self.expression(node.for_get_init())
         if node.for_is_degenerate():
             body = self.block(node.for_get_body(), inside_parallel=inside_parallel)
             return Scope((Declare("const long", name, start), *_opened(body)))
@@ -140,9 +149,9 @@ class _Loops:
             int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel=inside_parallel
         )
         body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
-        end = self._expression(node.for_get_cond())
+        end = self.expression(node.for_get_cond())
         assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
-        step = self._expression(node.for_get_inc())
+        step = self.expression(node.for_get_inc())
         assert isinstance(step, Int)
         return For(name, start, end.right, _opened(body), pragma, "long", end.symbol, step.value)
 
@@ -154,6 +163,7 @@ class _Loops:
             return demanded[0].pragma
         if not demanded and (inside_parallel or not self.parallel.outermost):
             return ""
+        inside = frozenset(self.region.stands_for.get(each, each) for each in inside)
         private = self._private(place, inside)
         found = carried(self.conflicts, self.times, place, inside, private)
         if found is not None and demanded:
@@ -184,14 +194,14 @@ class _Loops:
         """Return an instance of a statement: its body after the constants that it names."""
         arguments = [call.get_op_arg(place) for place in range(call.get_op_n_arg())]
         statement = self.statements[str(arguments[0].get_id().get_name())]
-        values = [self._expression(each) for each in arguments[1:]]
+        values = [self.expression(each) for each in arguments[1:]]
         constants = tuple(
             Declare(f"const {each.type}", each.name, values[each.value] if isinstance(each.value, int) else each.value)
             for each in statement.constants
         )
         return Scope((*constants, statement.body)) if constants else statement.body
 
-    def _expression(self, value: isl.AstExpr) -> Expr:
+    def expression(self, value: isl.AstExpr) -> Expr:
         match _word(value.get_type()):
             case "id":
                 return Name(str(value.get_id().get_name()))
@@ -202,7 +212,7 @@ class _Loops:
 
     def _operation(self, value: isl.AstExpr) -> Expr:
         operation = _word(value.get_op_type())
-        parts = [self._expression(value.get_op_arg(place)) for place in range(value.get_op_n_arg())]
+        parts = [self.expression(value.get_op_arg(place)) for place in range(value.get_op_n_arg())]
         if operation in ("min", "max"):
             name = self.names.minimum if operation == "min" else self.names.maximum
             whole = parts[0]

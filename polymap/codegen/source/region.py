@@ -100,7 +100,7 @@ class Region:
     variables: declarations of the region, without initial values; names: theirs; inside: those declared in loops.
     counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
     it. values: parameters that are fixed. integers: (what, C type) of every integer that loops, conditions and
-    subscripts are computed with.
+    subscripts are computed with. stands_for: of statements whose instances are many of another, that one.
     """
 
     statements: tuple[SourceStatement, ...]
@@ -111,6 +111,7 @@ class Region:
     parameters: Mapping[str, str]
     values: Mapping[str, int]
     integers: tuple[tuple[str, str], ...]
+    stands_for: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polymap as pm
 from polymap.cli.command_line import main
-from polymap.cli.native_code import function_name
+from polymap.cli.native_code import function_name, tail_steps
 
 LAYER = ("codegen", "matmul", "m=3", "n=16", "k=5", "bits=32", "--arch", "host_cpu", "--native")
 
@@ -32,6 +33,26 @@ def test_files_to_ship(tmp_path: Path, capsys: pytest.CaptureFixture[str], monke
     c = np.empty((3, 16), np.float32)
     ctypes.CDLL(str(paths[2])).gemm(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, b, c)))
     assert np.array_equal(c, a @ b)
+
+
+def test_a_layer_with_a_tail(tmp_path: Path) -> None:
+    paths = [tmp_path / f"gemm.{end}" for end in ("c", "h", "so")]
+    words = ("-o", str(paths[0]), "--header", str(paths[1]), "--shared", str(paths[2]), "--tail", "bias, add,relu")
+    assert main((*LAYER, *words)) == 0
+    assert "float *restrict C);" in paths[1].read_text()
+    rng = np.random.default_rng(0)
+    shapes = ((3, 5), (5, 16), (16,), (3, 16))
+    a, b, bias, other = (rng.integers(-5, 6, shape).astype(np.float32) for shape in shapes)
+    c = np.empty((3, 16), np.float32)
+    ctypes.CDLL(str(paths[2])).gemm(*(each.ctypes.data_as(ctypes.c_void_p) for each in (a, b, bias, other, c)))
+    assert np.array_equal(c, np.maximum(a @ b + bias + other, 0))
+
+
+def test_a_tail_in_words() -> None:
+    assert tail_steps("bias,relu") == ("bias", "relu")
+    assert tail_steps("int8:0.5:-3") == (pm.Requantize(0.5, -3, "int8"),)
+    assert tail_steps("relu,uint8::7") == ("relu", pm.Requantize(None, 7, "uint8"))
+    assert tail_steps("uint16") == (pm.Requantize(None, 0, "uint16"),)
 
 
 REGION = """
@@ -71,6 +92,14 @@ def test_a_region_of_c_as_files_to_ship(tmp_path: Path, monkeypatch: pytest.Monk
         ((*LAYER, "-o", "x.c", "--header", "x.c"), "PM556 two outputs go to 'x.c'"),
         ((*LAYER, "--shared", "-"), "PM556 --header and --shared write to files"),
         ((*LAYER, "--layout", "CHWN"), "PM554"),
+        ((*LAYER, "--tail", "tanh"), "PM623 --tail has the step 'tanh'"),
+        ((*LAYER, "--tail", "bias,int8:a"), "PM623 --tail has the step 'int8:a'"),
+        ((*LAYER, "--tail", "int8:1:2:3"), "PM623 --tail has the step 'int8:1:2:3'"),
+        ((*LAYER, "--tail", "int8:1:300"), "PM623 the zero point is 300"),
+        ((*LAYER, "--tail", "int8:1,relu"), "PM623 a step of the tail stands behind"),
+        ((*LAYER, "--tail", ""), "PM554 --tail is ''"),
+        ((*LAYER, "--tail", "relu", "--run"), "PM556 --run and --tail exclude"),
+        ((*LAYER[:-1], "--tail", "relu"), "PM556 --tail without --native"),
         (("codegen", "matmul", "m=3", "n=16", "k=5", "--arch", "host_cpu", "--native"), "PM621 tensor C has 8 bits"),
         (
             ("codegen", "matmul", "m=3", "n=4", "k=5", "bits=32", "--arch", "flat3", "--native", "--threads", "1"),
