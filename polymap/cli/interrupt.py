@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import FrameType
 
 from polymap.cli.first_interrupt import INTERRUPTED as INTERRUPTED, SIGNALS, end
+
+# Files of the frames in which modules load and texts are executed.
+_LOADING = frozenset({"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "<string>"})
+_LOOK_AGAIN_S = 0.02
 
 
 def raise_interrupts() -> None:
     """Let both signals raise KeyboardInterrupt from now on, unless the process was told what else they do."""
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            if signal.getsignal(number) in (end, signal.SIG_DFL):
-                signal.signal(number, signal.default_int_handler)
+            if signal.getsignal(number) in (end, signal.default_int_handler, signal.SIG_DFL):
+                signal.signal(number, _raise_or_wait)
+
+
+def _raise_or_wait(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or look again a little later where a module is being loaded.
+
+    Modules are also loaded in the middle of a search, when they are first needed. One that is interrupted makes the
+    interrupt an ImportError; and where a text is executed, as dataclasses do when they are defined, Python ends the
+    process by the signal, although it was handled since.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename in _LOADING:
+            later = threading.Timer(_LOOK_AGAIN_S, os.kill, (os.getpid(), number))
+            later.daemon = True
+            later.start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 @contextmanager
