@@ -42,6 +42,12 @@ _HOLD = """#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &
 #else
 #define HOLD(vector)
 #endif"""
+# Compilers would share broadcasts between the steps of several taps, and have too few registers left for the sums.
+_APART = """#if defined(__GNUC__)
+#define APART(index) __asm__("" : "+r"(index))
+#else
+#define APART(index)
+#endif"""
 _HOLD_MACROS = {16: ("__SSE2__", "x"), 32: ("__AVX__", "x"), 64: ("__AVX512F__", "v")}
 BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
 {
@@ -212,6 +218,8 @@ def _types(plan: KernelPlan, body: str) -> str:
     if "HOLD(" in body:
         macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
         lines.insert(0, _HOLD.format(macro=macro, register=register))
+    if "APART(" in body:
+        lines.insert(0, _APART)
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
     helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}

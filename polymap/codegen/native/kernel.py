@@ -272,7 +272,11 @@ def _products(
             factor = operand.inside.of(dim)
             if factor and value != 0:
                 terms.append(str(factor * value) if isinstance(value, int) else f"{factor}L * {_text(value)}")
-        body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
+        if _is_apart(kernel, operand):
+            body.append(Declare("long", f"{operand.name}_x", Name(" + ".join(terms))))
+            body.append(Run("APART", (Name(f"{operand.name}_x"),)))
+        else:
+            body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
     seen: set[str] = set()
     for each in products:
         _, index, slot = each
@@ -291,6 +295,12 @@ def _products(
             value = f"((vec){{0}} + ({value}))"
         body.append(Copy(Name(_accumulator(index, slot)), Name(f"{_accumulator(index, slot)} + {value}")))
     return body
+
+
+def _is_apart(kernel: Kernel, operand: Operand) -> bool:
+    """Return whether steps of different taps stand side by side and broadcast elements that they share: compilers would
+    keep these in registers from step to step, and move sums to memory for it."""
+    return not operand.is_vector and any(side.groups for side in kernel.sides.values())
 
 
 def _value(expression: Expression, operands: list[str]) -> str:
