@@ -43,7 +43,7 @@ MOST_ACCUMULATORS = 64
 _LINE_BYTES = 64
 # Rows this far apart share one set of a first cache with 4 KiB per way.
 _COLLIDING_BYTES = 4096
-_COLLIDING_ROWS = 16
+_ROWS_OF_A_SET = 8  # its ways: as many rows of a tile stay side by side
 _READS_PER_COPY = 1
 _STACK_BYTES = 2**20  # larger buffers come from malloc, whose fresh pages cost more than several copies
 _MOST_REPEATS = 16
@@ -496,7 +496,7 @@ def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Pa
     width = ELEMENT_BYTES[form.c_type]
     rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % _COLLIDING_BYTES == 0]
     contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
-    if not contiguous or not any(plan.extents[dim] >= _COLLIDING_ROWS for dim in rows):
+    if not contiguous or not any(plan.tile[dim] > _ROWS_OF_A_SET for dim in rows):
         return None
     found: list[Packing] = []
     for level in plan.held[form.tensor]:

@@ -168,3 +168,14 @@ def test_random_products(seed: int) -> None:
 def test_a_machine_that_is_no_processor_is_named() -> None:
     with pytest.raises(ArchError, match="PM122 machine 'flat3' is no processor"):
         facts_of(load_arch("flat3"))
+
+
+@pytest.mark.slow
+def test_sums_are_stored_once_unless_moving_data_takes_longer() -> None:
+    layer = conv2d(K=64, C=256, H=7, W=7, R=3, S=3, padding=1, bits=32)
+    choice = choose_cpu_mapping(layer, AVX512, ("k",))
+    assert choice is not None
+    tile = _tile(choice, layer)
+    assert (tile["c"], tile["r"], tile["s"]) == (256, 3, 3)
+    moved = float(choice.cost.latency_cycles)
+    assert choice.cycles == max(choice.tile.cycles, moved)  # none is loaded again
