@@ -100,14 +100,16 @@ def random_conv(rng: random.Random) -> Conv:
             return conv
 
 
-def random_tree(rng: random.Random, workload: Workload, arch: Architecture, *, threads: int = 1) -> Mapping:
+def random_tree(
+    rng: random.Random, workload: Workload, arch: Architecture, *, threads: int = 1, vector: str | None = None
+) -> Mapping:
     """Return a random tree of vector code: loops in any order, a register tile, reductions split or not."""
     extents = workload.extents()
     statement = workload.statements[0]
     own = [dim for dim in extents if any(dim in index.dims for index in statement.target.index)]
     lanes = next(node.size for node in arch.fanouts if node.name == "lane")
     wide = [dim for dim in own if dim in ("k", "g", "n", "j") and extents[dim] > 1]
-    vector = rng.choice(wide or own)
+    vector = vector or rng.choice(wide or own)
     slots = rng.choice([1, 1, 2, 3])
     left, nodes = dict(extents), list[dict[str, object]]()
     inner = {dim: rng.choice([1, 1, 2, 3, 4, extents[dim]]) for dim in own if dim != vector}

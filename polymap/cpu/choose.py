@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, prod
 
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
@@ -60,8 +60,31 @@ class CpuChoice:
 
     @property
     def cycles(self) -> float:
-        """Predicted cycles: of the steps in registers, or of the data that is moved, whichever is more."""
-        return max(self.tile.cycles / self.threads, float(self.cost.latency_cycles))
+        """Predicted cycles: of the steps in registers, or of the data that is moved, whichever is more; steps wait for
+        sums that were stored before and are loaded again."""
+        again = self._visits_again() * self.tile.visit_cycles
+        return max(self.tile.cycles / self.threads, float(self.cost.latency_cycles)) + again / self.threads
+
+    @property
+    def is_fastest(self) -> bool:
+        """Whether no other loops around this register tile are faster."""
+        return self.cycles <= self.tile.cycles / self.threads
+
+    def _visits_again(self) -> int:
+        """Return how often sums are continued that were stored before."""
+        (statement,) = self.rounded.statements
+        output, tile, visits = statement.target.tensor, dict(self.rounded.extents()), 1
+        innermost = max(
+            at for at, node in enumerate(self.mapping.nodes) if isinstance(node, Storage) and output in node.tensors
+        )
+        own = {dim for index in statement.target.index for dim in index.dims}
+        for node in self.mapping.nodes[:innermost]:
+            if isinstance(node, Temporal):
+                visits *= ceil(tile[node.dim] / node.tile)
+            if isinstance(node, Temporal | Spatial):
+                tile[node.dim] = min(tile[node.dim], node.tile)
+        size = prod(ceil(extent / tile[dim]) for dim, extent in self.rounded.extents().items() if dim not in own)
+        return visits - visits // size
 
     @property
     def threads(self) -> int:
@@ -164,19 +187,31 @@ def _choice(
     if is_streamed(rounded, tile.vector):  # neighbouring vectors one after the other, as memory delivers them
         outer = [dim for dim, count in rounded.extents().items() if count > 1 and dim in own and dim != tile.vector]
         rules |= {"order": [*outer, tile.vector]} if outer else {}
+    found: list[CpuChoice] = []
     end = time.monotonic() + time_limit_s
-    # Sums whose lanes lie apart in memory are written there once: to add to them takes a step per lane, twice.
-    near = [dim for dim, size in rounded.extents().items() if dim not in own and size > 1 and is_scattered]
-    windows = {dim: rounded.extents()[dim] for dim in (near or _windows(rounded))}
-    whole = {**rules, "intrinsic": windows} if windows else rules
-    result = _searched(rounded, dealt, whole, time_limit_s)
-    if result.best is None and windows:
-        result = _searched(rounded, dealt, rules, max(end - time.monotonic(), 0.1 * time_limit_s))
-    if result.best is None:
-        return None
-    mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
-    mapping = _with_rows_together(mapping, rounded, tile.vector)
-    return CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result)
+    for kept in _kept_whole(rounded, is_scattered=is_scattered):
+        if found and (not kept or found[0].is_fastest):
+            break
+        windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
+        left = max(end - time.monotonic(), 0.1 * time_limit_s)
+        result = _searched(rounded, dealt, {**rules, **windows}, left)
+        if result.best is not None:
+            mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
+            mapping = _with_rows_together(mapping, rounded, tile.vector)
+            found.append(CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result))
+    return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
+
+
+def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
+    """Return the reductions that stay in one piece, the ways that are tried in their order: all, so that sums leave
+    their registers once; the windows; none.
+
+    Sums whose lanes lie apart in memory are written there once: to add to them takes a step per lane, twice.
+    """
+    own = {dim for index in rounded.statements[0].target.index for dim in index.dims}
+    near = [dim for dim, size in rounded.extents().items() if dim not in own and size > 1]
+    ways = [near, [] if is_scattered else _windows(rounded), []]
+    return [way for number, way in enumerate(ways) if way not in ways[:number]]
 
 
 def _searched(workload: Workload, machine: Architecture, rules: dict[str, object], time_limit_s: float) -> SearchResult:

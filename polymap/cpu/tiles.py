@@ -41,6 +41,11 @@ class RegisterTile:
     def sums(self) -> int:
         return self.slots * prod(size for _, size in self.sizes)
 
+    @property
+    def visit_cycles(self) -> float:
+        """Cycles to load the sums of a tile, and to store them, beside its steps."""
+        return self.sums + self.sums / LOADS_PER_CYCLE + _TILE_CYCLES
+
 
 def register_tiles(
     workload: Workload, facts: CpuFacts, vector: str, lanes: int, steps: MemorySteps | None = None

@@ -14,13 +14,6 @@
 #endif
 typedef float vec __attribute__((vector_size(32)));
 typedef float any_float __attribute__((vector_size(32), aligned(4), may_alias));
-static inline void put(float *to, long step, const vec *from, int n)
-{
-    float part[8];
-    memcpy(part, from, sizeof part);
-    for (int i = 0; i < n; ++i)
-        to[step * i] = part[i];
-}
 
 static WIDE void gemm_tile0(const float *restrict A, const float *restrict B_packed, float *restrict C, const long a0_at, const long a1_at, const long o_at)
 {
@@ -64,12 +57,12 @@ static WIDE void gemm_tile1(const float *restrict A, const float *restrict B_pac
         }
     }
     {
-        vec some = s0_0;
-        put(C + o_at + 0, 1, &some, 4);
+        const vec some = s0_0;
+        memcpy(C + o_at + 0, &some, 4 * sizeof(float));
     }
     {
-        vec some = s1_0;
-        put(C + o_at + 20, 1, &some, 4);
+        const vec some = s1_0;
+        memcpy(C + o_at + 20, &some, 4 * sizeof(float));
     }
 }
 
@@ -105,8 +98,8 @@ static WIDE void gemm_tile3(const float *restrict A, const float *restrict B_pac
         }
     }
     {
-        vec some = s0_0;
-        put(C + o_at + 0, 1, &some, 4);
+        const vec some = s0_0;
+        memcpy(C + o_at + 0, &some, 4 * sizeof(float));
     }
 }
 

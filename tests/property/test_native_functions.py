@@ -18,15 +18,16 @@ from tests.native_cases import KINDS, SANITIZED, check, machine, printed, random
 ORDINARY = 10
 
 
-def _conv_case(seed: int, where: Path, cc: str, flags: tuple[str, ...]) -> str:
+def _conv_case(seed: int, where: Path, cc: str, flags: tuple[str, ...], *, along_rows: bool = False) -> str:
+    """Check a random convolution; along_rows: in NCHW with the lanes over columns, so that inputs become windows."""
     rng = random.Random(seed)
     conv = random_conv(rng)
     kind, layout, threads = KINDS[seed % len(KINDS)], rng.choice(["NHWC", "NHWC", "NCHW"]), rng.choice([1, 1, 2])
+    layout = "NCHW" if along_rows else layout
     workload = conv.workload(kind, skip_padding=conv.padding > 0 and rng.random() < 0.7)
     arch = machine(rng.choice([4, 8]), threads)
-    function = printed(
-        workload, arch, random_tree(rng, workload, arch, threads=threads), seed, layout=layout, threads=threads
-    )
+    tree = random_tree(rng, workload, arch, threads=threads, vector="q" if along_rows else None)
+    function = printed(workload, arch, tree, seed, layout=layout, threads=threads)
 
     def reference(x: np.ndarray, w: np.ndarray) -> np.ndarray:
         if layout == "NHWC":
@@ -139,6 +140,11 @@ def test_convolutions_equal_the_reference(seed: int, tmp_path: Path) -> None:
     _conv_case(seed, tmp_path, "gcc", (*SANITIZED, "-fopenmp"))
 
 
+@pytest.mark.parametrize("seed", [5002, 5003, 5004, 5005, 5010])
+def test_convolutions_along_rows_of_images_equal_the_reference(seed: int, tmp_path: Path) -> None:
+    _conv_case(seed, tmp_path, "gcc", (*SANITIZED, "-fopenmp"), along_rows=True)
+
+
 @pytest.mark.parametrize("seed", range(ORDINARY))
 def test_einsums_equal_the_reference(seed: int, tmp_path: Path) -> None:
     _einsum_case(seed, tmp_path, "gcc", (*SANITIZED, "-fopenmp"))
@@ -151,6 +157,8 @@ def test_many_functions_equal_the_reference(batch: int, cc: str, tmp_path: Path)
     if shutil.which(cc) is None:
         pytest.fail(f"{cc} is not installed")
     flags = (SANITIZED, (*SANITIZED[:1], "-march=native"), ("-O3", "-march=native"))[batch % 3]
+    flags = (*flags, "-fopenmp") if cc == "gcc" else (*flags, "-Wno-unknown-pragmas")
     for seed in range(100 + 20 * batch, 120 + 20 * batch):
-        _conv_case(seed, tmp_path, cc, (*flags, "-fopenmp") if cc == "gcc" else (*flags, "-Wno-unknown-pragmas"))
-        _einsum_case(seed, tmp_path, cc, (*flags, "-fopenmp") if cc == "gcc" else (*flags, "-Wno-unknown-pragmas"))
+        _conv_case(seed, tmp_path, cc, flags)
+        _conv_case(seed, tmp_path, cc, flags, along_rows=True)
+        _einsum_case(seed, tmp_path, cc, flags)

@@ -42,6 +42,12 @@ _HOLD = """#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &
 #else
 #define HOLD(vector)
 #endif"""
+# Compilers would share broadcasts between the steps of several taps, and have too few registers left for the sums.
+_APART = """#if defined(__GNUC__)
+#define APART(index) __asm__("" : "+r"(index))
+#else
+#define APART(index)
+#endif"""
 _HOLD_MACROS = {16: ("__SSE2__", "x"), 32: ("__AVX__", "x"), 64: ("__AVX512F__", "v")}
 BFLOAT16 = """static inline float bfloat16_value(uint16_t half)
 {
@@ -63,6 +69,28 @@ _PUT = """static inline void put({kind} *to, long step, const vec *from, int n)
     memcpy(part, from, sizeof part);
     for (int i = 0; i < n; ++i)
         to[step * i] = part[i];
+}}"""
+# Of n pairs the first elements and the second ones; the last vectors overlap the ones before.
+_HALVE = """static inline void halve_{kind}(const {kind} *from, {kind} *even, {kind} *odd, int n)
+{{
+    int i = 0;
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+    while (n >= {lanes} && i < n) {{
+        if (i > n - {lanes})
+            i = n - {lanes};
+        const any_{kind} low = *(const any_{kind} *)(from + 2 * i);
+        const any_{kind} high = *(const any_{kind} *)(from + 2 * i + {lanes});
+        *(any_{kind} *)(even + i) = __builtin_shufflevector(low, high, {evens});
+        *(any_{kind} *)(odd + i) = __builtin_shufflevector(low, high, {odds});
+        i += {lanes};
+    }}
+#endif
+#endif
+    for (; i < n; ++i) {{
+        even[i] = from[2 * i];
+        odd[i] = from[2 * i + 1];
+    }}
 }}"""
 _ALIGNMENT = 64
 
@@ -219,12 +247,18 @@ def _types(plan: KernelPlan, body: str) -> str:
     if "HOLD(" in body:
         macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
         lines.insert(0, _HOLD.format(macro=macro, register=register))
+    if "APART(" in body:
+        lines.insert(0, _APART)
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
     helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
     for call, text in helpers.items():
         if call in body:
             lines.append(text.format(kind=kind, lanes=lanes) if text is not BFLOAT16 else text)
+    evens, odds = (", ".join(str(2 * lane + odd) for lane in range(lanes)) for odd in (0, 1))
+    for halved in dict.fromkeys(moved):
+        if f"halve_{halved}(" in body:
+            lines.append(_HALVE.format(kind=halved, lanes=lanes, evens=evens, odds=odds))
     if plan.tail is not None:
         lines.append(vector_helpers(plan.tail, lanes, body))
     return "\n".join(lines) + "\n"

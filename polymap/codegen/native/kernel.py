@@ -119,6 +119,9 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     if step == 1 and lanes == plan.lanes:
         vector = f"*({'' if back else 'const '}any_{plan.accumulator} *)({place})"
         return Copy(Name(vector), Name(name)) if back else Copy(Name(name), Name(f"{name} + {vector}"))
+    if step == 1 and back:
+        part = Name(f"{lanes} * sizeof({plan.accumulator})")
+        return Scope((Declare("const vec", "some", Name(name)), Run("memcpy", (Name(place), Name("&some"), part))))
     # Vectors in memory, not in arguments: how functions pass them depends on the compiler's flags.
     copy = Name(name) if back else Name("(vec){0}")
     call = Run("put" if back else "get", (Name(place), Name(str(step)), Name("&some"), Int(lanes)))
@@ -141,7 +144,11 @@ def _reduced(
         if 1 < len({tap for tap, _, _ in taps}) <= _UNROLLED_STEPS:
             return [Scope(tuple(_products(kernel, {**known, dim: 0}, _by_operand(kernel, taps), hold=True)))]
     for first, stop, inside in spans:
-        found += _span(kernel, level, known, inside, (first, stop))
+        if _has_phases(kernel, dim) and isinstance(first, Int) and isinstance(stop, Int):
+            for tap in range(first.value, stop.value):
+                found += _reduced(kernel, level + 1, {**known, dim: tap}, inside)
+        else:
+            found += _span(kernel, level, known, inside, (first, stop))
     return found
 
 
@@ -203,8 +210,18 @@ def _offset(kernel: Kernel, operand: Operand, product: Product) -> int:
     """Return where the element of an operand for a multiply-add stands, from the start of the step's on."""
     taps, index, slot = product
     at = sum(operand.inside.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True))
-    at += sum(operand.inside.of(dim) * tap for dim, tap in taps.items())
+    at += sum(_tap_at(operand, dim, tap) for dim, tap in taps.items())
     return at + (slot * kernel.plan.lanes if operand.is_vector else 0)
+
+
+def _tap_at(operand: Operand, dim: str, tap: int) -> int:
+    """Return how far the elements of a tap stand behind those of the first."""
+    factor = operand.inside.of(dim)
+    return factor * tap if operand.packing is None else operand.packing.tap_at(dim, factor * tap)
+
+
+def _has_phases(kernel: Kernel, dim: str) -> bool:
+    return any(each.packing is not None and each.packing.tap == dim for each in kernel.plan.operands)
 
 
 def _spans(
@@ -243,9 +260,18 @@ def _is_fused(kernel: Kernel, level: int) -> bool:
 
 
 def _is_unrolled(kernel: Kernel, level: int) -> bool:
-    """Return whether a loop over taps is unrolled: operands are all vectors, so that taps share loads."""
+    """Return whether a loop over taps is unrolled, so that these share loads: of vectors that neighbouring results read
+    too, or where all operands are vectors."""
     plan = kernel.plan
-    return level + 1 == len(plan.reductions) and all(each.is_vector for each in plan.operands)
+    if level + 1 < len(plan.reductions):
+        return False
+    tap = plan.reductions[level]
+    rows = any(
+        each.is_vector and each.inside.of(tap) and each.inside.of(dim) and side.size > 1
+        for each in plan.operands
+        for dim, side in kernel.sides.items()
+    )
+    return rows or all(each.is_vector for each in plan.operands)
 
 
 def _text(value: Expr) -> str:
@@ -270,9 +296,15 @@ def _products(
         terms = [f"{operand.name}_at"]
         for dim, value in known.items():
             factor = operand.inside.of(dim)
-            if factor and value != 0:
-                terms.append(str(factor * value) if isinstance(value, int) else f"{factor}L * {_text(value)}")
-        body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
+            if factor and isinstance(value, int) and value:
+                terms.append(str(_tap_at(operand, dim, value)))
+            elif factor and not isinstance(value, int):
+                terms.append(f"{factor}L * {_text(value)}")
+        if _is_apart(kernel, operand):
+            body.append(Declare("long", f"{operand.name}_x", Name(" + ".join(terms))))
+            body.append(Run("APART", (Name(f"{operand.name}_x"),)))
+        else:
+            body.append(Declare("const long", f"{operand.name}_x", Name(" + ".join(terms))))
     seen: set[str] = set()
     for each in products:
         _, index, slot = each
@@ -293,6 +325,12 @@ def _products(
             value = f"((vec){{0}} + ({value}))"
         body.append(Copy(Name(_accumulator(index, slot)), Name(f"{_accumulator(index, slot)} + {value}")))
     return body
+
+
+def _is_apart(kernel: Kernel, operand: Operand) -> bool:
+    """Return whether steps of different taps stand side by side and broadcast elements that they share: compilers would
+    keep these in registers from step to step, and move sums to memory for it."""
+    return not operand.is_vector and any(side.groups for side in kernel.sides.values())
 
 
 def _value(expression: Expression, operands: list[str]) -> str:

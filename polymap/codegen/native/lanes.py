@@ -15,9 +15,10 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
     """Return the dims of the output along which each operand is contiguous, absent or packed; the best first.
 
     Best is where the output is contiguous (a store of scattered lanes costs as much as some multiply-adds of the few
-    where little is summed), then where most lanes are in use, then where fewer operands are packed. Empty for programs
-    of several statements, and for statements that are not printed with vectors. Raises WorkloadError where element
-    types have no form in C.
+    where little is summed), then where most lanes are in use, then where no operand is copied as a window (it slides
+    along the dim with steps or onto padding), then where fewer operands are packed. Empty for programs of several
+    statements, and for statements that are not printed with vectors. Raises WorkloadError where element types have no
+    form in C.
     """
     if len(workload.statements) != 1:
         return ()
@@ -32,15 +33,22 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
     sums = math.prod(size for dim, size in extents.items() if dim not in own)
     ranked: list[tuple[tuple[float, ...], str]] = []
     for number, dim in enumerate(own):
-        accesses = (statement.target, *statement.reads)
-        if extents[dim] == 1 or any(_is_padded(each, forms[each.tensor], dim, extents) for each in accesses):
+        if extents[dim] == 1 or _is_padded(statement.target, forms[statement.target.tensor], dim, extents):
             continue
-        packed = [each for each in statement.reads if _factor(each, forms[each.tensor], dim) not in (0, 1)]
+        slid = [each for each in statement.reads if _slides(each, forms[each.tensor], dim, extents)]
+        if any(not _is_window(each, statement, dim) for each in slid):
+            continue
+        packed = [
+            each
+            for each in statement.reads
+            if each not in slid and _factor(each, forms[each.tensor], dim) not in (0, 1)
+        ]
         if any(not _is_packable(each, statement.reads) or _is_waste(each, statement, extents) for each in packed):
             continue
         scattered = _factor(statement.target, forms[statement.target.tensor], dim) != 1
         unused = 1 - extents[dim] / (-(-extents[dim] // lanes) * lanes)
-        rank = (float(scattered and sums < _FEW_SUMS), round(10 * unused), float(scattered), float(len(packed)), number)
+        few = scattered and sums < _FEW_SUMS
+        rank = (float(few), round(10 * unused), float(bool(slid)), float(scattered), float(len(packed)), number)
         ranked.append((rank, dim))
     return tuple(dim for _, dim in sorted(ranked))
 
@@ -75,6 +83,24 @@ def _is_waste(access: Access, statement: Statement, extents: dict[str, int]) -> 
     """Return whether packing an operand costs more than it saves: each of its elements is read once."""
     read = {dim for index in access.index for dim in index.dims}
     return all(extents[dim] == 1 for dim in statement.dims if dim not in read)
+
+
+def _slides(access: Access, form: ArrayForm, dim: str, extents: dict[str, int]) -> bool:
+    """Return whether an operand is read along the dim by steps or onto padding, at places that other dims shift."""
+    alone = all(len(index.dims) == 1 for index in access.index if dim in index.dims)
+    return not alone and (_is_padded(access, form, dim, extents) or _factor(access, form, dim) not in (0, 1))
+
+
+def _is_window(access: Access, statement: Statement, dim: str) -> bool:
+    """Return whether an operand that is read once slides along the dim by one tap, and along others by others."""
+    own = [index for index in access.index if dim in index.dims]
+    dims = [each for index in access.index for each in index.dims]
+    factors = [factor for index in access.index for factor in index.coefficients().values()]
+    once = sum(each.tensor == access.tensor for each in statement.reads) == 1
+    if not once or len(own) != 1 or len(own[0].dims) != 2 or min(factors) < 0 or len(set(dims)) < len(dims):
+        return False
+    (tap,) = set(own[0].dims) - {dim}
+    return own[0].coefficients()[dim] == 1 or all(tap not in index.dims for index in statement.target.index)
 
 
 def _is_packable(access: Access, reads: tuple[Access, ...]) -> bool:

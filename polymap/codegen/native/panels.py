@@ -1,10 +1,12 @@
-"""Packed copies of operands: panels of vectors for weights, padded rows where rows collide in the caches."""
+"""Packed copies of operands: panels of vectors for weights, padded rows where rows collide in the caches, and windows:
+the part of an image that tiles slide over, with zeros for its padding, and every n-th element of a row side by side
+where the vectors step by n."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import Block, Copy, Declare, Element, Expr, For, Int, Name, Run, Stmt, add, multiply, total
+from polymap.codegen.c import Block, Copy, Declare, Element, Expr, For, If, Int, Name, Run, Stmt, add, multiply, total
 from polymap.codegen.native.arrays import ArrayForm, Linear
 
 _CHUNK = 16  # elements of a source row that are copied at once: a cache line of floats
@@ -45,10 +47,28 @@ class PackedDim:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of an array that is copied as a window: `length` indices from `start` on, of which those below 0 or not
+    below `size` are zeros. start: a number, or a C text; source, to: steps of the caller's array and of the copy.
+    stride: of the vectors along it, whose phases (index % stride) stand `phase` elements apart. is_checked: whether an
+    index may lie outside."""
+
+    start: int | str
+    length: int
+    size: int
+    source: int
+    to: int
+    stride: int
+    phase: int
+    is_checked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
     """How an operand is copied. source: where an element stands in the caller's array. dims: outermost first, the
     vector dim (if it has one) last; elements: of the copy; has_gaps: some of them are no element of the source.
-    level: how many loops stand around the copying."""
+    level: how many loops stand around the copying. axes: of a window, the one of the vectors last. tap: the dim whose
+    taps choose phases, none where there is one phase."""
 
     form: ArrayForm
     source: Linear
@@ -57,6 +77,15 @@ class Packing:
     elements: int
     has_gaps: bool
     level: int
+    axes: tuple[Axis, ...] = ()
+    tap: str | None = None
+
+    def tap_at(self, dim: str, shift: int) -> int:
+        """Return where the elements of a tap stand that lie `shift` elements behind those of the first."""
+        if dim != self.tap:
+            return shift
+        row = self.axes[-1]
+        return shift % row.stride * row.phase + shift // row.stride
 
     @property
     def parameter(self) -> str:
@@ -114,6 +143,8 @@ def start_of(packing: Packing, at: dict[str, str], absolute: frozenset[str]) -> 
 
 def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     """Return the loops that copy an operand into its packed array. names: of the dims in C."""
+    if packing.axes:
+        return _window_copies(packing)
     if packing.vector is None:
         return _row_copies(packing, names)
     *others, own = packing.dims
@@ -191,3 +222,83 @@ def _row_copies(packing: Packing, names: dict[str, str]) -> Block:
     for each in reversed(others):
         body = (For(names[each.span.dim], Int(0), each.span.count, body),)
     return body
+
+
+def _window_copies(packing: Packing) -> Block:
+    """Return the loops over the rows of a window: each is zeroed, and what lies in the source is copied."""
+    *others, row = packing.axes
+    kind, size = packing.form.c_type, row.stride * row.phase
+    place = [f"{axis.to}L * i{number}" for number, axis in enumerate(others)]
+    index = {number: f"({axis.start} + i{number})" for number, axis in enumerate(others)}
+    source = " + ".join(f"{axis.source}L * {index[number]}" for number, axis in enumerate(others)) or "0"
+    clear = Run("memset", (Name("to"), Int(0), Name(f"{size} * sizeof({kind})")))
+    copies = _phases(row, kind)
+    outside = [
+        f"{index[number]} >= 0 && {index[number]} < {axis.size}"
+        for number, axis in enumerate(others)
+        if axis.is_checked
+    ]
+    inside: Block = (Declare(f"const {kind} *restrict", "from", Name(f"{packing.form.parameter} + {source}")), *copies)
+    body: Block = (
+        Declare(f"{kind} *restrict", "to", Name(" + ".join([packing.parameter, *place]))),
+        clear,
+        *((If(Name(" && ".join(outside)), inside),) if outside else inside),
+    )
+    for number, axis in reversed(list(enumerate(others))):
+        if axis.length > 1:
+            body = (For(f"i{number}", Int(0), Int(axis.length), body),)
+        else:
+            body = (Declare("const int", f"i{number}", Int(0)), *body)
+    return body
+
+
+def _phases(row: Axis, kind: str) -> Block:
+    """Return the copy of what a row has in the source: of all phases at once where they all have it."""
+    parts = [_phase(row, phase) for phase in range(row.stride)]
+    if row.source * row.stride == 1:
+        return _stretch(row.start, parts[0][1], kind)
+    ends = [(first.value, stop.value) for _, (first, stop) in parts if isinstance(first, Int) and isinstance(stop, Int)]
+    low, high = max((first for first, _ in ends), default=0), min((stop for _, stop in ends), default=0)
+    if len(ends) < len(parts) or low >= high:
+        return tuple(For("i", *span, (copy,)) for copy, span in parts)
+    found: list[Stmt] = [_common(row, low, high, kind, tuple(copy for copy, _ in parts))]
+    for (copy, _), (first, stop) in zip(parts, ends, strict=True):
+        found += [For("i", Int(one), Int(other), (copy,)) for one, other in ((first, low), (high, stop)) if one < other]
+    return tuple(found)
+
+
+def _common(row: Axis, low: int, high: int, kind: str, copies: Block) -> Stmt:
+    """Return the copy of the elements that all phases have."""
+    if row.stride != 2 or row.source != 1 or not isinstance(row.start, int):
+        return For("i", Int(low), Int(high), copies)
+    ends = (f"from + {row.start + 2 * low}", f"to + {low}", f"to + {row.phase + low}", str(high - low))
+    return Run(f"halve_{kind}", tuple(map(Name, ends)))
+
+
+def _phase(row: Axis, phase: int) -> tuple[Copy, tuple[Expr, Expr]]:
+    """Return the copy of element i of a phase, and the first i and the last, plus 1, that the source has."""
+    start, count = _shifted(row.start, phase), -(-(row.length - phase) // row.stride)
+    at = Name(f"{row.source * row.stride}L * i + {row.source}L * ({start})")
+    copy = Copy(Element("to", (Name(f"i + {phase * row.phase}" if phase else "i"),)), Element("from", (at,)))
+    if isinstance(start, int):
+        first, stop = max(0, -(start // row.stride)), min(count, (row.size - 1 - start) // row.stride + 1)
+        return copy, (Int(first), Int(max(first, stop)))
+    first = f"MAX(0, ({row.stride - 1} - {start}) / {row.stride})"
+    return copy, (Name(first), Name(f"MIN({count}, ({row.size + row.stride - 1} - {start}) / {row.stride})"))
+
+
+def _shifted(start: int | str, phase: int) -> int | str:
+    if isinstance(start, int):
+        return start + phase
+    return f"({start} + {phase})" if phase else start
+
+
+def _stretch(start: int | str, ends: tuple[Expr, Expr], kind: str) -> Block:
+    """Return the copy of neighbours, none of which may be in the source."""
+    first, stop = map(_text, ends)
+    place = Name(f"from + ({start} + {first})")
+    if isinstance(start, int):
+        count = int(stop) - int(first)
+        return (Run("memcpy", (Name(f"to + {first}"), place, Name(f"{count} * sizeof({kind})"))),)
+    size = Name(f"(size_t)({stop} - {first}) * sizeof({kind})")
+    return (If(Name(f"{first} < {stop}"), (Run("memcpy", (Name(f"to + {first}"), place, size)),)),)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from polymap.codegen.native.arrays import ArrayForm, Linear
-from polymap.codegen.native.panels import Packing, Span, padded_rows, panels
+from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
 from polymap.codegen.native.tails import Tail
 from polymap.ir import (
     Access,
@@ -43,7 +43,7 @@ MOST_ACCUMULATORS = 64
 _LINE_BYTES = 64
 # Rows this far apart share one set of a first cache with 4 KiB per way.
 _COLLIDING_BYTES = 4096
-_COLLIDING_ROWS = 16
+_ROWS_OF_A_SET = 8  # its ways: as many rows of a tile stay side by side
 _READS_PER_COPY = 1
 _STACK_BYTES = 2**20  # larger buffers come from malloc, whose fresh pages cost more than several copies
 _MOST_REPEATS = 16
@@ -152,7 +152,8 @@ def kernel_plan(
     lane = next(fanout for fanout in arch.fanouts if fanout.kind is FanoutKind.LANE)
     if lane.size < 2 or lane.size & (lane.size - 1):
         raise NoPlan("the machine's vectors have no power of two of elements")
-    guards = _guards(workload, statement, by_name)
+    windows = _windows(workload, statement, by_name, shape.vector)
+    guards = _guards(workload, statement, by_name, windows)
     _check_guards(shape, guards)
     reductions = _memory_order(statement, by_name, shape)
     plan = KernelPlan(
@@ -176,7 +177,10 @@ def kernel_plan(
     )
     _check_size(plan)
     operands = tuple(
-        _operand(plan, number, access, by_name[access.tensor]) for number, access in enumerate(statement.reads)
+        _window(plan, number, access, by_name[access.tensor])
+        if access.tensor in windows
+        else _operand(plan, number, access, by_name[access.tensor])
+        for number, access in enumerate(statement.reads)
     )
     return replace(plan, operands=operands)
 
@@ -281,8 +285,24 @@ def _is_polynomial(expression: Expression) -> bool:
             return False
 
 
-def _guards(workload: Workload, statement: Statement, forms: dict[str, ArrayForm]) -> tuple[Guard, ...]:
-    """Return the axes that may fall on padding; raises NoPlan if the domain has any other constraint."""
+def _windows(workload: Workload, statement: Statement, forms: dict[str, ArrayForm], vector: str) -> frozenset[str]:
+    """Return the operands that slide along the vector dim with steps or onto padding: these are copied with zeros."""
+    extents, found = workload.extents(), set[str]()
+    for access in statement.reads:
+        form = forms[access.tensor]
+        axes = [number for number in range(len(form.sizes)) if vector in access.index[number].dims]
+        if len(axes) == 1 and len(access.index[axes[0]].dims) == 2:
+            low, high = bounds(form.axis(access, axes[0]), extents)
+            if low < 0 or high >= form.sizes[axes[0]] or form.linear(access).of(vector) != 1:
+                found.add(access.tensor)
+    return frozenset(found)
+
+
+def _guards(
+    workload: Workload, statement: Statement, forms: dict[str, ArrayForm], windows: frozenset[str]
+) -> tuple[Guard, ...]:
+    """Return the axes that may fall on padding, but for copied windows, which have zeros there; raises NoPlan if the
+    domain has any other constraint."""
     guards: list[Guard] = []
     known: set[Affine] = set()
     extents = workload.extents()
@@ -292,7 +312,7 @@ def _guards(workload: Workload, statement: Statement, forms: dict[str, ArrayForm
             index = form.axis(access, number)
             known |= {index, -index + (size - 1)}
             low, high = bounds(index, extents)
-            if low >= 0 and high < size:
+            if (low >= 0 and high < size) or access.tensor in windows:
                 continue
             guards.append(_guard(statement, index, size))
     if any(constraint not in known for constraint in statement.constraints):
@@ -325,7 +345,19 @@ def _memory_order(statement: Statement, forms: dict[str, ArrayForm], shape: _Sha
     reductions = [name for name in statement.dims if name not in shape.tile and name != shape.vector]
     linear = [forms[access.tensor].linear(access) for access in statement.reads]
     unpacked = [each for each in linear if each.of(shape.vector) == 0] or linear
-    return tuple(sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked)))
+    found = sorted(reductions, key=lambda name: -max(abs(each.of(name)) for each in unpacked))
+    shared = [dim for dim in found if any(_shares(access, dim, shape) for access in statement.reads)]
+    if shared and found[-1] not in shared:  # results that are neighbours share what these taps load
+        found.remove(shared[-1])
+        found.append(shared[-1])
+    return tuple(found)
+
+
+def _shares(access: Access, tap: str, shape: _Shape) -> bool:
+    """Return whether an operand of vectors slides with a tap along another dim of the register tile."""
+    if not any(shape.vector in index.dims for index in access.index):
+        return False
+    return any(tap in index.dims and shape.tile.get(dim, 1) > 1 for index in access.index for dim in index.dims)
 
 
 def _check_size(plan: KernelPlan) -> None:
@@ -380,6 +412,73 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
     return replace(plain, inside=inside, ahead=ahead, packing=packing)
 
 
+def _window(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> Operand:
+    """Return an operand that is copied with zeros for its padding, where the fewest elements are copied."""
+    dims = [dim for index in access.index for dim in index.dims]
+    factors = [factor for index in access.index for factor in index.coefficients().values()]
+    twice = sum(each.tensor == access.tensor for each in plan.statement.reads) > 1 or len(set(dims)) < len(dims)
+    if twice or min(factors) < 0:
+        raise NoPlan(f"{access.tensor}, which slides along the vector dim, is read in two ways")
+    levels = [_window_at(plan, access, form, level) for level in range(len(plan.outer) + 1)]
+    fitting = _fitting(plan, levels)
+    if not fitting:
+        raise NoPlan(f"the window of {access.tensor} is large or often copied")
+    packing = min(fitting, key=lambda each: (_copied(plan, each), -each.level))
+    inside = Linear({each.span.dim: each.inner for each in packing.dims}, 0)
+    return Operand(form, f"a{number}", form.linear(access), inside, is_vector=True, packing=packing)
+
+
+def _copied(plan: KernelPlan, packing: Packing) -> int:
+    """Return how many elements all copies of a window have."""
+    own = prod(axis.length for axis in packing.axes)
+    return own * prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level])
+
+
+def _window_at(plan: KernelPlan, access: Access, form: ArrayForm, level: int) -> Packing:
+    spans = {dim: _whole_span(plan, dim, level) for dim in plan.extents}
+    order = sorted(
+        range(len(form.sizes)), key=lambda axis: (plan.vector not in access.index[axis].dims, form.strides[axis])
+    )
+    axes: list[Axis] = []
+    inner: dict[str, int] = {}
+    step, phase_tap = 1, None
+    for axis in order:
+        index = form.axis(access, axis)
+        factors, is_row = index.coefficients(), axis == order[0]
+        stride = factors[plan.vector] if is_row else 1
+        length = 1 + sum(factor * (spans[dim].tile - 1) for dim, factor in factors.items())
+        phase = -(-length // stride)
+        for dim, factor in factors.items():
+            inner[dim] = 1 if dim == plan.vector else factor * step
+            if is_row and dim != plan.vector and stride > 1:
+                inner[dim], phase_tap = factor, dim
+        start = _start(index, spans)
+        low, high = bounds(index, plan.extents)
+        whole = all(spans[dim].extent % spans[dim].tile == 0 for dim in factors)
+        checked = is_row or low < 0 or high >= form.sizes[axis] or not whole
+        axes.append(Axis(start, length, form.sizes[axis], form.strides[axis], step, stride, phase, checked))
+        step *= stride * phase if is_row else length
+    dims = tuple(PackedDim(span, 0, inner[dim]) for dim, span in spans.items() if dim in inner)
+    if phase_tap is not None and (phase_tap in plan.split or phase_tap not in plan.reductions):
+        raise NoPlan(f"the taps along the vector dim of {access.tensor} stand outside of the register tile")
+    source, whole = form.linear(access), tuple(reversed(axes))
+    return Packing(form, source, dims, None, step, has_gaps=True, level=level, axes=whole, tap=phase_tap)
+
+
+def _start(index: Affine, spans: dict[str, Span]) -> int | str:
+    """Return the first index of an axis in a window."""
+    origins = [(factor, spans[dim].origin) for dim, factor in index.coefficients().items()]
+    terms = [f"{factor} * {origin}" for factor, origin in origins if origin != "0"]
+    return f"({' + '.join([*terms, str(index.constant)])})" if terms else index.constant
+
+
+def _whole_span(plan: KernelPlan, dim: str, level: int) -> Span:
+    """Return the indices of a dim that `level` loops leave in one block, of the vector dim whole vectors."""
+    span = _span(plan, dim, level)
+    tile = -(-span.tile // plan.block) * plan.slots * plan.lanes if dim == plan.vector else span.tile
+    return replace(span, size=tile, tile=tile)
+
+
 def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing, Packing]:
     """Return the panels of an operand that has the vector dim: of the whole array, and as the tree holds it."""
     width = plan.slots * plan.lanes
@@ -403,7 +502,7 @@ def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Pa
     width = ELEMENT_BYTES[form.c_type]
     rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % _COLLIDING_BYTES == 0]
     contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
-    if not contiguous or not any(plan.extents[dim] >= _COLLIDING_ROWS for dim in rows):
+    if not contiguous or not any(plan.tile[dim] > _ROWS_OF_A_SET for dim in rows):
         return None
     found: list[Packing] = []
     for level in plan.held[form.tensor]:

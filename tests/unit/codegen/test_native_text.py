@@ -49,6 +49,19 @@ def test_weights_that_are_used_once_are_not_packed() -> None:
     assert _matmul(1, 32, 3).packed is None
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_steps_of_several_taps_share_no_broadcasts(layout: str) -> None:
+    conv = pm.compile(pm.conv2d(K=32, C=16, H=14, W=14, R=3, S=3, padding=1, bits=32), "cpu_avx512", layout=layout)
+    assert 0 < conv.source.count("APART(a0_x);") == conv.source.count("long a0_x = ")
+
+
+def test_depthwise_layers_with_strides_in_nchw_copy_even_and_odd_columns() -> None:
+    layer = pm.conv2d(K=8, C=8, H=64, W=64, R=3, S=3, padding=1, stride=2, groups=8, bits=32)
+    conv = pm.compile(layer, "cpu_avx512", layout="NCHW")
+    assert conv.reason == ""
+    assert "halve_float(from + " in conv.source
+
+
 def test_trees_without_lanes_are_printed_without_vectors() -> None:
     tree = {"nodes": [node for node in TREE["nodes"] if "par" not in node and node.get("store") != "REG"]}
     workload = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=2, n=3, k=4, types="float32")

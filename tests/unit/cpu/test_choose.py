@@ -168,3 +168,19 @@ def test_random_products(seed: int) -> None:
 def test_a_machine_that_is_no_processor_is_named() -> None:
     with pytest.raises(ArchError, match="PM122 machine 'flat3' is no processor"):
         facts_of(load_arch("flat3"))
+
+
+@pytest.mark.slow
+def test_sums_are_stored_once_unless_moving_data_takes_longer() -> None:
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", m=112, n=512, k=1024, bits=32)
+    choice = choose_cpu_mapping(product, AVX512, ("n",))
+    assert choice is not None
+    assert _tile(choice, product)["k"] == 1024
+    assert choice.cycles == max(choice.tile.cycles, float(choice.cost.latency_cycles))  # none is loaded again
+    layer = conv2d(K=64, C=256, H=7, W=7, R=3, S=3, padding=1, bits=32)
+    choice = choose_cpu_mapping(layer, AVX512, ("k",))
+    assert choice is not None
+    visits = 256 // _tile(choice, layer)["c"] - 1  # of each of the 2 x 4 register tiles of k and p, after the first
+    again = visits * 8 * choice.tile.visit_cycles
+    assert choice.cycles == max(choice.tile.cycles, float(choice.cost.latency_cycles)) + again
+    assert visits > 0
