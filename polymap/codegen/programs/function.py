@@ -23,6 +23,9 @@ _HEAD = """#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __clang__ /* 14 hands loads on to the next iteration where arrays are known to be apart: slow in vectors */
+#define restrict
+#endif
 """
 _FLOOR = """static inline long floor_div(const long a, const long b)
 {
