@@ -1,4 +1,4 @@
-"""Does the model predict? Measured times of compiled mappings against their predicted cycles, and the rank of the chosen.
+"""Does the model predict? Measured times of compiled mappings against their predicted cycles; the rank of the chosen.
 
     python benchmarks/predicted.py [--layers conv gemm] [--uniform 100] [--best 100] [--pool 10000] [--rounds 12]
                                    [--json FILE]
@@ -203,7 +203,7 @@ def rho(one: Sequence[Any], other: Sequence[Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Candidates of one layer with their seconds: those drawn uniformly, those of the best-predicted 1 %, the chosen."""
+    """Candidates of one layer with their seconds: drawn uniformly, of the best-predicted 1 %, and the chosen one."""
 
     layer: str
     uniform: tuple[tuple[Candidate, float], ...]
