@@ -87,15 +87,21 @@ class Walk:
     addresses: Dictionary[str, Callable[[Ranges], list[int]]]
 
     @staticmethod
-    def of(workload: Workload, arch: Architecture, mapping: Mapping, panel: Dictionary[str, int]) -> Walk:
-        """panel: per packed tensor the indices of its last dim that lie together; others lie in the order of axes."""
+    def of(workload: Workload, arch: Architecture, mapping: Mapping, packed: str, panel: int) -> Walk:
+        """packed: the tensor that lies in panels of so many indices of the vector dim; others lie in rows. Axes of four
+        or more have the channels last, of weights the filters, as in NHWC."""
         lane = next(each for each in arch.fanouts if each.kind is FanoutKind.LANE)
         (statement,) = workload.statements
         found: dict[str, Callable[[Ranges], list[int]]] = {}
         start = 0
         for access in (statement.target, *statement.reads):
             axes = [tuple(index.coefficients().items()) for index in access.index]
-            found[access.tensor] = _addresses(axes, workload.extents(), start, panel.get(access.tensor))
+            if len(axes) == 4:
+                axes = (
+                    [axes[1], axes[2], axes[3], axes[0]] if access.tensor == packed else [*axes[:1], *axes[2:], axes[1]]
+                )
+            width = panel if access.tensor == packed else None
+            found[access.tensor] = _addresses(axes, workload.extents(), start, width)
             start += 2 * prod(workload.tensor(access.tensor).shape) + 4096
         return Walk(workload, mapping.nodes, arch.levels[-1].name, lane.name, lane.size, found)
 
@@ -189,11 +195,11 @@ def crossing(cost: Cost, levels: Sequence[str], registers: str) -> list[dict[str
 
 
 CASES = {
-    "product 64x128x96": lambda: pm.matmul(64, 128, 96, bits=32),
-    "3x3 16->64@14": lambda: pm.conv2d(K=64, C=16, H=16, W=16, R=3, S=3, bits=32),
+    "product 32x96x48": lambda: pm.matmul(32, 96, 48, bits=32),
+    "3x3 8->32@8": lambda: pm.conv2d(K=32, C=8, H=10, W=10, R=3, S=3, bits=32),
 }
 KIB = 8 * 1024
-SIZES = {"L1": 4 * KIB, "L2": 16 * KIB, "L3": 64 * KIB}
+SIZES = {"L1": 2 * KIB, "L2": 8 * KIB, "L3": 16 * KIB}
 LINE_ELEMENTS = 16
 
 
@@ -208,12 +214,13 @@ class Compared:
     in_sets: tuple[int, ...]
 
 
-def compared(workload: Workload, machine: Architecture, mapping: Mapping, panel: Dictionary[str, int]) -> Compared:
-    """Return the misses of one tree. The caches of `machine` are half of those simulated."""
+def compared(workload: Workload, machine: Architecture, mapping: Mapping, panel: int) -> Compared:
+    """Return the misses of one tree, weights in panels. The caches of `machine` are half of those simulated."""
     levels = [each.name for each in machine.levels if each.capacity_bits is not None][:-1][::-1]
     capacities = {each.name: each.capacity_bits or 0 for each in machine.levels}
     sizes = [2 * capacities[name] // 32 for name in levels]
-    walk = Walk.of(workload, machine, mapping, panel)
+    packed = workload.statements[0].reads[-1].tensor
+    walk = Walk.of(workload, machine, mapping, packed, panel)
     touched = list(walk.trace())
 
     def misses(line: int, ways: int | None) -> tuple[int, ...]:
@@ -225,12 +232,10 @@ def compared(workload: Workload, machine: Architecture, mapping: Mapping, panel:
     return Compared(predicted, misses(1, None), misses(LINE_ELEMENTS, None), misses(LINE_ELEMENTS, 8))
 
 
-def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) -> Iterator[Candidate]:
-    """Yield draws from the native form whose tiles divide the workload."""
-    for candidate in pool_of(workload, arch, 4 * count, seed):
-        if candidate.rounded.extents() == workload.extents() and count:
-            count -= 1
-            yield candidate
+def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) -> dict[str, list[Candidate]]:
+    """Return draws from the native form, and of ten times as many those that move the least energy's worth of data."""
+    drawn = pool_of(workload, arch, 10 * count, seed)
+    return {"uniform": drawn[:count], "best": sorted(drawn, key=lambda each: each.energy_pj)[:count]}
 
 
 def main() -> None:
@@ -241,29 +246,26 @@ def main() -> None:
 
 
 def report(trees: int) -> list[str]:
-    """Return the table: per layer and cache the misses over the predicted elements, over so many trees."""
+    """Return the table: per layer, kind of trees and cache the misses over the predicted elements."""
     arch = small_processor(pm.load_arch("cpu_avx512"), SIZES)
-    lines = ["misses / predicted elements of LRU caches: least, median, largest over the trees; rho"]
+    lines = ["misses / predicted elements: least, median, largest over the trees; how many are equal; Spearman's rho"]
+    lanes = facts_of(arch).vector_bits // 32
     for name, layer in CASES.items():
-        workload = layer()
-        found: list[Compared] = []
-        for each in trees_of(workload, arch, trees):
-            weights = workload.statements[0].reads[-1].tensor
-            width = each.tile.slots * facts_of(arch).vector_bits // 32
-            found.append(compared(each.rounded, each.machine, each.mapping, {weights: width}))
-        lines.append(f"{name}: {len(found)} trees")
-        for at, level in enumerate(reversed(SIZES)):
-            predicted = [each.predicted[at] for each in found]
-            for kind in ("words", "lines", "in_sets"):
-                missed = [getattr(each, kind)[at] for each in found]
-                ratios = sorted(a / b for a, b in zip(missed, predicted, strict=True))
-                middle = ratios[len(ratios) // 2]
-                equal = sum(ratio == 1 for ratio in ratios)
-                lines.append(
-                    f"  {level} {kind:8} {ratios[0]:7.3f} {middle:7.3f} {ratios[-1]:7.3f}  "
-                    f"equal in {equal:3}  rho {rho(predicted, missed):6.3f}"
-                )
+        for kind, listed in trees_of(layer(), arch, trees).items():
+            found = [compared(each.rounded, each.machine, each.mapping, each.tile.slots * lanes) for each in listed]
+            lines.append(f"{name}, {kind}, {len(found)} trees")
+            for at, level in enumerate(SIZES):
+                lines += [_line(found, at, level, form) for form in ("words", "lines", "in_sets")]
     return lines
+
+
+def _line(found: list[Compared], at: int, level: str, form: str) -> str:
+    predicted = [each.predicted[at] for each in found]
+    missed = [getattr(each, form)[at] for each in found]
+    ratios = sorted(a / b for a, b in zip(missed, predicted, strict=True))
+    equal = sum(ratio == 1 for ratio in ratios)
+    figures = f"{ratios[0]:7.3f} {ratios[len(ratios) // 2]:7.3f} {ratios[-1]:7.3f}"
+    return f"  {level} {form:8} {figures}  equal {equal:3}  rho {rho(predicted, missed):6.3f}"
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def arrays_of(workload: Workload) -> tuple[Any, Any]:
     """Return random operands in the order of the layout."""
     rng = np.random.default_rng(0)
     fn = pm.compile(workload, "host_cpu", layout=LAYOUT)
-    shapes = {form.tensor: form.sizes for form in fn.function.arrays}
+    shapes = {form.tensor: form.shape for form in fn.function.arrays}
     x, w = (rng.standard_normal(shapes[access.tensor], np.float32) for access in workload.statements[0].reads)
     return x, w
 
