@@ -8,7 +8,7 @@ tree of loops and held tensors within the capacities of the caches. A draw is a 
 a tree in units of the tile, each as likely as any other. Of a pool of draws some are compiled as they come, and some
 of the best-predicted 1 %; every program is called in turns, twice, the second call timed in CPU time of the thread, and
 the 25th percentile counts. Weights are packed ahead. Spearman's rho is of the order that the chooser uses: predicted
-cycles, then energy.
+cycles, then energy; and of cycles in which every visit of a register tile is priced.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ import polymap as pm
 from polymap.codegen.native import memory_steps, vector_dims
 from polymap.cpu import choose, facts_of
 from polymap.cpu.machine import CpuFacts, cpu_machine
-from polymap.cpu.tiles import RegisterTile, register_tiles
+from polymap.cpu.tiles import _TILE_CYCLES, RegisterTile, register_tiles
 from polymap.ir import Architecture, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 
 LAYOUT = "NHWC"
@@ -53,6 +54,29 @@ class Candidate:
     def predicted(self) -> tuple[float, float]:
         """What the chooser orders by: the least is taken."""
         return round(self.cycles), self.energy_pj
+
+    @property
+    def visits(self) -> int:
+        """How often each register tile is loaded and stored: the trips of loops over reductions outside of its sums."""
+        own = {dim for index in self.rounded.statements[0].target.index for dim in index.dims}
+        left, trips = self.rounded.extents(), 1
+        for node in self.mapping.nodes:
+            if isinstance(node, Storage) and node.level == self.machine.levels[-1].name:
+                break
+            if isinstance(node, Temporal):
+                trips *= 1 if node.dim in own else ceil(left[node.dim] / node.tile)
+                left[node.dim] = min(left[node.dim], node.tile)
+        return trips
+
+    @property
+    def cycles_with_visits(self) -> float:
+        """Cycles of the register tiles, each visit priced: a cycle per vector that it stores, and per one that it loads
+        where there are several visits, and what is around its steps. The chooser's price is of one visit per tile."""
+        extents = self.rounded.extents()
+        own = [dim for index in self.rounded.statements[0].target.index for dim in index.dims]
+        vectors = prod(extents[dim] for dim in own) / facts_of(self.machine).vector_bits * 32
+        visit = vectors + vectors / self.tile.sums * _TILE_CYCLES
+        return self.tile.cycles + (self.visits - 1) * visit + (vectors * self.visits if self.visits > 1 else 0)
 
 
 def layer_of(name: str) -> Workload:
@@ -241,9 +265,10 @@ def lines_of(study: Study) -> list[str]:
         seconds = [each for _, each in pairs]
         both = rho([each.predicted for each, _ in pairs], seconds)
         cycles = rho([round(each.cycles) for each, _ in pairs], seconds)
+        visits = rho([round(each.cycles_with_visits) for each, _ in pairs], seconds)
         lines.append(
             f"  {name:9} {len(pairs):4} programs, {1e3 * min(seconds):6.3f} to {1e3 * max(seconds):7.3f} ms; "
-            f"rho {both:6.3f} (of cycles alone {cycles:6.3f})"
+            f"rho {both:6.3f} (of cycles alone {cycles:6.3f}, with visits {visits:6.3f})"
         )
     number = len(study.everything)
     fastest = min(seconds for _, seconds in study.everything)
@@ -254,16 +279,12 @@ def lines_of(study: Study) -> list[str]:
     return lines
 
 
-def row_of(candidate: Candidate, seconds: float, kind: str) -> dict[str, object]:
+def row_of(candidate: Candidate, seconds: float, kind: str) -> dict[str, Any]:
     """Return one measurement for a table."""
-    row = {"kind": kind, "ms": 1e3 * seconds, "cycles": candidate.cycles, "pj": candidate.energy_pj}
-    tile = {candidate.tile.vector: candidate.tile.slots, **dict(candidate.tile.sizes)}
-    return {
-        **row,
-        "tile": tile,
-        "tile_cycles": candidate.tile.cycles,
-        "tree": pm.mapping_to_document(candidate.mapping),
-    }
+    row: dict[str, Any] = {"kind": kind, "ms": round(1e3 * seconds, 4), "cycles": round(candidate.cycles)}
+    row |= {"pj": round(candidate.energy_pj), "visits": candidate.visits}
+    row["cycles_with_visits"] = round(candidate.cycles_with_visits)
+    return {**row, "tile": {candidate.tile.vector: candidate.tile.slots, **dict(candidate.tile.sizes)}}
 
 
 def main() -> None:
@@ -276,14 +297,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for all measurements")
     given = parser.parse_args()
     arch = pm.load_arch("host_cpu")
-    rows: dict[str, list[dict[str, object]]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {}
     for name in given.layers:
         study = study_of(layer_of(name), arch, given.uniform, given.best, given.pool, given.rounds)
         print("\n".join(lines_of(study)), flush=True)
         kinds = (("uniform", study.uniform), ("best", study.best), ("chosen", (study.chosen,)))
         rows[name] = [row_of(each, seconds, kind) for kind, pairs in kinds for each, seconds in pairs]
     if given.json is not None:
-        given.json.write_text(json.dumps(rows))
+        text = json.dumps({"machine": arch.source, "layers": rows})
+        given.json.write_text(text.replace("}, {", "},\n{") + "\n")
 
 
 if __name__ == "__main__":
