@@ -27,6 +27,11 @@ SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]
 }"""
 
 
+@pytest.fixture(autouse=True)
+def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 1)
+
+
 def small_sizes(name: str) -> dict[str, int]:
     steps = {"tsteps": 3, "tmax": 3}
     return {size: steps.get(size, PRIMES[place % len(PRIMES)]) for place, size in enumerate(KERNELS[name][1])}

@@ -19,6 +19,11 @@ PROGRAMS = "polymap.codegen.programs"
 SIZES = (37, 41, 29, 31, 43)
 
 
+@pytest.fixture(autouse=True)
+def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 1)
+
+
 def small_tiles(monkeypatch: pytest.MonkeyPatch, rows: int = 12, lanes: int = 8, terms: int = 7) -> None:
     """Make tiles so small that arrays of a test hold many, and let small nests be changed."""
     values = {"contraction._TILE_ROWS": rows, "contraction._TILE_LANES": lanes, "contraction._TILE_TERMS": terms}
@@ -143,6 +148,16 @@ def test_an_array_may_have_the_name_of_a_tile(tmp_path: Path, monkeypatch: pytes
     small_tiles(monkeypatch)
     text = KERNELS["gemm"][0].replace("A[", "tile_S1[").replace("B[", "double_lanes[")
     assert "tile_S1_(" in check(text, sizes_of("gemm"), tmp_path, 1).source
+
+
+def test_loops_are_parallel_where_threads_meet_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 2**14)
+    few, many = (
+        pm.compile(pm.from_c(KERNELS["jacobi-2d"][0], {"tsteps": 3, "n": n}), "cpu_avx2", threads=2).source
+        for n in (60, 200)
+    )
+    assert "#pragma omp" not in few
+    assert many.count("#pragma omp") == 2
 
 
 def chosen(name: str, size: int) -> Chosen:

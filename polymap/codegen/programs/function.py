@@ -36,6 +36,7 @@ _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
 _OPERATIONS, _SECONDS = 8_000_000, 15.0  # of isl, for the loops of a program
+_LEAST_PARALLEL = 2**14  # instances between two meetings of the threads
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
 
 
@@ -67,10 +68,11 @@ def program_function(
     with budget(_OPERATIONS, seconds=_SECONDS, what="the loops of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
-        dealt = "dynamic" if contractions else "static"  # tiles of triangles take unequal time
-        clauses = f" schedule({dealt}) num_threads({threads})"
+        # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
+        clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
+        parallel = Parallel(threads > 1, (), clauses, dealt, _LEAST_PARALLEL)
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
-        loops = loops_of(region, times, conflicts, Parallel(threads > 1, (), clauses), _NAMES)
+        loops = loops_of(region, times, conflicts, parallel, _NAMES)
     body = (*_start(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
     helpers = "\n".join(tiles)

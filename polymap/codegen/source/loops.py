@@ -69,12 +69,15 @@ class Demanded:
 class Parallel:
     """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: these in any case.
 
-    clauses: of OpenMP, behind the pragma of the outermost ones.
+    clauses: of OpenMP, behind the pragma of the outermost ones; tiles: behind that of loops around whole tiles. least:
+    instances that an outermost one runs, at least (bounds of its dims multiplied); loops of fewer stay as they are.
     """
 
     outermost: bool = False
     demanded: tuple[Demanded, ...] = ()
     clauses: str = ""
+    tiles: str = ""
+    least: int = 0
 
 
 class LoopConflictError(Exception):
@@ -163,7 +166,10 @@ class _Loops:
             return demanded[0].pragma
         if not demanded and (inside_parallel or not self.parallel.outermost):
             return ""
+        clauses = self.parallel.tiles if inside & set(self.region.stands_for) else self.parallel.clauses
         inside = frozenset(self.region.stands_for.get(each, each) for each in inside)
+        if not demanded and sum(self._work(place, name) for name in inside) < self.parallel.least:
+            return ""
         private = self._private(place, inside)
         found = carried(self.conflicts, self.times, place, inside, private)
         if found is not None and demanded:
@@ -171,7 +177,18 @@ class _Loops:
         if found is not None:
             return ""
         clause = f" private({', '.join(private)})" if private else ""
-        return f"{demanded[0].pragma if demanded else OPENMP + self.parallel.clauses}{clause}"
+        return f"{demanded[0].pragma if demanded else OPENMP + clauses}{clause}"
+
+    def _work(self, place: int, name: str) -> int:
+        """Return how many instances of a statement a loop at a place runs each time, at most."""
+        times, domain = self.times[name], self.times[name].domain()
+        outer = times.project_out(isl.dim_type.out, place, times.dim(isl.dim_type.out) - place)
+        work = 1
+        for number in range(domain.dim(isl.dim_type.set)):
+            if not outer.remove_divs().gist_domain(domain).involves_dims(isl.dim_type.in_, number, 1):
+                ends = (domain.dim_min_val(number), domain.dim_max_val(number))
+                work *= ends[1].sub(ends[0]).to_python() + 1
+        return work
 
     def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
         """Return the variables of the original's loops of which each iteration of this loop may have its own.
