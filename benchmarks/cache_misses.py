@@ -1,6 +1,6 @@
 """Misses of caches that hold what was used last, from a trace, beside the traffic that the model predicts per tier.
 
-    python benchmarks/cache_misses.py [--trees 40]
+    python benchmarks/cache_misses.py [--trees 6]
 
 Random mappings of the native form (benchmarks/predicted.py) of a small product and a small convolution, on a processor
 with small caches. The trace walks the loops of a tree and touches what its registers load and store: no line of the
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping as Dictionary, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-
-from predicted import Candidate, pool_of, rho
+from pathlib import Path
 
 import polymap as pm
 from polymap.costmodel import Cost
@@ -33,6 +33,10 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.predicted import Candidate, pool_of, rho
 
 Touch = tuple[str, int]  # tensor, address in elements
 Ranges = dict[str, tuple[int, int]]  # dim -> (first index, size)
@@ -240,7 +244,7 @@ def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trees", type=int, default=40)
+    parser.add_argument("--trees", type=int, default=6)
     given = parser.parse_args()
     print("\n".join(report(given.trees)))
 
