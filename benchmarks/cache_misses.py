@@ -1,6 +1,6 @@
 """Misses of caches that hold what was used last, from a trace, beside the traffic that the model predicts per tier.
 
-    python benchmarks/cache_misses.py [--trees 6]
+    python benchmarks/cache_misses.py [--trees 2]
 
 Random mappings of the native form (benchmarks/predicted.py) of a small product and a small convolution, on a processor
 with small caches. The trace walks the loops of a tree and touches what its registers load and store: no line of the
@@ -164,7 +164,16 @@ def _addresses(
             address = address * size + index
         return start + address
 
+    known: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    dims = [dim for axis in axes for dim, _ in axis]
+
     def tile(ranges: Ranges) -> list[int]:
+        key = tuple(ranges[dim] for dim in dims)
+        if key not in known:
+            known[key] = listed(ranges)
+        return known[key]
+
+    def listed(ranges: Ranges) -> list[int]:
         along: list[list[int]] = []
         for axis in axes:
             spans = [[factor * index for index in range(ranges[d][0], sum(ranges[d]))] for d, factor in axis]
@@ -244,23 +253,23 @@ def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trees", type=int, default=6)
+    parser.add_argument("--trees", type=int, default=2)
     given = parser.parse_args()
-    print("\n".join(report(given.trees)))
+    for line in report(given.trees):
+        print(line, flush=True)
 
 
-def report(trees: int) -> list[str]:
-    """Return the table: per layer, kind of trees and cache the misses over the predicted elements."""
+def report(trees: int) -> Iterator[str]:
+    """Yield the table: per layer, kind of trees and cache the misses over the predicted elements."""
     arch = small_processor(pm.load_arch("cpu_avx512"), SIZES)
-    lines = ["misses / predicted elements: least, median, largest over the trees; how many are equal; Spearman's rho"]
+    yield "misses / predicted elements: least, median, largest over the trees; how many are equal; Spearman's rho"
     lanes = facts_of(arch).vector_bits // 32
     for name, layer in CASES.items():
         for kind, listed in trees_of(layer(), arch, trees).items():
             found = [compared(each.rounded, each.machine, each.mapping, each.tile.slots * lanes) for each in listed]
-            lines.append(f"{name}, {kind}, {len(found)} trees")
+            yield f"{name}, {kind}, {len(found)} trees"
             for at, level in enumerate(SIZES):
-                lines += [_line(found, at, level, form) for form in ("words", "lines", "in_sets")]
-    return lines
+                yield from (_line(found, at, level, form) for form in ("words", "lines", "in_sets"))
 
 
 def _line(found: list[Compared], at: int, level: str, form: str) -> str:

@@ -1,7 +1,7 @@
 """Does the model predict? Measured times of compiled mappings against their predicted cycles; the rank of the chosen.
 
     python benchmarks/predicted.py [--layers conv gemm] [--uniform 100] [--best 100] [--pool 10000] [--rounds 12]
-                                   [--trees 3] [--json FILE]
+                                   [--trees 2] [--json FILE]
 
 The space is that of the chooser (docs/howto/native.md): a register tile that fits the registers, and around it a legal
 tree of loops and held tensors within the capacities of the caches. A draw is a tile, each as likely as any other, and
@@ -295,7 +295,7 @@ def main() -> None:
     parser.add_argument("--best", type=int, default=100)
     parser.add_argument("--pool", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--trees", type=int, default=3, help="per kind and layer of benchmarks/cache_misses.py")
+    parser.add_argument("--trees", type=int, default=2, help="per kind and layer of benchmarks/cache_misses.py")
     parser.add_argument("--json", type=Path, help="file for all measurements")
     given = parser.parse_args()
     arch = pm.load_arch("host_cpu")
@@ -309,7 +309,8 @@ def main() -> None:
         sys.path.insert(0, str(Path(__file__).parent.parent))
         from benchmarks.cache_misses import report  # which imports this module
 
-        print("\n".join(report(given.trees)))
+        for line in report(given.trees):
+            print(line, flush=True)
     if given.json is not None:
         text = json.dumps({"machine": arch.source, "layers": rows})
         given.json.write_text(text.replace("}, {", "},\n{") + "\n")
