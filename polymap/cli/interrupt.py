@@ -11,9 +11,10 @@ from types import FrameType
 
 from polymap.cli.first_interrupt import INTERRUPTED as INTERRUPTED, SIGNALS, end
 
-# Files of the frames in which modules load and texts are executed.
-_LOADING = frozenset({"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "<string>"})
+# Files of the frames in which modules load.
+_LOADING = frozenset({"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>"})
 _LOOK_AGAIN_S = 0.02
+_MOST_LOOKS = 250  # 5 s: whoever loads for longer runs the command itself
 
 
 def raise_interrupts() -> None:
@@ -21,24 +22,30 @@ def raise_interrupts() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
             if signal.getsignal(number) in (end, signal.default_int_handler, signal.SIG_DFL):
-                signal.signal(number, _raise_or_wait)
+                signal.signal(number, _Waiting())
 
 
-def _raise_or_wait(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, or look again a little later where a module is being loaded.
+class _Waiting:
+    """Raises KeyboardInterrupt, or looks again a little later where a module is being loaded.
 
     Modules are also loaded in the middle of a search, when they are first needed. One that is interrupted makes the
     interrupt an ImportError; and where a text is executed, as dataclasses do when they are defined, Python ends the
     process by the signal, although it was handled since.
     """
-    while frame is not None:
-        if frame.f_code.co_filename in _LOADING:
-            later = threading.Timer(_LOOK_AGAIN_S, os.kill, (os.getpid(), number))
-            later.daemon = True
-            later.start()
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_code.co_filename not in _LOADING:
+            frame = frame.f_back
+        self.looks += 1
+        if frame is None or self.looks > _MOST_LOOKS:
+            self.looks = 0
+            raise KeyboardInterrupt
+        later = threading.Timer(_LOOK_AGAIN_S, os.kill, (os.getpid(), number))
+        later.daemon = True
+        later.start()
 
 
 @contextmanager

@@ -1,43 +1,68 @@
-"""Ctrl-C waits while a module loads in the middle of a command, and is obeyed then."""
+"""Ctrl-C waits for imports, and for nothing else."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
+import os
+import signal
+import threading
 
 import pytest
 
-SLOW_MODULE = """
-import os, signal
-os.kill(os.getpid(), signal.SIGINT)
-for _ in range(200_000):
-    pass
-loaded = True
-"""
-EXECUTED = "exec('import os, signal\\nos.kill(os.getpid(), signal.SIGINT)\\nfor _ in range(200_000): pass')"
+from polymap.cli.interrupt import interrupts_wait
 
 
-@pytest.mark.parametrize("body", ["import slow_module; assert slow_module.loaded", EXECUTED])
-def test_an_interrupt_waits_for_what_loads(tmp_path: Path, body: str) -> None:
-    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
-    program = f"""
-        import sys, time
-        from polymap.cli.command_line import guarded
-        from polymap.cli.interrupt import raise_interrupts
+def test_an_interrupt_is_raised_when_the_block_is_done() -> None:
+    done: list[str] = []
 
-        def work():
-            {body}
-            print("loaded", flush=True)
-            time.sleep(20)
-            return 0
+    def load() -> None:
+        with interrupts_wait():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("loaded")
+        done.append("never")
 
-        if __name__ == "__main__":
-            raise_interrupts()
-            sys.exit(guarded(work))
-    """
-    path = tmp_path / "program.py"
-    path.write_text(textwrap.dedent(program))
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=15, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "loaded\n", "polymap: interrupted\n")
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        load()
+    assert done == ["loaded"]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_an_interrupt_wins_over_what_a_library_made_of_it() -> None:
+    def load() -> None:
+        with interrupts_wait():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ImportError("initialization failed")
+
+    with pytest.raises(KeyboardInterrupt):
+        load()
+
+
+def test_other_errors_pass() -> None:
+    def load() -> None:
+        with interrupts_wait():
+            raise ImportError("no such module")
+
+    with pytest.raises(ImportError, match="no such module"):
+        load()
+
+
+def test_who_ignores_interrupts_goes_on_ignoring_them() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts_wait():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_have_no_signals() -> None:
+    done: list[str] = []
+
+    def load() -> None:
+        with interrupts_wait():
+            done.append("loaded")
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join()
+    assert done == ["loaded"]

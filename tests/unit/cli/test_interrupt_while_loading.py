@@ -1,0 +1,65 @@
+"""Ctrl-C waits while a module loads in the middle of a command, and is obeyed then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+SLOW_MODULE = """
+import os, signal
+os.kill(os.getpid(), signal.SIGINT)
+for _ in range(200_000):
+    pass
+loaded = True
+"""
+SLOW_CLASS = """
+import dataclasses, os, signal
+os.kill(os.getpid(), signal.SIGINT)
+for number in range(200):
+    dataclasses.make_dataclass(f"C{number}", [f"a{n}" for n in range(20)])
+loaded = True
+"""
+
+
+@pytest.mark.parametrize("module", [SLOW_MODULE, SLOW_CLASS])
+def test_an_interrupt_waits_for_what_loads(tmp_path: Path, module: str) -> None:
+    (tmp_path / "slow_module.py").write_text(module)
+    program = """
+        import sys, time
+        from polymap.cli.command_line import guarded
+        from polymap.cli.interrupt import raise_interrupts
+
+        def work():
+            import slow_module
+            assert slow_module.loaded
+            print("loaded", flush=True)
+            time.sleep(20)
+            return 0
+
+        if __name__ == "__main__":
+            raise_interrupts()
+            sys.exit(guarded(work))
+    """
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(program))
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=15, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "loaded\n", "polymap: interrupted\n")
+
+
+def test_what_never_ends_to_load_is_interrupted_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(
+        "import os, signal, time\n"
+        "from polymap.cli.command_line import guarded\n"
+        "import polymap.cli.interrupt as interrupt\n"
+        "interrupt._MOST_LOOKS = 5\n"
+        "interrupt.raise_interrupts()\n"
+        "def work():\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(20)\n    return 0\n"
+        "code = guarded(work)\n"
+    )
+    words = [sys.executable, "-c", "import command, sys; sys.exit(command.code)"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=15, check=False)
+    assert (done.returncode, done.stderr) == (130, "polymap: interrupted\n")
