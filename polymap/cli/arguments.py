@@ -118,7 +118,7 @@ _OPTIONS = {
     "--layout": _Option("NHWC|NCHW", "with --native: the order of a convolution's arrays (default NHWC)"),
     "--tail": _Option(
         "STEPS",
-        "with --native: done to each sum, such as bias,add,relu,int8:SCALE:ZERO (SCALE empty: an array)",
+        "with --native: done to each sum, as in bias,add,relu,int8:SCALE:ZERO (no SCALE: an array)",
     ),
     "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),

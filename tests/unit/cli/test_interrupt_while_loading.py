@@ -29,14 +29,14 @@ loaded = True
 def test_an_interrupt_waits_for_what_loads(tmp_path: Path, module: str) -> None:
     (tmp_path / "slow_module.py").write_text(module)
     program = """
-        import sys, time
+        import os, sys, time
         from polymap.cli.command_line import guarded
         from polymap.cli.interrupt import raise_interrupts
 
         def work():
             import slow_module
             assert slow_module.loaded
-            print("loaded", flush=True)
+            os.write(1, b"loaded\\n")  # at once: an interrupt cuts print() before its newline
             time.sleep(20)
             return 0
 
