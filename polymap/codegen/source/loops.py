@@ -168,7 +168,8 @@ class _Loops:
             return ""
         clauses = self.parallel.tiles if inside & set(self.region.stands_for) else self.parallel.clauses
         inside = frozenset(self.region.stands_for.get(each, each) for each in inside)
-        if not demanded and sum(self._work(place, name) for name in inside) < self.parallel.least:
+        least = self.parallel.least
+        if not demanded and least and sum(self._work(place, name) for name in inside) < least:
             return ""
         private = self._private(place, inside)
         found = carried(self.conflicts, self.times, place, inside, private)
@@ -186,8 +187,10 @@ class _Loops:
         work = 1
         for number in range(domain.dim(isl.dim_type.set)):
             if not outer.remove_divs().gist_domain(domain).involves_dims(isl.dim_type.in_, number, 1):
-                ends = (domain.dim_min_val(number), domain.dim_max_val(number))
-                work *= ends[1].sub(ends[0]).to_python() + 1
+                span = domain.dim_max_val(number).sub(domain.dim_min_val(number))
+                if not span.is_int():  # a symbolic size may be large
+                    return self.parallel.least
+                work *= span.to_python() + 1
         return work
 
     def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
