@@ -42,6 +42,10 @@ _LEVEL_FIELDS = (
     "holds",
     "must_hold",
     "burst_bits",
+    "implicit",
+    "line_bits",
+    "ways",
+    "miss_cycles",
 )
 _FANOUT_FIELDS = (
     "fanout",
@@ -54,8 +58,9 @@ _FANOUT_FIELDS = (
     "pj_per_word_hop",
     "hops",
     "reduce_pj",
+    "start_cycles",
 )
-_COMPUTE_FIELDS = ("compute", "pj", "per_cycle")
+_COMPUTE_FIELDS = ("compute", "pj", "per_cycle", "latency_cycles")
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 _MAX_NODES = 64
 
@@ -112,11 +117,28 @@ def structure_problems(nodes: Sequence[Node | None], where: str = "machine") -> 
         if isinstance(node, MemoryLevel) and node.burst_bits is not None:
             what = f"nodes[{index}], the level '{node.name}', has burst_bits, and is not the outermost"
             mistakes.append(Mistake("PM314", what, "Bursts are counted at the outermost level."))
+    mistakes.extend(_no_caches(nodes))
     for index, node in enumerate(nodes[:-1]):
         if isinstance(node, ComputeUnit):
             what = f"nodes[{index}] is the compute unit '{node.name}', and nodes follow it"
             mistakes.append(Mistake("PM305", what, "The one compute unit is the last node."))
     return [*mistakes, *_names_used_twice(nodes)]
+
+
+def _no_caches(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
+    """Levels that are called caches and are none, and those that have lines without being caches."""
+    for index, node in enumerate(nodes):
+        if not isinstance(node, MemoryLevel):
+            continue
+        where = f"nodes[{index}], the level '{node.name}',"
+        if node.implicit and index == 0:
+            yield Mistake("PM315", f"{where} is implicit, and the outermost", "Caches stand inside of a memory.")
+        elif node.implicit and node.capacity_bits is None:
+            yield Mistake("PM315", f"{where} is implicit, and has no capacity", "Give the cache a capacity.")
+        for field in ("line_bits", "ways", "miss_cycles"):
+            if not node.implicit and getattr(node, field) not in (None, 0):
+                hint = 'Lines, ways and misses are those of caches: add "implicit": true, or leave it out.'
+                yield Mistake("PM315", f"{where} has {field}, and is not implicit", hint)
 
 
 def _names_used_twice(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
@@ -216,6 +238,10 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         holds=fields.names("holds", None, roles=ROLE_WORDS, null=True),
         must_hold=fields.names("must_hold", (), roles=ROLE_WORDS),
         burst_bits=fields.bits("burst_bits", None, null=True),
+        implicit=fields.flag("implicit", default=False),
+        line_bits=fields.bits("line_bits", None, null=True),
+        ways=fields.integer("ways", None, read=as_whole, null=True),
+        miss_cycles=fields.number("miss_cycles", Fraction(0)),
     )
 
 
@@ -270,6 +296,7 @@ def _fanout(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> 
         pj_per_word_hop=fields.number("pj_per_word_hop", Fraction(0)),
         hops=Hops(fields.choice("hops", "unicast", [option.value for option in Hops])),
         reduce_pj=fields.number("reduce_pj", Fraction(0)),
+        start_cycles=fields.number("start_cycles", Fraction(0)),
     )
 
 
@@ -279,6 +306,7 @@ def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) ->
         name=fields.name("compute", UNREADABLE),
         pj=fields.number("pj", Fraction(0)),
         per_cycle=fields.integer("per_cycle", 1, read=as_whole),
+        latency_cycles=fields.integer("latency_cycles", 1, read=as_whole),
     )
 
 
@@ -329,11 +357,17 @@ def _node_to_document(node: Node) -> dict[str, object]:
                     ("pj_per_word_hop", node.pj_per_word_hop, Fraction(0)),
                     ("hops", node.hops.value, Hops.UNICAST.value),
                     ("reduce_pj", node.reduce_pj, Fraction(0)),
+                    ("start_cycles", node.start_cycles, Fraction(0)),
                 ],
             )
         case ComputeUnit():
             return _without_defaults(
-                {"compute": node.name}, [("pj", node.pj, Fraction(0)), ("per_cycle", node.per_cycle, 1)]
+                {"compute": node.name},
+                [
+                    ("pj", node.pj, Fraction(0)),
+                    ("per_cycle", node.per_cycle, 1),
+                    ("latency_cycles", node.latency_cycles, 1),
+                ],
             )
         case _:
             assert_never(node)

@@ -60,31 +60,45 @@ class CpuChoice:
 
     @property
     def cycles(self) -> float:
-        """Predicted cycles: of the steps in registers, or of the data that is moved, whichever is more; steps wait for
-        sums that were stored before and are loaded again."""
-        again = self._visits_again() * self.tile.visit_cycles
-        return max(self.tile.cycles / self.threads, float(self.cost.latency_cycles)) + again / self.threads
+        """Predicted cycles: of the register tiles, each visited as often as the loops around it cut its reductions, or of
+        the data that moves between the caches, whichever is more; and of starting threads."""
+        again = (self.visits - 1) * self.tile.again_cycles
+        steps = (self.tile.cycles + again) / self.threads
+        return max(steps, float(self.cost.latency_cycles)) + self._starts() * facts_of(self.arch).start_cycles
 
     @property
     def is_fastest(self) -> bool:
         """Whether no other loops around this register tile are faster."""
         return self.cycles <= self.tile.cycles / self.threads
 
-    def _visits_again(self) -> int:
-        """Return how often sums are continued that were stored before."""
+    @property
+    def visits(self) -> int:
+        """How often each register tile is loaded and stored: trips of loops over reductions outside of its sums."""
         (statement,) = self.rounded.statements
-        output, tile, visits = statement.target.tensor, dict(self.rounded.extents()), 1
-        innermost = max(
-            at for at, node in enumerate(self.mapping.nodes) if isinstance(node, Storage) and output in node.tensors
-        )
         own = {dim for index in statement.target.index for dim in index.dims}
-        for node in self.mapping.nodes[:innermost]:
-            if isinstance(node, Temporal):
-                visits *= ceil(tile[node.dim] / node.tile)
+        loops = self._loops_outside_sums(statement.target.tensor)
+        return prod(trips for node, trips in loops if node.dim not in own)
+
+    def _starts(self) -> int:
+        """Return how often a loop over the cores begins: trips of the loops around it."""
+        cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
+        starts = 1
+        for node, trips in self._loops_outside_sums(self.rounded.statements[0].target.tensor):
+            if isinstance(node, Spatial) and node.fanout in cores:
+                return starts
+            starts *= trips
+        return 0
+
+    def _loops_outside_sums(self, output: str) -> list[tuple[Temporal | Spatial, int]]:
+        """Return the loops around the registers' node of the output with their trips, outermost first."""
+        left, found = dict(self.rounded.extents()), list[tuple[Temporal | Spatial, int]]()
+        for node in self.mapping.nodes:
+            if isinstance(node, Storage) and node.level == self.arch.levels[-1].name and output in node.tensors:
+                break
             if isinstance(node, Temporal | Spatial):
-                tile[node.dim] = min(tile[node.dim], node.tile)
-        size = prod(ceil(extent / tile[dim]) for dim, extent in self.rounded.extents().items() if dim not in own)
-        return visits - visits // size
+                found.append((node, ceil(left[node.dim] / node.tile)))
+                left[node.dim] = min(left[node.dim], node.tile)
+        return found
 
     @property
     def threads(self) -> int:
@@ -198,6 +212,7 @@ def _choice(
         if result.best is not None:
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
             mapping = _with_rows_together(mapping, rounded, tile.vector)
+            mapping = _with_cores_outside(mapping, rounded, facts.core)
             found.append(CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result))
     return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 
@@ -301,6 +316,39 @@ def _with_rows_together(mapping: Mapping, workload: Workload, vector: str) -> Ma
         return mapping
     at = loops[0]
     return Mapping((*mapping.nodes[:at], Temporal(long[0], _ROWS_TOGETHER), *mapping.nodes[at:]))
+
+
+def _with_cores_outside(mapping: Mapping, workload: Workload, core: str | None) -> Mapping:
+    """Return the tree with the loop over the cores before the loops right around it, so that threads start less often:
+    each core has the same tiles as before, in the same order.
+
+    Rewrite:
+        for n { par m over core { S } }      ->   par m over core { for n { S } }
+        for g { par g over core (2) { S } }  ->   par g over core (2 halves) { for g { S } }
+    """
+    nodes = list(mapping.nodes)
+    at = next((n for n, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout == core), None)
+    if at is None:
+        return mapping
+    first = at
+    while first and isinstance(nodes[first - 1], Temporal):
+        first -= 1
+    left = dict(workload.extents())
+    for node in nodes[:first]:
+        if isinstance(node, Temporal | Spatial):
+            left[node.dim] = min(left[node.dim], node.tile)
+    spread, inside = nodes[at], dict(left)
+    assert isinstance(spread, Spatial)
+    for node in nodes[first:at]:
+        assert isinstance(node, Temporal)
+        inside[node.dim] = min(inside[node.dim], node.tile)
+    parts = ceil(inside[spread.dim] / spread.tile)
+    whole = left[spread.dim] // parts
+    moved = [
+        Temporal(node.dim, node.tile // parts) if isinstance(node, Temporal) and node.dim == spread.dim else node
+        for node in nodes[first:at]
+    ]
+    return Mapping((*nodes[:first], Spatial(spread.dim, whole, spread.fanout), *moved, *nodes[at + 1 :]))
 
 
 def _loops_outside(mapping: Mapping, workload: Workload, fanouts: set[str], lanes: Spatial) -> list[MappingNode]:

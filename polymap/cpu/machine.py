@@ -13,13 +13,18 @@ from fractions import Fraction
 
 from polymap.ir import ArchError, Architecture, Fanout, FanoutKind, MemoryLevel, Mistake, Multicast, Workload
 
-FMA_LATENCY_CYCLES = 4  # of fused multiply-adds of floats, on server cores since 2015 (Fog, instruction tables, 2024)
+LOADS_PER_CYCLE = 2  # of whole vectors or broadcasts, where the first cache states no bandwidth
 
 
 @dataclass(frozen=True, slots=True)
 class CpuFacts:
     """What code needs of a processor. vector_bits and registers: of vectors; pipes: multiply-adds per cycle; latency
-    in cycles of one; registers_level, lane, core: names of machine nodes (core: None where it has one)."""
+    in cycles of one; registers_level, lane, core: names of machine nodes (core: None where it has one).
+
+    loads_per_cycle and stores_per_cycle: of whole vectors, by the first cache's bandwidths. refill_cycles: of a vector
+    that comes from the second cache. line_bytes, ways and way_bytes: of the first cache, rows a multiple of way_bytes
+    apart share a set of so many lines; miss_cycles: beyond its bandwidth, of a line that was evicted from there.
+    """
 
     vector_bits: int
     registers: int
@@ -28,11 +33,14 @@ class CpuFacts:
     registers_level: str
     lane: str
     core: str | None
-
-    @property
-    def accumulators(self) -> int:
-        """How many independent sums hide the latency of a multiply-add on every pipe."""
-        return self.pipes * self.latency_cycles
+    loads_per_cycle: float = LOADS_PER_CYCLE
+    stores_per_cycle: float = 1
+    refill_cycles: float = 1
+    line_bytes: int = 64
+    ways: int = 8
+    way_bytes: int = 4096
+    miss_cycles: float = 0
+    start_cycles: float = 0
 
 
 def facts_of(arch: Architecture) -> CpuFacts:
@@ -50,14 +58,36 @@ def facts_of(arch: Architecture) -> CpuFacts:
             "capacity), and at most one of kind 'core'. The preset host_cpu is one."
         )
         raise ArchError(Mistake("PM122", what, hint))
-    return CpuFacts(
+    facts = CpuFacts(
         vector_bits=lanes[0].size * innermost.word_bits,
         registers=innermost.capacity_bits // innermost.word_bits,
         pipes=arch.compute.per_cycle,
-        latency_cycles=FMA_LATENCY_CYCLES,
+        latency_cycles=arch.compute.latency_cycles,
         registers_level=innermost.name,
         lane=lanes[0].name,
         core=cores[0].name if cores else None,
+        start_cycles=float(cores[0].start_cycles) if cores else 0,
+    )
+    return _with_caches(facts, arch.levels[-2], arch.levels[-3] if len(arch.levels) > 2 else None)
+
+
+def _with_caches(facts: CpuFacts, first: MemoryLevel, second: MemoryLevel | None) -> CpuFacts:
+    """Return the facts with those of the first cache and the one outside of it."""
+    reads = first.read_bandwidth_bits_per_cycle or first.bandwidth_bits_per_cycle
+    writes = first.write_bandwidth_bits_per_cycle or first.bandwidth_bits_per_cycle
+    refills = second and (second.read_bandwidth_bits_per_cycle or second.bandwidth_bits_per_cycle)
+    line_bytes = (first.line_bits or 8 * facts.line_bytes) // 8
+    lines = (first.capacity_bits or 8 * facts.ways * facts.way_bytes) // 8 // line_bytes
+    ways = first.ways or lines
+    return replace(
+        facts,
+        loads_per_cycle=float(reads / facts.vector_bits) if reads else facts.loads_per_cycle,
+        stores_per_cycle=float(writes / facts.vector_bits) if writes else facts.stores_per_cycle,
+        refill_cycles=float(facts.vector_bits / refills) if refills else 0,
+        line_bytes=line_bytes,
+        ways=ways,
+        way_bytes=line_bytes * max(lines // ways, 1),
+        miss_cycles=float(first.miss_cycles),
     )
 
 
@@ -65,7 +95,8 @@ def cpu_machine(
     workload: Workload, arch: Architecture, vector_dims: Sequence[str], threads: int, accumulator_bits: int
 ) -> Architecture:
     """Return the processor as the machine of one question. Caches count half: what fills them wholly is evicted by what
-    streams through, and by lines that meet in one set.
+    streams through, and by lines that meet in one set. The first one has no bandwidth: its cycles are those of the
+    register tile's steps (tiles.py), whose loads are counted as code loads them.
 
     vector_dims: dims along which every array that has them is contiguous, or packed. threads: cores in use, which share
     the bandwidth of levels outside of them as all cores would. accumulator_bits: of an element of the output; a vector
@@ -88,7 +119,8 @@ def cpu_machine(
         elif node.name == facts.registers_level and isinstance(node, MemoryLevel):
             nodes.append(replace(node, capacity_bits=facts.registers * accumulator_bits))
         elif isinstance(node, MemoryLevel) and node.capacity_bits is not None:
-            nodes.append(replace(node, capacity_bits=node.capacity_bits // 2))
+            half = replace(node, capacity_bits=node.capacity_bits // 2)
+            nodes.append(_without_bandwidth(half) if node == arch.levels[-2] else half)
         else:
             nodes.append(node)
     return replace(arch, nodes=(*nodes, arch.compute))
@@ -116,6 +148,15 @@ def dealt_machine(
         ]
         nodes.append(replace(node, capacity_bits=bits, holds=(output,)))
     return replace(machine, nodes=(*nodes, machine.compute)), names
+
+
+def _without_bandwidth(level: MemoryLevel) -> MemoryLevel:
+    return replace(
+        level,
+        bandwidth_bits_per_cycle=None,
+        read_bandwidth_bits_per_cycle=None,
+        write_bandwidth_bits_per_cycle=None,
+    )
 
 
 def _with_share(node: MemoryLevel | Fanout, share: Fraction) -> MemoryLevel | Fanout:

@@ -2,7 +2,8 @@
 
 A tile holds so many sums of the output in vector registers; one step of the reductions loads each operand of the tile
 once and multiplies. A step takes the most of: its multiply-adds over the pipes, its loads over the ports, and the
-latency of the sum that the next step continues.
+latency of the sum that the next step continues. Before and after its steps the sums are loaded and stored; lines that
+do not fit a set of the first cache (sets.py) are fetched each time.
 """
 
 from __future__ import annotations
@@ -13,16 +14,13 @@ from itertools import combinations, product
 from math import ceil, prod
 
 from polymap.cpu.machine import CpuFacts
-from polymap.ir import Access, Workload
+from polymap.cpu.sets import evicted_lines, rows_collide
+from polymap.ir import Workload
 
-LOADS_PER_CYCLE = 2  # of whole vectors or broadcasts, as the description of the host's first cache has it
 _SLACK_CYCLES = 1  # multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few
-_TILE_CYCLES = 12  # around the steps: addresses, the call, the loop; besides one per vector that is stored or loaded
+_TILE_CYCLES = 12  # around the steps: addresses, the call, the loop
 _MOST_SLOTS = 4  # where other dims can give sums too
-LOADS_PER_STRETCH = 0.5  # what a line costs more than a load where the line before it was not read; of 33 tiles tried
-_WAY_BYTES = 4096  # of a first cache as large as pages allow: rows so far apart share its sets
-_WAYS = 8
-_LOADS_PER_MISS = 4  # what a line from the next cache costs more than a load
+_LOADS_PER_STRETCH = 0.5  # what a line costs more than a load where the line before it was not read; of 33 tiles tried
 
 MemorySteps = Mapping[str, Mapping[str, int]]
 
@@ -30,21 +28,18 @@ MemorySteps = Mapping[str, Mapping[str, int]]
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
     """vector: the dim over the lanes, with `slots` vectors along it; sizes: of other dims of the output, above 1.
-    cycles: of the whole statement on one core."""
+    cycles: of the whole statement on one core; again_cycles: of visiting every tile once more, with its steps cut into
+    one more part: sums are loaded and stored again."""
 
     vector: str
     slots: int
     sizes: tuple[tuple[str, int], ...]
     cycles: float
+    again_cycles: float = 0
 
     @property
     def sums(self) -> int:
         return self.slots * prod(size for _, size in self.sizes)
-
-    @property
-    def visit_cycles(self) -> float:
-        """Cycles to load the sums of a tile, and to store them, beside its steps."""
-        return self.sums + self.sums / LOADS_PER_CYCLE + _TILE_CYCLES
 
 
 def register_tiles(
@@ -65,7 +60,7 @@ def register_tiles(
         most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):
             cycles = _cycles(workload, facts, steps or {}, vector, lanes, slots, sizes)
-            found.append(RegisterTile(vector, slots, sizes, cycles))
+            found.append(RegisterTile(vector, slots, sizes, *cycles))
     return tuple(sorted(found, key=lambda tile: _rank(tile, others)))
 
 
@@ -98,8 +93,8 @@ def _cycles(
     lanes: int,
     slots: int,
     sizes: tuple[tuple[str, int], ...],
-) -> float:
-    """Return the cycles of all tiles, also of the smaller last ones."""
+) -> tuple[float, float]:
+    """Return the cycles of all tiles, also of the smaller last ones, and those of one more visit of each."""
     extents = workload.extents()
     (statement,) = workload.statements
     own = {dim for index in statement.target.index for dim in index.dims}
@@ -107,15 +102,18 @@ def _cycles(
     parts = [(vector, _parts(ceil(extents[vector] / lanes), slots))]
     parts += [(dim, _parts(extents[dim], size)) for dim, size in sizes]
     around = prod(size for dim, size in extents.items() if dim in own and dim not in dict(parts))
-    total = 0.0
+    total, again = 0.0, 0.0
     for choice in product(*(each for _, each in parts)):
         shape = {dim: size for (dim, _), (size, _) in zip(parts, choice, strict=True)}
         count = around * prod(number for _, number in choice)
         sums = prod(shape.values())
-        loads = _loads(workload, memory, vector, shape)
-        busiest = max(sums / facts.pipes, loads / LOADS_PER_CYCLE, facts.latency_cycles + _SLACK_CYCLES)
-        total += count * (steps * busiest + sums + _TILE_CYCLES)
-    return total
+        loads = _loads(workload, facts, memory, vector, shape)
+        busiest = max(sums / facts.pipes, loads / facts.loads_per_cycle, facts.latency_cycles + _SLACK_CYCLES)
+        evicted = evicted_lines(memory.get(statement.target.tensor, {}), vector, shape, facts) * facts.miss_cycles
+        stored = sums / facts.stores_per_cycle + _TILE_CYCLES
+        total += count * (steps * busiest + stored)
+        again += count * (stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted)
+    return total, again
 
 
 def _parts(extent: int, size: int) -> list[tuple[int, int]]:
@@ -124,7 +122,7 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
     return [*found, (extent % size, 1)] if extent % size else found
 
 
-def _loads(workload: Workload, memory: MemorySteps, vector: str, shape: dict[str, int]) -> float:
+def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str, shape: dict[str, int]) -> float:
     """Return the loads of one step: the elements (vectors, or broadcasts) of each operand that the tile reads, and more
     for each stretch of memory that the prefetcher does not expect.
 
@@ -143,23 +141,10 @@ def _loads(workload: Workload, memory: MemorySteps, vector: str, shape: dict[str
             reused = any(extents[dim] > 1 for dim in own if dim not in dims)
             if plain and reused:
                 continue
-            total += LOADS_PER_STRETCH * taken / shape[vector]
-            total += _LOADS_PER_MISS * taken if _collide(extents, access, memory, shape) else 0
+            total += _LOADS_PER_STRETCH * taken / shape[vector]
+            if rows_collide(extents, access, memory.get(access.tensor, {}), shape, facts):
+                total += facts.miss_cycles * facts.loads_per_cycle * taken
     return total
-
-
-def _collide(extents: dict[str, int], access: Access, memory: MemorySteps, shape: dict[str, int]) -> bool:
-    """Return whether the rows of an operand that a tile reads again and again are more than one set of a first cache
-    holds, and share one: they evict each other before they are read again."""
-    known = memory.get(access.tensor, {})
-    for index in access.index:
-        for dim in index.dims:
-            if len(index.dims) > 1 and shape.get(dim, 1) > 1 and known.get(dim, 1) % _WAY_BYTES == 0:
-                factors = index.coefficients()
-                reach = sum(factors[d] * (shape.get(d, 1 if d in shape else extents[d]) - 1) for d in index.dims)
-                if reach + 1 > _WAYS:
-                    return True
-    return False
 
 
 def is_streamed(workload: Workload, vector: str) -> bool:

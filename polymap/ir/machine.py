@@ -73,6 +73,11 @@ class MemoryLevel:
     holds: tensor names and roles ("@input") that may live here; None: all. must_hold: those that must.
     read_bandwidth/write_bandwidth stand together, instead of the shared bandwidth. burst_bits: what the outermost level
     moves at once (None: nothing is said); no count or cost depends on it but those of bursts.
+
+    implicit: a cache, which keeps what was used last: code for the machine copies nothing into it, and what a mapping
+    stores there is what it should keep. line_bits: of what a cache moves at once (None: one element); ways: lines of
+    one set (None: any line may stand anywhere); miss_cycles: beyond the bandwidth outside, of a line that was evicted
+    and is read again, among others that are. No count or cost depends on these four; `cache_misses` and `compile` do.
     """
 
     name: str
@@ -88,6 +93,10 @@ class MemoryLevel:
     holds: tuple[str, ...] | None = None
     must_hold: tuple[str, ...] = ()
     burst_bits: int | None = None
+    implicit: bool = False
+    line_bits: int | None = None
+    ways: int | None = None
+    miss_cycles: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)
@@ -95,8 +104,11 @@ class MemoryLevel:
         check.amount("capacity_bits", null=True)
         check.amount("word_bits")
         check.amount("burst_bits", null=True)
+        check.amount("line_bits", null=True)
         check.integer("buffering")
-        for field in ("read_pj", "write_pj", "leak_pj_per_cycle"):
+        check.integer("ways", null=True)
+        check.kind("implicit", bool)
+        for field in ("read_pj", "write_pj", "leak_pj_per_cycle", "miss_cycles"):
             check.number(field)
         for prefix in ("", "read_", "write_"):
             field = f"{prefix}bandwidth_bits_per_cycle"
@@ -144,7 +156,9 @@ class Fanout:
     it; None: all. kind: None stands for what the name says (see `kind_of_name`); a fan-out always has one.
 
     pj_per_word: a word (`word_bits` of the level above) that one child gets or gives. pj_per_word_hop: a word on one
-    link; hops says how many it passes. reduce_pj: one addition of two elements on the way up.
+    link; hops says how many it passes. reduce_pj: one addition of two elements on the way up. start_cycles: until all
+    siblings run, each time that a loop over them begins (threads of a processor); `compile` chooses by it, and no cost
+    depends on it.
     """
 
     name: str
@@ -157,6 +171,7 @@ class Fanout:
     pj_per_word_hop: Fraction = Fraction(0)
     hops: Hops = Hops.UNICAST
     reduce_pj: Fraction = Fraction(0)
+    start_cycles: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"fan-out {self.name!r}", ArchError)
@@ -164,7 +179,7 @@ class Fanout:
         check.integer("size")
         check.kind("multicast", Multicast)
         check.kind("hops", Hops)
-        for field in ("pj_per_word", "pj_per_word_hop", "reduce_pj"):
+        for field in ("pj_per_word", "pj_per_word_hop", "reduce_pj", "start_cycles"):
             check.number(field)
         check.names("dims", null=True)
         if self.kind is None and isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -184,17 +199,23 @@ class Fanout:
 
 @dataclass(frozen=True, slots=True)
 class ComputeUnit:
-    """Executes `per_cycle` statement instances per cycle and instance."""
+    """Executes `per_cycle` statement instances per cycle and instance.
+
+    latency_cycles: until another instance can continue the sum of one; `compile` chooses by it, and no cost depends on
+    it.
+    """
 
     name: str
     pj: Fraction = Fraction(0)
     per_cycle: int = 1
+    latency_cycles: int = 1
 
     def __post_init__(self) -> None:
         check = Construction(self, f"compute unit {self.name!r}", ArchError)
         check.name("name")
         check.number("pj")
         check.integer("per_cycle")
+        check.integer("latency_cycles")
         check.done()
 
 

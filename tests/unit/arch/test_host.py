@@ -16,7 +16,8 @@ def write_host(root: Path, flags: str, caches: list[tuple[int, str, str]], proce
     for index, (level, kind, size) in enumerate(caches):
         folder = root / f"sys/devices/system/cpu/cpu0/cache/index{index}"
         folder.mkdir(parents=True)
-        for name, value in (("level", str(level)), ("type", kind), ("size", size)):
+        told = {"level": str(level), "type": kind, "size": size, "ways_of_associativity": str(10 + level)}
+        for name, value in (*told.items(), ("coherency_line_size", "128")):
             (folder / name).write_text(value + "\n")
     return root
 
@@ -33,17 +34,20 @@ def test_a_wide_host_is_read_as_it_is(tmp_path: Path) -> None:
     assert [fanout.size for fanout in arch.fanouts] == [4, 16]
     assert arch.fanouts[0].multicast is Multicast.NONE
     assert [level.capacity_bits for level in arch.levels] == [None, 2**28, 2**23, 48 * 2**13, 32 * 32]
-    assert arch.compute.per_cycle == 2
+    assert (arch.compute.per_cycle, arch.compute.latency_cycles) == (2, 4)
+    caches_told = [(level.line_bits, level.ways) for level in arch.levels if level.implicit]
+    assert caches_told == [(1024, 13), (1024, 12), (1024, 11)]
     assert "Toy 9: 4 processors, L1 48 KiB" in arch.source
     assert "energies" in arch.source.partition("assumed:")[2]
 
 
 def test_a_silent_host_is_assumed_and_said_so(tmp_path: Path) -> None:
     facts = read_host(tmp_path)
-    assert facts.assumed == ("L1 size", "L2 size", "L3 size", "processors", "vector width")
+    assert facts.assumed == ("L1 size", "L2 size", "L3 size", "lines and ways of caches", "processors", "vector width")
     assert (facts.vector_bits, facts.vector_registers, facts.processors) == (128, 16, 1)
     source = host_architecture(facts).source
-    assert "not told by the host, assumed: L1 size, L2 size, L3 size, processors, vector width" in source
+    told = "not told by the host, assumed: L1 size, L2 size, L3 size, lines and ways of caches, processors, vector width"
+    assert told in source
 
 
 def test_vectors_of_256_bits_have_16_registers(tmp_path: Path) -> None:
