@@ -21,7 +21,7 @@ from pathlib import Path
 
 import polymap as pm
 from polymap.costmodel import Cost
-from polymap.cpu import facts_of
+from polymap.cpu import CpuChoice, facts_of
 from polymap.ir import (
     Architecture,
     FanoutKind,
@@ -36,7 +36,7 @@ from polymap.ir import (
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.predicted import Candidate, pool_of, rho
+from benchmarks.predicted import pool_of, rho
 
 Touch = tuple[str, int]  # tensor, address in elements
 Ranges = dict[str, tuple[int, int]]  # dim -> (first index, size)
@@ -245,7 +245,7 @@ def compared(workload: Workload, machine: Architecture, mapping: Mapping, panel:
     return Compared(predicted, misses(1, None), misses(LINE_ELEMENTS, None), misses(LINE_ELEMENTS, 8))
 
 
-def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) -> dict[str, list[Candidate]]:
+def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) -> dict[str, list[CpuChoice]]:
     """Return draws from the native form, and of ten times as many those that move the least energy's worth of data."""
     drawn = pool_of(workload, arch, 10 * count, seed)
     return {"uniform": drawn[:count], "best": sorted(drawn, key=lambda each: each.energy_pj)[:count]}
@@ -266,7 +266,7 @@ def report(trees: int) -> Iterator[str]:
     lanes = facts_of(arch).vector_bits // 32
     for name, layer in CASES.items():
         for kind, listed in trees_of(layer(), arch, trees).items():
-            found = [compared(each.rounded, each.machine, each.mapping, each.tile.slots * lanes) for each in listed]
+            found = [compared(each.rounded, each.arch, each.mapping, each.tile.slots * lanes) for each in listed]
             yield f"{name}, {kind}, {len(found)} trees"
             for at, level in enumerate(SIZES):
                 yield from (_line(found, at, level, form) for form in ("words", "lines", "in_sets"))

@@ -8,7 +8,7 @@ tree of loops and held tensors within the capacities of the caches. A draw is a 
 a tree in units of the tile, each as likely as any other. Of a pool of draws some are compiled as they come, and some
 of the best-predicted 1 %; every program is called in turns, twice, the second call timed in CPU time of the thread, and
 the 25th percentile counts. Weights are packed ahead. Spearman's rho is of the order that the chooser uses: predicted
-cycles, then energy; and of cycles in which every visit of a register tile is priced.
+cycles, then energy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -29,55 +28,15 @@ import numpy as np
 
 import polymap as pm
 from polymap.codegen.native import memory_steps, vector_dims
-from polymap.cpu import choose, facts_of
+from polymap.cpu import CpuChoice, choose, facts_of
+from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine
-from polymap.cpu.tiles import _TILE_CYCLES, RegisterTile, register_tiles
+from polymap.cpu.tiles import RegisterTile, register_tiles
 from polymap.ir import Architecture, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
 
 LAYOUT = "NHWC"
 SPARE = 2.6  # trees drawn per tree that fits the caches
 LAYERS = ("conv", "gemm")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A mapping of the native form. machine: the processor as the machine of its question; cycles and energy_pj: as
-    the chooser predicts them."""
-
-    tile: RegisterTile
-    machine: Architecture
-    rounded: Workload
-    mapping: Mapping
-    cycles: float
-    energy_pj: float
-
-    @property
-    def predicted(self) -> tuple[float, float]:
-        """What the chooser orders by: the least is taken."""
-        return round(self.cycles), self.energy_pj
-
-    @property
-    def visits(self) -> int:
-        """How often each register tile is loaded and stored: the trips of loops over reductions outside of its sums."""
-        own = {dim for index in self.rounded.statements[0].target.index for dim in index.dims}
-        left, trips = self.rounded.extents(), 1
-        for node in self.mapping.nodes:
-            if isinstance(node, Storage) and node.level == self.machine.levels[-1].name:
-                break
-            if isinstance(node, Temporal):
-                trips *= 1 if node.dim in own else ceil(left[node.dim] / node.tile)
-                left[node.dim] = min(left[node.dim], node.tile)
-        return trips
-
-    @property
-    def cycles_with_visits(self) -> float:
-        """Cycles of the register tiles, each visit priced: a cycle per vector that it stores, and per one that it loads
-        where there are several visits, and what is around its steps. The chooser's price is of one visit per tile."""
-        extents = self.rounded.extents()
-        own = [dim for index in self.rounded.statements[0].target.index for dim in index.dims]
-        vectors = prod(extents[dim] for dim in own) / facts_of(self.machine).vector_bits * 32
-        visit = vectors + vectors / self.tile.sums * _TILE_CYCLES
-        return self.tile.cycles + (self.visits - 1) * visit + (vectors * self.visits if self.visits > 1 else 0)
 
 
 def layer_of(name: str) -> Workload:
@@ -132,22 +91,31 @@ class TileSpace:
         vector = self.tile.vector
         return choose._with_registers(whole, self.rounded, self.machine, self.facts, added, counts, vector)
 
-    def drawn(self, count: int, seed: int) -> list[Candidate]:
+    def choice(self, mapping: Mapping) -> CpuChoice:
+        """Return a mapping as the library's own choices are, with the cycles that these are chosen by."""
+        cost = pm.evaluate(self.rounded, self.machine, mapping)
+        moved = transfer_cycles(self.rounded, self.machine, mapping, 1)
+        return CpuChoice(mapping, self.machine, self.rounded, self.tile, cost, moved)
+
+    def drawn(self, count: int, seed: int) -> list[CpuChoice]:
         """Return `count` draws among the trees that fit the caches."""
-        found: list[Candidate] = []
+        found: list[CpuChoice] = []
         while len(found) < count:
             trees = pm.sample_mappings(self.small, self.caches, round(SPARE * count) + 4, seed=seed)
             mappings = [self.mapping(tree) for tree in trees]
             scores = pm.score_mappings(self.rounded, self.machine, mappings)
-            for number in np.flatnonzero(scores.fits):
-                cycles = max(self.tile.cycles, float(scores.latency_cycles[number]))
-                energy = float(scores.energy_pj[number])
-                found.append(Candidate(self.tile, self.machine, self.rounded, mappings[number], cycles, energy))
+            fitting = np.flatnonzero(scores.fits)[: count - len(found)]
+            found += [self.choice(mappings[number]) for number in fitting]
             seed += 1
-        return found[:count]
+        return found
 
 
-def pool_of(workload: Workload, arch: Architecture, size: int, seed: int = 0) -> list[Candidate]:
+def predicted(choice: CpuChoice) -> tuple[float, float]:
+    """Return what the library orders by: the least is taken."""
+    return round(choice.cycles), choice.cost.energy_pj
+
+
+def pool_of(workload: Workload, arch: Architecture, size: int, seed: int = 0) -> list[CpuChoice]:
     """Return so many draws from the space, in random order."""
     facts = facts_of(arch)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
@@ -156,19 +124,18 @@ def pool_of(workload: Workload, arch: Architecture, size: int, seed: int = 0) ->
     tiles = register_tiles(workload, facts, vector, lanes, memory_steps(workload, LAYOUT))
     rng = random.Random(seed)
     wanted = Counter(rng.choices(range(len(tiles)), k=size))
-    found: list[Candidate] = []
+    found: list[CpuChoice] = []
     for number, count in sorted(wanted.items()):
         found += TileSpace.of(workload, arch, tiles[number]).drawn(count, 1000 * number + seed)
     rng.shuffle(found)
     return found
 
 
-def chosen_of(workload: Workload, arch: Architecture) -> Candidate:
+def chosen_of(workload: Workload, arch: Architecture) -> CpuChoice:
     """Return what the library chooses by itself."""
     choice = pm.compile(workload, arch, layout=LAYOUT).choice
     assert choice is not None
-    cost = choice.cost
-    return Candidate(choice.tile, choice.arch, choice.rounded, choice.mapping, choice.cycles, float(cost.energy_pj))
+    return choice
 
 
 def arrays_of(workload: Workload) -> tuple[Any, Any]:
@@ -180,9 +147,9 @@ def arrays_of(workload: Workload) -> tuple[Any, Any]:
     return x, w
 
 
-def program_of(workload: Workload, candidate: Candidate, x: Any, w: Any, expected: Any) -> Callable[[], object]:
+def program_of(workload: Workload, candidate: CpuChoice, x: Any, w: Any, expected: Any) -> Callable[[], object]:
     """Return a call of a compiled mapping, its weights packed; its result is compared with the expected one."""
-    fn = pm.compile(workload, candidate.machine, layout=LAYOUT, mapping=candidate.mapping)
+    fn = pm.compile(workload, candidate.arch, layout=LAYOUT, mapping=candidate.mapping)
     assert not fn.reason, f"no vectors: {fn.reason}"
     weights = w if fn.packed is None else fn.pack_weights(w)
     y = np.empty_like(expected)
@@ -228,15 +195,15 @@ def rho(one: Sequence[Any], other: Sequence[Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Candidates of one layer with their seconds: drawn uniformly, of the best-predicted 1 %, and the chosen one."""
+    """CpuChoices of one layer with their seconds: drawn uniformly, of the best-predicted 1 %, and the chosen one."""
 
     layer: str
-    uniform: tuple[tuple[Candidate, float], ...]
-    best: tuple[tuple[Candidate, float], ...]
-    chosen: tuple[Candidate, float]
+    uniform: tuple[tuple[CpuChoice, float], ...]
+    best: tuple[tuple[CpuChoice, float], ...]
+    chosen: tuple[CpuChoice, float]
 
     @property
-    def everything(self) -> tuple[tuple[Candidate, float], ...]:
+    def everything(self) -> tuple[tuple[CpuChoice, float], ...]:
         return (*self.uniform, *self.best)
 
     @property
@@ -248,7 +215,7 @@ class Study:
 def study_of(workload: Workload, arch: Architecture, uniform: int, best: int, pool: int, rounds: int) -> Study:
     """Draw, compile and measure."""
     drawn = pool_of(workload, arch, pool)
-    order = sorted(drawn, key=lambda each: each.predicted)
+    order = sorted(drawn, key=predicted)
     top = random.Random(1).sample(order[: max(best, pool // 100)], best)
     listed = [*drawn[:uniform], *top, chosen_of(workload, arch)]
     x, w = arrays_of(workload)
@@ -264,12 +231,9 @@ def lines_of(study: Study) -> list[str]:
     sets = {"all": study.everything, "uniform": study.uniform, "best 1 %": study.best}
     for name, pairs in sets.items():
         seconds = [each for _, each in pairs]
-        both = rho([each.predicted for each, _ in pairs], seconds)
-        cycles = rho([round(each.cycles) for each, _ in pairs], seconds)
-        visits = rho([round(each.cycles_with_visits) for each, _ in pairs], seconds)
         lines.append(
             f"  {name:9} {len(pairs):4} programs, {1e3 * min(seconds):6.3f} to {1e3 * max(seconds):7.3f} ms; "
-            f"rho {both:6.3f} (of cycles alone {cycles:6.3f}, with visits {visits:6.3f})"
+            f"rho {rho([predicted(each) for each, _ in pairs], seconds):6.3f}"
         )
     number = len(study.everything)
     fastest = min(seconds for _, seconds in study.everything)
@@ -280,11 +244,10 @@ def lines_of(study: Study) -> list[str]:
     return lines
 
 
-def row_of(candidate: Candidate, seconds: float, kind: str) -> dict[str, Any]:
+def row_of(candidate: CpuChoice, seconds: float, kind: str) -> dict[str, Any]:
     """Return one measurement for a table."""
     row: dict[str, Any] = {"kind": kind, "ms": round(1e3 * seconds, 4), "cycles": round(candidate.cycles)}
-    row |= {"pj": round(candidate.energy_pj), "visits": candidate.visits}
-    row["cycles_with_visits"] = round(candidate.cycles_with_visits)
+    row |= {"pj": round(candidate.cost.energy_pj), "visits": candidate.visits}
     return {**row, "tile": {candidate.tile.vector: candidate.tile.slots, **dict(candidate.tile.sizes)}}
 
 

@@ -1,51 +1,80 @@
-"""What caches keep by themselves: the tree with everything that a loop touches held where all of it fits.
+"""What caches keep by themselves, and the cycles of what moves between them then.
 
 A cache keeps what was used last. So the data of a loop's body stay from one iteration to the next where all that the
-body touches fits the cache, whatever a mapping says should stay; and none of it does where it does not fit.
+body touches fits the cache, whatever a mapping says should stay; and nothing stays for sure where it does not fit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from polymap.ir import Architecture, Mapping, MemoryLevel, Spatial, Storage, Temporal, Workload, bounds
+from polymap.costmodel import evaluate
+from polymap.ir import Architecture, Mapping, MappingNode, MemoryLevel, Spatial, Storage, Temporal, Workload, bounds
+
+_EXPOSED = 0.25  # of the transfers of a cache that cores share: prefetchers hide the rest behind the steps
 
 
-def as_cached(workload: Workload, machine: Architecture, mapping: Mapping, registers: str) -> Mapping:
-    """Return the tree of one statement with the nodes of its caches where least-recently-used ones would have them: per
-    cache one node of all tensors, around the outermost loop whose body fits.
+def transfer_cycles(workload: Workload, machine: Architecture, mapping: Mapping, threads: int) -> tuple[float, float]:
+    """Return the cycles of the transfers that run beside the steps of a tree of one statement, those of its slowest
+    level, and those that its steps wait for.
 
-    registers: the level whose nodes stay. Half of a cache is counted where `machine` has half of it.
+    machine: of one question, with as many cores as threads (cpu_machine). A level outside of the cores serves all.
     """
-    nodes = [node for node in mapping.nodes if not isinstance(node, Storage) or node.level == registers]
+    cost = evaluate(workload, machine, as_cached(workload, machine, mapping))
+    beside, waited = 0.0, 0.0
+    for level in machine.levels[:-1]:
+        if level.bandwidth_bits_per_cycle is None:
+            continue
+        bits = sum(
+            (row.reads + row.writes) * workload.tensor(row.tensor).bits
+            for row in cost.traffic
+            if row.level == level.name
+        )
+        is_shared = not machine.fanouts_above(level.name)
+        cycles = float(bits / level.bandwidth_bits_per_cycle) / (1 if is_shared else threads)
+        beside = max(beside, cycles)
+        waited += _EXPOSED * cycles if is_shared and level.implicit else 0
+    return beside, waited
+
+
+def as_cached(workload: Workload, machine: Architecture, mapping: Mapping) -> Mapping:
+    """Return a tree of one statement with the nodes of the levels between the outermost and the innermost one, the
+    registers, where caches have them that evict what was used longest ago: one node of all tensors around the
+    outermost loop whose body fits, inside of the level before.
+    """
+    outermost, *caches, registers = machine.levels
     names = tuple(tensor.name for tensor in workload.tensors)
+    nodes = [n for n in mapping.nodes if not isinstance(n, Storage) or n.level == registers.name]
     at = 0
-    for level in machine.levels[1:]:
-        if level.name == registers:
-            break
-        at = max(at, _outermost(workload, machine, level, nodes))
-        if at < len(nodes) and not any(isinstance(node, Storage) for node in nodes[:at] if _is_register(node, registers)):
-            nodes.insert(at, Storage(level.name, names))
-            at += 1
-    return Mapping((Storage(machine.levels[0].name, names), *nodes))
+    for level in caches:
+        at = max(at, _first_that_fits(workload, machine, level, nodes))
+        nodes.insert(at, Storage(level.name, names))
+        at += 1
+    return Mapping((Storage(outermost.name, names), *nodes))
 
 
-def _is_register(node: object, registers: str) -> bool:
-    return isinstance(node, Storage) and node.level == registers
-
-
-def _outermost(workload: Workload, machine: Architecture, level: MemoryLevel, nodes: list[object]) -> int:
-    """Return the first place at which all that is touched below fits the cache, inside of the fan-outs above it."""
-    inside = {fanout.name for fanout in machine.fanouts_above(level.name)}
-    tile, place = dict(workload.extents()), None
-    last = max((n for n, node in enumerate(nodes) if isinstance(node, Spatial) and node.fanout in inside), default=-1)
-    for number, node in enumerate([*nodes, None]):
-        fits = level.capacity_bits is None or _touched_bits(workload, tile) <= level.capacity_bits
-        if number > last and fits:
-            return number
+def _first_that_fits(
+    workload: Workload, machine: Architecture, level: MemoryLevel, nodes: Sequence[MappingNode]
+) -> int:
+    """Return the outermost place among nodes where all that is touched below fits the cache, or else the innermost
+    one: inside of the fan-outs outside of it, outside of what is inside of it."""
+    outside = {fanout.name for fanout in machine.fanouts_above(level.name)}
+    spread = [at for at, n in enumerate(nodes) if isinstance(n, Spatial) and n.fanout in outside]
+    inner = {fanout.name for fanout in machine.fanouts} - outside
+    last = next(
+        at
+        for at, n in enumerate(nodes)
+        if (isinstance(n, Spatial) and n.fanout in inner)
+        or (isinstance(n, Storage) and n.level == machine.levels[-1].name)
+    )
+    tile = dict(workload.extents())
+    for at, node in enumerate(nodes[:last]):
+        if at > max(spread, default=-1) and _touched_bits(workload, tile) <= (level.capacity_bits or 0):
+            return at
         if isinstance(node, Temporal | Spatial):
             tile[node.dim] = min(tile[node.dim], node.tile)
-    return len(nodes) if place is None else place
+    return last
 
 
 def _touched_bits(workload: Workload, tile: dict[str, int]) -> int:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from polymap.costmodel import Cost, evaluate
+from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
 from polymap.cpu.tiles import MemorySteps, RegisterTile, is_streamed, register_tiles
 from polymap.explore import explore
@@ -47,8 +48,9 @@ class CpuChoice:
     """A mapping for a processor, and how it was found.
 
     rounded: the question whose dividing tiles it has (the workload itself where these divide). cost: of the mapping for
-    it on `arch`, the processor as the machine of this question. tile: the sums in registers. result: the search's
-    answer on the processor whose registers are dealt out to the tile.
+    it on `arch`, the processor as the machine of this question. tile: the sums in registers. transfers: cycles of
+    those beside the steps, and of those that steps wait for (caches.py). result: the search's answer on the processor
+    whose registers are dealt out to the tile; None where another found the mapping.
     """
 
     mapping: Mapping
@@ -56,20 +58,23 @@ class CpuChoice:
     rounded: Workload
     tile: RegisterTile
     cost: Cost
-    result: SearchResult
+    transfers: tuple[float, float]
+    result: SearchResult | None = None
 
     @property
     def cycles(self) -> float:
         """Predicted cycles: of the register tiles, each visited as often as the loops around it cut its reductions, or of
-        the data that moves between the caches, whichever is more; and of starting threads."""
+        the data that moves beside, whichever is more; of what steps wait for, and of starting threads."""
+        beside, waited = self.transfers
         again = (self.visits - 1) * self.tile.again_cycles
         steps = (self.tile.cycles + again) / self.threads
-        return max(steps, float(self.cost.latency_cycles)) + self._starts() * facts_of(self.arch).start_cycles
+        return max(steps, beside) + waited + self._starts() * facts_of(self.arch).start_cycles
 
     @property
     def is_fastest(self) -> bool:
-        """Whether no other loops around this register tile are faster."""
-        return self.cycles <= self.tile.cycles / self.threads
+        """Whether no other loops around this register tile are faster, or hardly."""
+        least = self.tile.cycles / self.threads + self._starts() * facts_of(self.arch).start_cycles
+        return self.cycles <= least * _NEARLY
 
     @property
     def visits(self) -> int:
@@ -213,7 +218,9 @@ def _choice(
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
             mapping = _with_rows_together(mapping, rounded, tile.vector)
             mapping = _with_cores_outside(mapping, rounded, facts.core)
-            found.append(CpuChoice(mapping, machine, rounded, tile, evaluate(rounded, machine, mapping), result))
+            cost = evaluate(rounded, machine, mapping)
+            transfers = transfer_cycles(rounded, machine, mapping, threads)
+            found.append(CpuChoice(mapping, machine, rounded, tile, cost, transfers, result))
     return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 
 

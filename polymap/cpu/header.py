@@ -32,6 +32,8 @@ def choice_lines(workload: Workload, choice: CpuChoice) -> list[str]:
 def _proof(choice: CpuChoice) -> list[str]:
     """Return how sure the search is of the loops around the register tile."""
     result = choice.result
+    if result is None:
+        return []
     lines = [f"Search ({result.objective} of the loops around this register tile, dividing tiles): {result.status}."]
     if result.value is not None and result.bound is not None:
         lines.append(f"  {result.value:,.1f} pJ, no mapping below {result.bound:,.1f} pJ")

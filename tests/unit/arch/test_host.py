@@ -46,7 +46,9 @@ def test_a_silent_host_is_assumed_and_said_so(tmp_path: Path) -> None:
     assert facts.assumed == ("L1 size", "L2 size", "L3 size", "lines and ways of caches", "processors", "vector width")
     assert (facts.vector_bits, facts.vector_registers, facts.processors) == (128, 16, 1)
     source = host_architecture(facts).source
-    told = "not told by the host, assumed: L1 size, L2 size, L3 size, lines and ways of caches, processors, vector width"
+    told = (
+        "not told by the host, assumed: L1 size, L2 size, L3 size, lines and ways of caches, processors, vector width"
+    )
     assert told in source
 
 
