@@ -248,7 +248,7 @@ def compared(workload: Workload, machine: Architecture, mapping: Mapping, panel:
 def trees_of(workload: Workload, arch: Architecture, count: int, seed: int = 0) -> dict[str, list[CpuChoice]]:
     """Return draws from the native form, and of ten times as many those that move the least energy's worth of data."""
     drawn = pool_of(workload, arch, 10 * count, seed)
-    return {"uniform": drawn[:count], "best": sorted(drawn, key=lambda each: each.energy_pj)[:count]}
+    return {"uniform": drawn[:count], "best": sorted(drawn, key=lambda each: each.cost.energy_pj)[:count]}
 
 
 def main() -> None:

@@ -192,7 +192,13 @@ def _cpuinfo(path: Path) -> _CpuInfo:
             model = "".join(c for c in value if c.isprintable())[:80]
         elif key in ("flags", "Features") and not flags:
             flags = frozenset(value.split())
-    return _CpuInfo(model, "aarch64" if "asimd" in flags else "", count, flags, tuple(family.values()))
+    return _CpuInfo(
+        model,
+        "aarch64" if "asimd" in flags else "",
+        count,
+        flags,
+        (family["vendor_id"], family["cpu family"], family["model"]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ class CpuChoice:
 
     @property
     def cycles(self) -> float:
-        """Predicted cycles: of the register tiles, each visited as often as the loops around it cut its reductions, or of
-        the data that moves beside, whichever is more; of what steps wait for, and of starting threads."""
+        """Predicted cycles: of the register tiles, each visited as often as the loops around it cut its reductions, or
+        of the data that moves beside, whichever is more; of what steps wait for, and of starting threads."""
         beside, waited = self.transfers
         again = (self.visits - 1) * self.tile.again_cycles
         steps = (self.tile.cycles + again) / self.threads

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
+
 from polymap.arch.host import host_architecture, host_cpu, read_host
 from polymap.ir.machine import FanoutKind, Multicast
 
@@ -56,6 +58,32 @@ def test_vectors_of_256_bits_have_16_registers(tmp_path: Path) -> None:
     facts = read_host(write_host(tmp_path, "sse2 avx avx2", [], processors=1))
     assert (facts.vector_bits, facts.vector_registers, facts.fused_multiply_add) == (256, 16, False)
     assert host_architecture(facts).compute.per_cycle == 1
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "flags", "pipes"),
+    [
+        ("AuthenticAMD", "25", "17", "avx2 fma avx512f", 1),  # Zen 4: vectors of 512 bits in two halves
+        ("AuthenticAMD", "26", "2", "avx2 fma avx512f", 2),  # Zen 5
+        ("AuthenticAMD", "25", "1", "avx2 fma", 2),  # Zen 3
+        ("AuthenticAMD", "23", "1", "avx2 fma", 1),  # Zen
+        ("AuthenticAMD", "23", "49", "avx2 fma", 2),  # Zen 2
+        ("GenuineIntel", "6", "106", "avx2 fma avx512f", 2),
+        ("GenuineIntel", "25", "17", "avx2 avx512f", 1),
+    ],
+)
+def test_units_narrower_than_vectors_take_them_in_parts(
+    tmp_path: Path, vendor: str, family: str, model: str, flags: str, pipes: int
+) -> None:
+    write_host(tmp_path, flags, [], processors=1)
+    info = tmp_path / "proc/cpuinfo"
+    info.write_text(f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n" + info.read_text())
+    facts = read_host(tmp_path)
+    arch = host_architecture(facts)
+    assert arch.compute.per_cycle == pipes
+    whole = facts.vector_bits if pipes == 2 or "fma" not in flags else facts.vector_bits // 2
+    reads, writes = arch.levels[-2].read_bandwidth_bits_per_cycle, arch.levels[-2].write_bandwidth_bits_per_cycle
+    assert (reads, writes) == (2 * whole, whole)
 
 
 def test_this_host_is_a_machine() -> None:

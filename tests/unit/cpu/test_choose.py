@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from polymap import conv2d, einsum, evaluate, load_arch
 from polymap.arch.host import HostFacts, host_architecture
 from polymap.cpu import CpuChoice, choose_cpu_mapping, facts_of
+from polymap.cpu.choose import _with_cores_outside
 from polymap.cpu.machine import cpu_machine
 from polymap.cpu.tiles import register_tiles
-from polymap.ir import ArchError, Architecture, Spatial, Storage, Temporal, Workload
+from polymap.ir import ArchError, Architecture, Compute, Mapping, Spatial, Storage, Temporal, Workload
 
 AVX512 = host_architecture(HostFacts("a", 2, (48 * 1024, 2**21, 2**25), 512, 32, fused_multiply_add=True, assumed=()))
 AVX2 = host_architecture(HostFacts("b", 8, (32 * 1024, 2**19, 2**25), 256, 16, fused_multiply_add=True, assumed=()))
@@ -102,7 +104,7 @@ def test_a_row_of_a_product_is_many_vectors_wide() -> None:
 def test_rows_that_share_a_set_of_the_cache_are_not_read_together() -> None:
     """28,672 bytes between rows are a whole number of ways of 4 KiB: nine rows of one tile do not fit eight ways."""
     layer = conv2d(K=64, C=64, H=112, W=112, R=3, S=3, padding=1, groups=64, bits=32)
-    facts = facts_of(AVX512)
+    facts = replace(facts_of(AVX512), way_bytes=4096)
     apart = {"g": 4, "p": 28_672, "q": 256, "r": 28_672, "s": 256}
     for row, dim in ((28_672, "q"), (28_672 + 256, None)):
         steps = {"I": {**apart, "p": row, "r": row}}
@@ -176,11 +178,61 @@ def test_sums_are_stored_once_unless_moving_data_takes_longer() -> None:
     choice = choose_cpu_mapping(product, AVX512, ("n",))
     assert choice is not None
     assert _tile(choice, product)["k"] == 1024
-    assert choice.cycles == max(choice.tile.cycles, float(choice.cost.latency_cycles))  # none is loaded again
-    layer = conv2d(K=64, C=256, H=7, W=7, R=3, S=3, padding=1, bits=32)
-    choice = choose_cpu_mapping(layer, AVX512, ("k",))
+    assert choice.visits == 1
+    beside, waited = choice.transfers
+    assert choice.cycles == max(choice.tile.cycles, beside) + waited  # none is loaded again
+
+
+def test_threads_start_as_seldom_as_the_loops_allow() -> None:
+    """A channel of 14 x 14 takes less time than starting threads: these start once, not for each pair of channels."""
+    layer = conv2d(K=512, C=512, H=14, W=14, R=3, S=3, padding=1, groups=512, bits=32)
+    choice = choose_cpu_mapping(layer, AVX512, ("q",), threads=2)
     assert choice is not None
-    visits = 256 // _tile(choice, layer)["c"] - 1  # of each of the 2 x 4 register tiles of k and p, after the first
-    again = visits * 8 * choice.tile.visit_cycles
-    assert choice.cycles == max(choice.tile.cycles, float(choice.cost.latency_cycles)) + again
-    assert visits > 0
+    nodes = [node for node in choice.mapping.nodes if isinstance(node, Temporal | Spatial)]
+    assert isinstance(nodes[0], Spatial)
+    assert nodes[0].fanout == "core"
+    tiles = choice.tile.cycles / 2
+    assert choice.cycles == max(tiles, choice.transfers[0]) + choice.transfers[1] + 6000
+    assert evaluate(choice.rounded, choice.arch, choice.mapping).violations == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_loop_over_cores_comes_before_the_loops_right_around_it(seed: int) -> None:
+    """Every core computes the same indices as before, in the same order."""
+    rng = random.Random(seed)
+    product = einsum("C[m,n] += A[m,k] * B[k,n]", m=24, n=32, k=4, bits=32)
+    dim, left, nodes = rng.choice("mn"), {"m": 24, "n": 32}, list[Temporal | Spatial]()
+    for _ in range(rng.randint(1, 4)):
+        name = rng.choice("mn")
+        left[name] = rng.choice([t for t in range(1, left[name] + 1) if left[name] % t == 0])
+        nodes.append(Temporal(name, left[name]))
+    if left[dim] % 2:
+        return
+    nodes += [Spatial(dim, left[dim] // 2, "core"), Temporal("m", 1), Temporal("n", 1), Temporal("k", 1)]
+    before = Mapping((Storage("DRAM", ("C", "A", "B")), *nodes, Compute("S")))
+    after = _with_cores_outside(before, product, "core")
+    assert isinstance(after.nodes[1], Spatial)
+    # Each core's work is a block of indices; which core has which block may change where a dim is dealt out itself.
+    one, other = _work_of_cores(before), _work_of_cores(after)
+    if all(node.dim != dim for node in nodes[: nodes.index(next(n for n in nodes if isinstance(n, Spatial)))]):
+        assert one == other
+    assert {index for each in one for index in each} == {index for each in other for index in each}
+    assert [len(each) for each in one] == [len(each) for each in other]
+
+
+def _work_of_cores(mapping: Mapping) -> list[list[tuple[int, int, int]]]:
+    work: list[list[tuple[int, int, int]]] = [[], []]
+
+    def walk(at: int, first: dict[str, int], size: dict[str, int], core: int) -> None:
+        node = mapping.nodes[at]
+        if isinstance(node, Temporal | Spatial):
+            for number, start in enumerate(range(first[node.dim], first[node.dim] + size[node.dim], node.tile)):
+                inner = {**size, node.dim: min(node.tile, size[node.dim])}
+                walk(at + 1, {**first, node.dim: start}, inner, number if isinstance(node, Spatial) else core)
+        elif isinstance(node, Compute):
+            work[core].append((first["m"], first["n"], first["k"]))
+        else:
+            walk(at + 1, first, size, core)
+
+    walk(0, {"m": 0, "n": 0, "k": 0}, {"m": 24, "n": 32, "k": 4}, 0)
+    return work
