@@ -488,7 +488,7 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
         return panels(form, linear, own, _span(plan, plan.vector, level), width, level)
 
     whole = at(0)
-    near = [each for each in map(at, plan.held[form.tensor]) if _inner(each) == _inner(whole)]
+    near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner(each) == _inner(whole)]
     fitting = _fitting(plan, near)
     return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
