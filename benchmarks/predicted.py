@@ -48,9 +48,10 @@ def layer_of(name: str) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class TileSpace:
-    """The trees around one register tile. units: indices of each dim in one tile, or in a window that stays whole;
+    """The trees around one register tile of a processor. units: indices of each dim in one tile, or in a window that stays whole;
     small: the workload in these units, on the caches alone, whose trees are drawn."""
 
+    arch: Architecture
     tile: RegisterTile
     facts: CpuFacts
     rounded: Workload
@@ -73,7 +74,7 @@ class TileSpace:
         sizes = {dim: extent // units.get(dim, 1) for dim, extent in extents.items()}
         levels = [replace(level, capacity_bits=None) for level in machine.levels if level.name != facts.registers_level]
         caches = replace(machine, nodes=(*levels, machine.compute))
-        return TileSpace(tile, facts, rounded, machine, units, choose._resized(workload, sizes, bits), caches)
+        return TileSpace(arch, tile, facts, rounded, machine, units, choose._resized(workload, sizes, bits), caches)
 
     def mapping(self, tree: Mapping) -> Mapping:
         """Return a tree of the small workload in indices, with the register tile inside of it."""
@@ -94,7 +95,7 @@ class TileSpace:
     def choice(self, mapping: Mapping) -> CpuChoice:
         """Return a mapping as the library's own choices are, with the cycles that these are chosen by."""
         cost = pm.evaluate(self.rounded, self.machine, mapping)
-        moved = transfer_cycles(self.rounded, self.machine, mapping, 1)
+        moved = transfer_cycles(self.rounded, self.arch, self.machine, mapping, 1)
         return CpuChoice(mapping, self.machine, self.rounded, self.tile, cost, moved)
 
     def drawn(self, count: int, seed: int) -> list[CpuChoice]:

@@ -15,11 +15,14 @@ from polymap.ir import Architecture, Mapping, MappingNode, MemoryLevel, Spatial,
 _EXPOSED = 0.25  # of the transfers of a cache that cores share: prefetchers hide the rest behind the steps
 
 
-def transfer_cycles(workload: Workload, machine: Architecture, mapping: Mapping, threads: int) -> tuple[float, float]:
+def transfer_cycles(
+    workload: Workload, arch: Architecture, machine: Architecture, mapping: Mapping, threads: int
+) -> tuple[float, float]:
     """Return the cycles of the transfers that run beside the steps of a tree of one statement, those of its slowest
     level, and those that its steps wait for.
 
-    machine: of one question, with as many cores as threads (cpu_machine). A level outside of the cores serves all.
+    arch: the processor; machine: it as that of one question, with as many cores as threads (cpu_machine). A level
+    outside of the cores serves all.
     """
     cost = evaluate(workload, machine, as_cached(workload, machine, mapping))
     beside, waited = 0.0, 0.0
@@ -31,7 +34,7 @@ def transfer_cycles(workload: Workload, machine: Architecture, mapping: Mapping,
             for row in cost.traffic
             if row.level == level.name
         )
-        is_shared = not machine.fanouts_above(level.name)
+        is_shared = not arch.fanouts_above(level.name)
         cycles = float(bits / level.bandwidth_bits_per_cycle) / (1 if is_shared else threads)
         beside = max(beside, cycles)
         waited += _EXPOSED * cycles if is_shared and level.implicit else 0

@@ -219,7 +219,7 @@ def _choice(
             mapping = _with_rows_together(mapping, rounded, tile.vector)
             mapping = _with_cores_outside(mapping, rounded, facts.core)
             cost = evaluate(rounded, machine, mapping)
-            transfers = transfer_cycles(rounded, machine, mapping, threads)
+            transfers = transfer_cycles(rounded, arch, machine, mapping, threads)
             found.append(CpuChoice(mapping, machine, rounded, tile, cost, transfers, result))
     return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 

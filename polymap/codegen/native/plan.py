@@ -505,7 +505,7 @@ def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Pa
     if not contiguous or not any(plan.tile[dim] > _ROWS_OF_A_SET for dim in rows):
         return None
     found: list[Packing] = []
-    for level in plan.held[form.tensor]:
+    for level in plan.held.get(form.tensor, ()):
         spans = tuple(_span(plan, dim, level) for dim in linear.factors)
         found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
     reads = plan.extents[plan.vector] // plan.lanes

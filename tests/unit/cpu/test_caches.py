@@ -72,7 +72,7 @@ def test_caches_hold_all_that_a_loop_touches_where_it_fits() -> None:
             # Each word leaves or reaches DRAM once, and is written to L3 and read from there.
             if row.level in ("DRAM", "L3"):
                 assert row.reads + row.writes == size[row.tensor] * (1 if row.level == "DRAM" else 2)
-        beside, waited = transfer_cycles(choice.rounded, choice.arch, choice.mapping, 1)
+        beside, waited = transfer_cycles(choice.rounded, PROCESSOR, choice.arch, choice.mapping, 1)
         words = sum(size.values())
         assert beside >= words * 32 / 64
         assert waited == 2 * words * 32 / 256 / 4  # a quarter of a core's share of L3
