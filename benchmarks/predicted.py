@@ -48,8 +48,8 @@ def layer_of(name: str) -> Workload:
 
 @dataclass(frozen=True, slots=True)
 class TileSpace:
-    """The trees around one register tile of a processor. units: indices of each dim in one tile, or in a window that stays whole;
-    small: the workload in these units, on the caches alone, whose trees are drawn."""
+    """The trees around one register tile of a processor. units: indices of each dim in one tile, or in a window that
+    stays whole; small: the workload in these units, on the caches alone, whose trees are drawn."""
 
     arch: Architecture
     tile: RegisterTile

@@ -38,6 +38,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
     ("Layouts", "How tensors lie in memory.", (
         *("burst_counts", "BurstCounts", "TensorBursts", "Layout", "choose_layouts", "LayoutChoice"),
+        *("cache_misses", "CacheMisses", "TensorMisses"),
     )),
     ("Sampling", "The space around it.", (
         *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),

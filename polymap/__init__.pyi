@@ -76,6 +76,11 @@ from polymap.layouts.bursts import (
 )
 from polymap.layouts.choice import LayoutChoice as LayoutChoice, choose_layouts as choose_layouts
 from polymap.layouts.layout import Layout as Layout
+from polymap.layouts.misses import (
+    CacheMisses as CacheMisses,
+    TensorMisses as TensorMisses,
+    cache_misses as cache_misses,
+)
 from polymap.networks.exploration import (
     LayerAnswer as LayerAnswer,
     NetworkAnswer as NetworkAnswer,

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from polymap.ir import ArchError, Architecture, Fanout, FanoutKind, MemoryLevel, Mistake, Multicast, Workload
 
-LOADS_PER_CYCLE = 2  # of whole vectors or broadcasts, where the first cache states no bandwidth
+LOADS_PER_CYCLE = 2  # of whole vectors, where the first cache states no bandwidth; of elements at most in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class CpuFacts:
     way_bytes: int = 4096
     miss_cycles: float = 0
     start_cycles: float = 0
+
+    @property
+    def broadcasts_per_cycle(self) -> float:
+        """Loads of one element to all lanes: as many as there are ports, also where a vector takes two of them."""
+        return max(self.loads_per_cycle, LOADS_PER_CYCLE)
 
 
 def facts_of(arch: Architecture) -> CpuFacts:

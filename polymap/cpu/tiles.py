@@ -108,7 +108,7 @@ def _cycles(
         count = around * prod(number for _, number in choice)
         sums = prod(shape.values())
         loads = _loads(workload, facts, memory, vector, shape)
-        busiest = max(sums / facts.pipes, loads / facts.loads_per_cycle, facts.latency_cycles + _SLACK_CYCLES)
+        busiest = max(sums / facts.pipes, loads, facts.latency_cycles + _SLACK_CYCLES)
         evicted = evicted_lines(memory.get(statement.target.tensor, {}), vector, shape, facts) * facts.miss_cycles
         stored = sums / facts.stores_per_cycle + _TILE_CYCLES
         total += count * (steps * busiest + stored)
@@ -123,8 +123,8 @@ def _parts(extent: int, size: int) -> list[tuple[int, int]]:
 
 
 def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str, shape: dict[str, int]) -> float:
-    """Return the loads of one step: the elements (vectors, or broadcasts) of each operand that the tile reads, and more
-    for each stretch of memory that the prefetcher does not expect.
+    """Return the cycles of the loads of one step: the vectors of each operand that the tile reads, or the elements that
+    are broadcast, and more for each stretch of memory that the prefetcher does not expect.
 
     Packed operands lie in the order of the steps; of others each other index of a dim but the vector's is a stretch.
     """
@@ -135,15 +135,17 @@ def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str
     for access in statement.reads:
         dims = {dim for index in access.index for dim in index.dims}
         taken = prod(size for dim, size in shape.items() if dim in dims)
-        total += taken
-        if vector in dims:
-            plain = all(len(index.dims) <= 1 for index in access.index)
-            reused = any(extents[dim] > 1 for dim in own if dim not in dims)
-            if plain and reused:
-                continue
-            total += _LOADS_PER_STRETCH * taken / shape[vector]
-            if rows_collide(extents, access, memory.get(access.tensor, {}), shape, facts):
-                total += facts.miss_cycles * facts.loads_per_cycle * taken
+        if vector not in dims:
+            total += taken / facts.broadcasts_per_cycle
+            continue
+        total += taken / facts.loads_per_cycle
+        plain = all(len(index.dims) <= 1 for index in access.index)
+        reused = any(extents[dim] > 1 for dim in own if dim not in dims)
+        if plain and reused:
+            continue
+        total += _LOADS_PER_STRETCH / facts.loads_per_cycle * taken / shape[vector]
+        if rows_collide(extents, access, memory.get(access.tensor, {}), shape, facts):
+            total += facts.miss_cycles * taken
     return total
 
 

@@ -82,17 +82,23 @@ def burst_counts(
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
     burst_bits = burst_bits_of(arch)
+    asked = expected_layouts(workload, layouts)
+    cost = evaluate(workload, arch, mapping)
+    found: list[TensorBursts] = []
+    for tensor in workload.tensors:
+        found += bursts_of_layouts(workload, arch, mapping, cost, tensor, (asked[tensor.name],))
+    return BurstCounts(workload.name, arch.levels[0].name, burst_bits, tuple(found))
+
+
+def expected_layouts(workload: Workload, layouts: object) -> dict[str, Layout]:
+    """Return the layout of every tensor, by rows where none is given. Raises OptionError (PM470)."""
     asked: dict[str, Layout | str] = _expected_table(layouts)
     for name in asked:
         if name not in {tensor.name for tensor in workload.tensors}:
             known = ", ".join(tensor.name for tensor in workload.tensors)
             raise OptionError(Mistake("PM470", f"{workload.name} has no tensor '{name}'", f"Its tensors: {known}."))
-    cost = evaluate(workload, arch, mapping)
-    found: list[TensorBursts] = []
-    for tensor in workload.tensors:
-        layout = layout_of(asked.get(tensor.name, row_major(len(tensor.shape))), len(tensor.shape))
-        found += bursts_of_layouts(workload, arch, mapping, cost, tensor, (layout,))
-    return BurstCounts(workload.name, arch.levels[0].name, burst_bits, tuple(found))
+    ranks = {tensor.name: len(tensor.shape) for tensor in workload.tensors}
+    return {name: layout_of(asked.get(name, row_major(rank)), rank) for name, rank in ranks.items()}
 
 
 def _expected_table(layouts: object) -> dict[str, Any]:

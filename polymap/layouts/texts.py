@@ -1,9 +1,10 @@
-"""Bursts and chosen layouts as text."""
+"""Bursts, misses of caches and chosen layouts as text."""
 
 from __future__ import annotations
 
 from polymap.layouts.bursts import BurstCounts
 from polymap.layouts.choice import LayoutChoice
+from polymap.layouts.misses import CacheMisses
 from polymap.report import exact, percent, plural, table
 
 
@@ -24,6 +25,23 @@ def bursts_text(counts: BurstCounts) -> str:
     ]
     told = f"{counts.workload}: {exact(counts.bursts)} bursts of {counts.burst_bits} bits at {counts.level}"
     return f"{told}\n\n{table(head, rows, left=2)}"
+
+
+def misses_text(misses: CacheMisses) -> str:
+    """Return a row per cache and tensor: elements that the mapping has come there, and what is fetched for them."""
+    head = ("cache", "tensor", "held elements", "lines fetched", "their elements", "ratio")
+    rows = [
+        (
+            each.level,
+            each.tensor,
+            exact(each.held_elements),
+            exact(each.missed_lines),
+            exact(each.missed_elements),
+            "-" if each.ratio is None else f"{float(each.ratio):.3f}",
+        )
+        for each in misses.rows
+    ]
+    return f"{misses.workload} on {misses.arch}\n\n{table(head, rows, left=2)}"
 
 
 def choice_text(choice: LayoutChoice) -> str:

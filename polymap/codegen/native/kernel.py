@@ -12,6 +12,7 @@ from polymap.codegen.native.variants import Group, Side, is_static
 from polymap.ir import Apply, Expression, Read
 
 _UNROLLED_STEPS = 9
+_FEW_USES = 4  # of a loaded vector, for which gcc loads it anew each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +280,13 @@ def _text(value: Expr) -> str:
 
 
 def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]) -> list[Stmt]:
-    """Return one step of the reductions: every load once, then the multiply-adds."""
-    return _products(kernel, known, [({}, index, slot) for index, slot in _positions(kernel, ranges)])
+    """Return one step of the reductions: every load once, then the multiply-adds.
+
+    gcc reads a vector from memory again for each of up to four uses, and loads take longer than multiply-adds then.
+    """
+    products: list[Product] = [({}, index, slot) for index, slot in _positions(kernel, ranges)]
+    slots = len({slot for _, _, slot in products})
+    return _products(kernel, known, products, hold=slots < len(products) <= _FEW_USES * slots)
 
 
 def _products(

@@ -11,7 +11,14 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.costmodel.symbolic import Formula
 from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
-from polymap.layouts import BurstCounts, LayoutChoice, bursts_text, choice_text as layouts_text
+from polymap.layouts import (
+    BurstCounts,
+    CacheMisses,
+    LayoutChoice,
+    bursts_text,
+    choice_text as layouts_text,
+    misses_text,
+)
 from polymap.networks import Network, NetworkAnswer, Sensitivity, SweepTable, answer_text, network_text, sweep_text
 from polymap.report.figures import (
     bare_svg,
@@ -119,6 +126,7 @@ show_as_text(NetworkAnswer, answer_text)
 show_as_text(SweepTable, sweep_text)
 show_as_text(BurstCounts, bursts_text)
 show_as_text(LayoutChoice, layouts_text)
+show_as_text(CacheMisses, misses_text)
 show_as_text(SideBySide, side_by_side_text)
 show_as_picture(SideBySide, side_by_side_svg)
 show_as_text(CRun, run_text)
