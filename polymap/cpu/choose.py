@@ -49,7 +49,7 @@ class CpuChoice:
 
     rounded: the question whose dividing tiles it has (the workload itself where these divide). cost: of the mapping for
     it on `arch`, the processor as the machine of this question. tile: the sums in registers. transfers: cycles of
-    those beside the steps, and of those that steps wait for (caches.py). result: the search's answer on the processor
+    those beside the steps, and of those that steps wait for (caches.py). busiest_share: of the work, that of the core with the most. result: the search's answer on the processor
     whose registers are dealt out to the tile; None where another found the mapping.
     """
 
@@ -59,6 +59,7 @@ class CpuChoice:
     tile: RegisterTile
     cost: Cost
     transfers: tuple[float, float]
+    busiest_share: float = 1
     result: SearchResult | None = None
 
     @property
@@ -67,13 +68,13 @@ class CpuChoice:
         of the data that moves beside, whichever is more; of what steps wait for, and of starting threads."""
         beside, waited = self.transfers
         again = (self.visits - 1) * self.tile.again_cycles
-        steps = (self.tile.cycles + again) / self.threads
+        steps = (self.tile.cycles + again) * self.busiest_share
         return max(steps, beside) + waited + self._starts() * facts_of(self.arch).start_cycles
 
     @property
     def is_fastest(self) -> bool:
         """Whether no other loops around this register tile are faster, or hardly."""
-        least = self.tile.cycles / self.threads + self._starts() * facts_of(self.arch).start_cycles
+        least = self.tile.cycles * self.busiest_share + self._starts() * facts_of(self.arch).start_cycles
         return self.cycles <= least * _NEARLY
 
     @property
@@ -146,7 +147,7 @@ def choose_cpu_mapping(
     for vector in vector_dims:
         tiles = register_tiles(workload, facts, vector, lanes, steps)
         scattered = (steps or {}).get(target.name, {}).get(vector, target.bits // 8) != target.bits // 8
-        near = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * _NEARLY][:_TILES_TRIED]
+        near = _nearly_fastest(workload, tiles, lanes, threads)
         found: list[CpuChoice] = []
         for number, tile in enumerate(near):
             left = (end - clock()) / (len(near) - number)
@@ -159,6 +160,22 @@ def choose_cpu_mapping(
         if found:
             return min(found, key=lambda each: (each.cycles, each.cost.energy_pj))
     return None
+
+
+def _nearly_fastest(
+    workload: Workload, tiles: tuple[RegisterTile, ...], lanes: int, threads: int
+) -> list[RegisterTile]:
+    """Return the few tiles whose cycles on the core with the most of them are nearly the fewest, the best first."""
+
+    def cycles(tile: RegisterTile) -> float:
+        rounded = _rounded(workload, tile, lanes, threads)
+        return tile.cycles * _busiest_share(workload, rounded, _split_over_cores(rounded, tile, lanes, threads))
+
+    if threads > 1:
+        likely = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * threads]
+        tiles = tuple(sorted(likely, key=lambda tile: round(cycles(tile))))
+    least = cycles(tiles[0])
+    return [tile for tile in tiles if cycles(tile) <= least * _NEARLY][:_TILES_TRIED]
 
 
 def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:
@@ -220,7 +237,8 @@ def _choice(
             mapping = _with_cores_outside(mapping, rounded, facts.core)
             cost = evaluate(rounded, machine, mapping)
             transfers = transfer_cycles(rounded, arch, machine, mapping, threads)
-            found.append(CpuChoice(mapping, machine, rounded, tile, cost, transfers, result))
+            share = _busiest_share(workload, rounded, split)
+            found.append(CpuChoice(mapping, machine, rounded, tile, cost, transfers, share, result))
     return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 
 
@@ -268,6 +286,15 @@ def _split_over_cores(rounded: Workload, tile: RegisterTile, lanes: int, threads
     counts = {dim: extents[dim] // units.get(dim, 1) for dim in extents if dim in own}
     whole = [dim for dim, count in counts.items() if count % threads == 0]
     return {max(whole, key=lambda dim: (dim == tile.vector, counts[dim])): threads} if whole else None
+
+
+def _busiest_share(workload: Workload, rounded: Workload, split: dict[str, int] | None) -> float:
+    """Return how much of the work the core has that gets the most: whole register tiles are dealt out."""
+    if not split:
+        return 1
+    ((dim, threads),) = split.items()
+    extent = workload.extents()[dim]
+    return min(rounded.extents()[dim] // threads, extent) / extent
 
 
 def _with_registers(

@@ -19,6 +19,8 @@ def evicted_lines(steps: Mapping[str, int], vector: str, shape: Mapping[str, int
     steps: bytes between neighbours of the array, per dim, as far as known. shape: sizes of the tile, of the vector dim
     in vectors.
     """
+    if any(size > 1 and dim != vector and not steps.get(dim) for dim, size in shape.items()):
+        return 0  # nothing is known of where its rows lie
     vector_bytes = facts.vector_bits // 8
     strides = {dim: vector_bytes if dim == vector else steps.get(dim, 0) for dim in shape}
     places = product(*([number * strides[dim] for number in range(size)] for dim, size in shape.items()))

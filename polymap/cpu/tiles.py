@@ -64,10 +64,12 @@ def register_tiles(
     return tuple(sorted(found, key=lambda tile: _rank(tile, others)))
 
 
-def _rank(tile: RegisterTile, others: list[str]) -> tuple[int, int, int, int, list[int]]:
-    """Return what orders tiles: cycles, dims, sums, and among like ones those along the inner dims first."""
+def _rank(tile: RegisterTile, others: list[str]) -> tuple[int, int, int, int, int, list[int]]:
+    """Return what orders tiles: cycles; then such as broadcast each element to more than one vector,
+    which leaves the load ports room; dims, sums, and among like ones those along the inner dims first."""
     return (
         round(tile.cycles),
+        int(tile.slots == 1 and bool(tile.sizes)),
         len(tile.sizes),
         -tile.sums,
         tile.slots,
@@ -136,7 +138,9 @@ def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str
         dims = {dim for index in access.index for dim in index.dims}
         taken = prod(size for dim, size in shape.items() if dim in dims)
         if vector not in dims:
-            total += taken / facts.broadcasts_per_cycle
+            rows = {dim: size for dim, size in shape.items() if dim in dims}
+            evicted = evicted_lines(memory.get(access.tensor, {}), vector, rows, facts)
+            total += taken / facts.broadcasts_per_cycle + evicted * facts.miss_cycles
             continue
         total += taken / facts.loads_per_cycle
         plain = all(len(index.dims) <= 1 for index in access.index)

@@ -53,6 +53,11 @@ def test_lines_of_a_tile_that_a_second_visit_does_not_find(seed: int) -> None:
         assert evicted_lines(steps, "k", shape, facts) == misses
 
 
+def test_nothing_is_said_of_rows_whose_places_are_not_known() -> None:
+    assert evicted_lines({}, "k", {"k": 2, "m": 28}, FACTS) == 0
+    assert evicted_lines({"m": 4096}, "k", {"k": 2, "m": 28}, FACTS) == 56
+
+
 def test_caches_hold_all_that_a_loop_touches_where_it_fits() -> None:
     """96 x 64 x 80 words of three matrices are 72 KiB: in L2, of which 640 KiB are counted, from the start; in L1, of
     which 24 KiB are, from the loop whose body is small enough on."""
