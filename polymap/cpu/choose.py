@@ -49,8 +49,9 @@ class CpuChoice:
 
     rounded: the question whose dividing tiles it has (the workload itself where these divide). cost: of the mapping for
     it on `arch`, the processor as the machine of this question. tile: the sums in registers. transfers: cycles of
-    those beside the steps, and of those that steps wait for (caches.py). busiest_share: of the work, that of the core with the most. result: the search's answer on the processor
-    whose registers are dealt out to the tile; None where another found the mapping.
+    those beside the steps, and of those that steps wait for (caches.py). busiest_share: of the work, that of the core
+    with the most. result: the search's answer on the processor whose registers are dealt out to the tile; None where
+    another found the mapping.
     """
 
     mapping: Mapping

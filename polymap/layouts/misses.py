@@ -123,7 +123,10 @@ def _missed(
         left: list[tuple[int, int, list[int]]] = []
         for address, tensor, coordinates in accesses:
             line = address // line_bits
-            at = held.setdefault((line % sets, *coordinates[:width]), OrderedDict())
+            key = (line % sets, *coordinates[:width])
+            at = held.get(key)
+            if at is None:
+                at = held[key] = OrderedDict()
             if line in at:
                 at.move_to_end(line)
                 continue

@@ -164,14 +164,19 @@ def _moved(place: Place, listed: list[_Uses], *, only_sums: bool) -> Iterator[tu
     coordinates = np.concatenate([uses.coordinates for uses in listed])
     order = np.concatenate([uses.order for uses in listed])
     reads = np.concatenate([np.full(len(uses.address), uses.reads) for uses in listed])
+    if not len(address):
+        return
     rank = np.lexsort([order, *coordinates.T[::-1], *clock.T[::-1]])
     address, clock, coordinates, order, reads = (each[rank] for each in (address, clock, coordinates, order, reads))
-    instance = np.unique(coordinates[:, : place.width], axis=0, return_inverse=True)[1].reshape(-1)
-    stand = np.unique(clock[:, : place.depth], axis=0, return_inverse=True)[1].reshape(-1)
+    instance = _numbered(coordinates[:, : place.width])
+    stand = np.cumsum(np.r_[0, (clock[1:, : place.depth] != clock[:-1, : place.depth]).any(1)])
     # The tiles of each instance are numbered as they come; row: the first use of each.
-    tiles, row, tile = np.unique(np.stack([instance, stand], 1), axis=0, return_index=True, return_inverse=True)
-    tile = tile.reshape(-1)
-    pairs, first = np.unique(np.stack([tile, address], 1), axis=0, return_index=True)
+    stands = int(stand[-1]) + 1
+    known, row, tile = np.unique(instance * stands + stand, return_index=True, return_inverse=True)
+    tiles = np.stack([known // stands, known % stands], 1)
+    addresses, number = np.unique(address, return_inverse=True)
+    held, first = np.unique(tile.reshape(-1) * len(addresses) + number.reshape(-1), return_index=True)
+    pairs = np.stack([held // len(addresses), addresses[held % len(addresses)]], 1)
     before, after = _stays(pairs, tiles)
     loaded = ~before & reads[first]
     if only_sums:
@@ -181,6 +186,14 @@ def _moved(place: Place, listed: list[_Uses], *, only_sums: bool) -> Iterator[tu
     yield address[at], np.column_stack([clock[at], ones, coordinates[at], order[at]]), coordinates[at]
     if any(uses.writes for uses in listed):
         yield _stored(pairs[~after], tiles, row, clock, coordinates)
+
+
+def _numbered(columns: Ints) -> Ints:
+    """Return one number per row, the same for the same row."""
+    found = np.zeros(len(columns), np.int64)
+    for column in columns.T:
+        found = found * (int(column.max(initial=0)) + 1) + column
+    return found
 
 
 def _stays(pairs: Ints, tiles: Ints) -> tuple[Bools, Bools]:

@@ -7,6 +7,11 @@
 #include <string.h>
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__AVX__)
+#define HOLD(vector) __asm__("" : : "x"(vector))
+#else
+#define HOLD(vector)
+#endif
 #if defined(__clang__)
 #define WIDE __attribute__((min_vector_width(256)))
 #else
@@ -27,8 +32,10 @@ static WIDE void gemm_tile0(const float *restrict A, const float *restrict B_pac
             const long a1_x = a1_at + 16L * k;
             const float a0_0 = A[a0_x + 0];
             const vec a1_0 = *(const any_float *)(B_packed + a1_x + 0);
+            HOLD(a1_0);
             s0_0 = s0_0 + a0_0 * a1_0;
             const vec a1_8 = *(const any_float *)(B_packed + a1_x + 8);
+            HOLD(a1_8);
             s0_1 = s0_1 + a0_0 * a1_8;
             const float a0_3 = A[a0_x + 3];
             s1_0 = s1_0 + a0_3 * a1_0;
@@ -51,6 +58,7 @@ static WIDE void gemm_tile1(const float *restrict A, const float *restrict B_pac
             const long a1_x = a1_at + 16L * k;
             const float a0_0 = A[a0_x + 0];
             const vec a1_0 = *(const any_float *)(B_packed + a1_x + 0);
+            HOLD(a1_0);
             s0_0 = s0_0 + a0_0 * a1_0;
             const float a0_3 = A[a0_x + 3];
             s1_0 = s1_0 + a0_3 * a1_0;

@@ -1,11 +1,11 @@
 """The benchmark of predictions: draws are mappings of the native form, rank correlation and caches are right."""
 
-import random
+from math import prod
 
 import pytest
 
 import polymap as pm
-from benchmarks.cache_misses import Cache, Walk, simulated
+from benchmarks.cache_misses import compared
 from benchmarks.predicted import pool_of, ranks, rho
 from polymap.ir import Spatial, Storage
 
@@ -38,14 +38,14 @@ def test_visits_are_the_times_that_a_tile_of_sums_is_left() -> None:
         assert drains <= each.visits * size[0] * size[1]
 
 
-def test_registers_of_a_walk_load_what_the_model_says() -> None:
-    for each in pool_of(SMALL, PROCESSOR, 3, seed=3):
-        cost = pm.evaluate(each.rounded, each.arch, each.mapping)
-        rows = {row.tensor: row for row in cost.traffic if row.level == "REG"}
-        walk = Walk.of(each.rounded, each.arch, each.mapping, "B", 16)
-        touched = [tensor for tensor, _ in walk.trace()]
-        assert touched.count("B") == rows["B"].fills
-        assert touched.count("C") >= rows["C"].drains
+def test_what_is_fetched_is_compared_with_what_mappings_hold() -> None:
+    """In caches of a megabyte every word is fetched once, whatever a mapping holds."""
+    (choice,) = pool_of(SMALL, PROCESSOR, 1, seed=3)
+    found = compared(choice)
+    words = sum(prod(tensor.shape) for tensor in choice.rounded.tensors)
+    for level in ("L2", "L3"):
+        assert found[level].fetched["words"] == words
+        assert found[level].held >= words
 
 
 def test_rank_correlation() -> None:
@@ -53,18 +53,3 @@ def test_rank_correlation() -> None:
     assert rho([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
     assert rho([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
     assert rho([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(0.8)  # 1 - 6 * 4 / (5 * 24)
-
-
-def test_caches_evict_the_line_used_longest_ago() -> None:
-    rng = random.Random(0)
-    addresses = [rng.randrange(60) for _ in range(500)]
-    for lines, width, ways in ((8, 1, None), (8, 4, None), (8, 2, 2), (4, 1, 1)):
-        held: dict[int, list[int]] = {}
-        misses = 0
-        for address in addresses:
-            line = address // width
-            known = held.setdefault(line % (lines // ways) if ways else 0, [])
-            misses += line not in known
-            known[:] = [*(each for each in known if each != line), line][-(ways or lines) :]
-        (counted,) = simulated((("x", address) for address in addresses), [Cache(lines, width, ways)])
-        assert counted["x"] == misses
