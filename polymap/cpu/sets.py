@@ -24,7 +24,8 @@ def evicted_lines(steps: Mapping[str, int], vector: str, shape: Mapping[str, int
     vector_bytes = facts.vector_bits // 8
     strides = {dim: vector_bytes if dim == vector else steps.get(dim, 0) for dim in shape}
     places = product(*([number * strides[dim] for number in range(size)] for dim, size in shape.items()))
-    sets = Counter(sum(place) % facts.way_bytes // facts.line_bytes for place in places)
+    lines = {sum(place) // facts.line_bytes for place in places}
+    sets = Counter(line % (facts.way_bytes // facts.line_bytes) for line in lines)
     return sum(count for count in sets.values() if count > facts.ways)
 
 
