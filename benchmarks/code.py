@@ -21,6 +21,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from contestants.layers import LAYERS, Layer
 
 HERE = Path(__file__).parent / "contestants"
 ROUNDS = 8
+SPIN_S = 0.25  # OpenMP of clang keeps its threads busy for 0.2 s after a loop, and a core from the next contestant
 CORE_TYPES = ("", "SkylakeX", "Cooperlake", "Sapphirerapids", "Haswell")
 
 
@@ -89,6 +91,8 @@ def measure(all_of_them: list[Contestant], layer: str, layout: str, threads: int
             print(f"  {each.name} has no {layer}: {answer['error']}")
     for _ in range(ROUNDS):
         for each in all_of_them:
+            if threads > 1:
+                time.sleep(SPIN_S)
             if each.times:
                 for name, samples in each.ask({"seconds": options.seconds / ROUNDS, "clock": options.clock}).items():
                     each.times[name] += samples
