@@ -143,6 +143,7 @@ class Statement:
     the loops, and of the statement inside the last one (statements with equal leading places share these loops).
     comparison: of a MAX or MIN that a C text writes as a comparison, that text over the target t and the value v, as
     "t>=v?t:v"; it differs from fmax and fmin only where one of them is no number.
+    counters: of a rewritten statement, what each counter of the program as it was read is over the dims.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Statement:
     expression: Expression
     position: tuple[int, ...]
     comparison: str = field(default="", compare=False, repr=False)
+    counters: tuple[tuple[str, Affine], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,4 +21,4 @@ from polymap.workload.networks import (
     builtin_workload as builtin_workload,
     network_layers as network_layers,
 )
-from polymap.workload.notation import access_text as access_text
+from polymap.workload.notation import access_text as access_text, affine_text as affine_text

@@ -17,6 +17,7 @@ from polymap.costmodel import Cost, Traffic, WireUse
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import as_fraction, is_list, is_table
 from polymap.ir import Architecture, InstancePoint, Mapping, Violation, Workload, WorkloadError
+from polymap.report.text.rewritten import rewritten_document
 from polymap.report.text.summary import directions
 from polymap.report.workload import workload_text
 from polymap.schedules import mapping_to_document
@@ -49,13 +50,15 @@ def number(value: int | float | Fraction | None) -> int | float | str | None:
 
 def head_document(kind: str, workload: Workload | None = None, arch: Architecture | None = None) -> dict[str, object]:
     """Return what every answer begins with: schema ("polymap.result/1"), version, and the question as far as it is
-    given. A workload that no document says (C text that was transformed since) has its name and its text."""
+    given. A program that the search rewrote has its C text and its new loops; one that no document says, its name and
+    its text."""
     head: dict[str, object] = {"schema": f"polymap.{kind}/1", "version": __version__}
     if workload is not None:
         try:
             head["workload"] = workload_to_document(workload)
         except WorkloadError:
-            head["workload"] = {"name": workload.name, "text": workload_text(workload)}
+            plain = {"name": workload.name, "text": workload_text(workload)}
+            head["workload"] = rewritten_document(workload) or plain
     if arch is not None:
         head["arch"] = arch_to_document(arch)
     return head

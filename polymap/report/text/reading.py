@@ -1,6 +1,7 @@
 """Reads back what `result.save` and `polymap explore --json` wrote.
 
-The cost is not counted again: energies follow from the traffic that the file tells, and must be what it says.
+The cost is not counted again: energies follow from the traffic that the file tells, and must be what it says. Programs
+that the search rewrote are checked (rewritten.py), and small ones counted again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from math import isclose
 from pathlib import Path
 
 from polymap.arch import arch_from_document
-from polymap.costmodel import Cost, Traffic, WireUse, energies_of
+from polymap.costmodel import Cost, Traffic, WireUse, energies_of, evaluate
 from polymap.inputs import (
     Fields,
     as_integer,
@@ -25,7 +26,9 @@ from polymap.inputs import (
     shown,
 )
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
+from polymap.report.text.rewritten import rewritten_from_document
 from polymap.schedules import check_mapping, mapping_from_document
+from polymap.search.programs import FEW_TO_EVALUATE, instance_bound
 from polymap.search.run import SearchResult, Settings, SpaceCount
 from polymap.workload import workload_from_document
 
@@ -70,14 +73,16 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
     if mistakes:
         raise InputError(mistakes)
     if is_table(document["workload"]) and set(document["workload"]) == {"name", "text"}:
-        what = f"{where} maps a program whose loops were renamed or skewed by the search"
-        raise InputError(Mistake("PM611", what, "Such answers are not read back yet: search again, or pickle them."))
+        what = f"{where} is about a program that no document says: its workload is a text for readers"
+        raise InputError(Mistake("PM611", what, "Einsums, layers and C programs can be read, rewritten ones too."))
+    asked = document["workload"]
+    rewritten = asked if is_table(asked) and "rewritten" in asked else None
     try:
-        workload = workload_from_document(document["workload"])
+        workload = workload_from_document(asked) if rewritten is None else rewritten_from_document(rewritten, where)
         arch = arch_from_document(document["arch"], "arch")
     except PolymapError as error:
         raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
-    reader = _Reader(workload, arch, mistakes)
+    reader = _Reader(workload, arch, mistakes, counts_again=rewritten is not None)
     result = reader.result(document, where, reader.settings(document["options"], f"{where}: options"))
     if mistakes:
         raise InputError(mistakes)
@@ -102,10 +107,12 @@ def _with_floats(value: object) -> object:
 
 
 class _Reader:
-    """Reads answers to one question; mistakes are collected."""
+    """Reads answers to one question; mistakes are collected. counts_again: costs of programs of few instances are
+    compared with those of the cost model."""
 
-    def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake]) -> None:
+    def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake], *, counts_again: bool) -> None:
         self._workload, self._arch, self._mistakes = workload, arch, mistakes
+        self._counts_again = counts_again and instance_bound(workload) <= FEW_TO_EVALUATE
 
     def settings(self, document: object, where: str) -> Settings:
         fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)
@@ -126,6 +133,8 @@ class _Reader:
         table = fields.table
         best = None if table.get("mapping") is None else self._mapping(table["mapping"], f"{where}: mapping")
         cost = None if best is None else self._cost(table.get("cost"), f"{where}: cost", best)
+        if best is not None and cost is not None and self._counts_again:
+            self._compare(cost, best, f"{where}: cost")
         clash = [str(each) for each in fields.items("clash")]
         front = [self.result(each, f"{where}: front[{i}]", settings) for i, each in enumerate(fields.items("front"))]
         dividing = table.get("dividing")
@@ -220,6 +229,15 @@ class _Reader:
             arch=self._arch,
             mapping=mapping,
         )
+
+    def _compare(self, told: Cost, mapping: Mapping, where: str) -> None:
+        """Note where a cost is not what the cost model says of the mapping."""
+        found = evaluate(self._workload, self._arch, mapping)
+        fields = ("legal", "instances", "traffic", "occupancy_bits", "compute_cycles", "latency_cycles")
+        for name in fields:
+            if getattr(told, name) != getattr(found, name):
+                what = f"{where}: {name} is not what the mapping has on the rewritten program"
+                self._mistakes.append(Mistake("PM613", what, "The file was changed after it was written."))
 
     def _row(self, document: object, where: str) -> Traffic:
         fields = Fields.of(document, where, self._mistakes, known=_ROW, required=_ROW)

@@ -1,4 +1,18 @@
+from polymap.search.programs.contraction import (
+    folded as folded,
+    may_be_folded as may_be_folded,
+)
+from polymap.search.programs.instances import (
+    instance_bound as instance_bound,
+    program_arrays as program_arrays,
+)
+from polymap.search.programs.rewriting import (
+    reordered as reordered,
+    with_values as with_values,
+)
 from polymap.search.programs.search import (
+    FEW_TO_EVALUATE as FEW_TO_EVALUATE,
+    MOST_INSTANCES as MOST_INSTANCES,
     ProgramSearch as ProgramSearch,
     ProgramTree as ProgramTree,
     may_be_climbed as may_be_climbed,

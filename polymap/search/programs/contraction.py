@@ -116,6 +116,12 @@ def moduli_of(program: ProgramArrays, tensor: Tensor) -> tuple[int, ...] | None:
     return None if best == tensor.shape else best
 
 
+def may_be_folded(program: ProgramArrays, tensor: Tensor, moduli: tuple[int, ...]) -> bool:
+    """Return whether a temporary array of the program as it runs loses no value in a circular buffer."""
+    lives = _lifetimes(program, tensor)
+    return lives is not None and _keeps(lives, tensor, list(moduli))
+
+
 def _choices(extent: int) -> list[int]:
     """Return moduli to try, smallest first, the extent itself last."""
     found = list(range(1, min(SMALL_MODULI, extent) + 1))

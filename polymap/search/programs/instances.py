@@ -86,7 +86,23 @@ def instance_bound(workload: Workload) -> int:
 
 def program_arrays(workload: Workload) -> ProgramArrays:
     """Return the program's instances and accesses as arrays."""
-    return arrays_of(workload, tuple(_points(workload, each) for each in workload.statements))
+    return arrays_of(workload, points_of(workload))
+
+
+def points_of(workload: Workload) -> tuple[Ints, ...]:
+    """Return the instances of every statement, an array [dims, instances] in the program's order."""
+    return tuple(_points(workload, each) for each in workload.statements)
+
+
+def keeps_order(arrays: ProgramArrays, clock: Ints) -> bool:
+    """Return whether every dependence keeps its order where each instance runs at its time on a clock."""
+    for runs in arrays.runs.values():
+        time = (clock[runs.instance] << 1) + runs.writes
+        last = np.maximum.reduceat(time, runs.start)
+        first = np.minimum.reduceat(time, runs.start)
+        if (last[runs.follows - 1] >= first[runs.follows]).any():
+            return False
+    return True
 
 
 def arrays_of(workload: Workload, points: tuple[Ints, ...]) -> ProgramArrays:
@@ -96,7 +112,7 @@ def arrays_of(workload: Workload, points: tuple[Ints, ...]) -> ProgramArrays:
     for each in points:
         first.append(count)
         count += each.shape[1]
-    order = _program_order(workload, points, count)
+    order = program_order(workload, points, count)
     accesses: dict[str, Accesses] = {}
     runs: dict[str, Runs] = {}
     for tensor in workload.tensors:
@@ -129,7 +145,7 @@ def _points(workload: Workload, statement: Statement) -> Ints:
     return np.ascontiguousarray(grid[:, inside])
 
 
-def _program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> Ints:
+def program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> Ints:
     """Return the place of every instance in the program's own order."""
     if len(points) == 1:
         return np.arange(count)

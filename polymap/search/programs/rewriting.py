@@ -30,7 +30,15 @@ from polymap.ir import (
     affine,
     dim,
 )
-from polymap.search.programs.instances import Ints, ProgramArrays, evaluated
+from polymap.search.programs.instances import (
+    Ints,
+    ProgramArrays,
+    arrays_of,
+    evaluated,
+    keeps_order,
+    points_of,
+    program_order,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +137,50 @@ def _statement(workload: Workload, rewrite: Rewrite, low: Table[str, int], exten
     )
 
 
+def reordered(arrays: ProgramArrays, workload: Workload) -> ProgramArrays | None:
+    """Return the arrays of a program whose statements are those of `arrays` over other loops (`Statement.counters`);
+    None where it does not run every instance once, in an order that keeps all dependences."""
+    points = points_of(workload)
+    order = program_order(workload, points, sum(table.shape[1] for table in points))
+    names = [each.name for each in arrays.workload.statements]
+    if sorted(each.name for each in workload.statements) != sorted(names) or len(order) != arrays.count:
+        return None
+    clock, begin = np.zeros(arrays.count, dtype=np.int64), 0
+    for statement, table in zip(workload.statements, points, strict=True):
+        instances = _old_instances(arrays, names.index(statement.name), statement, table)
+        if instances is None:
+            return None
+        clock[instances] = order[begin : begin + table.shape[1]]
+        begin += table.shape[1]
+    return arrays_of(workload, points) if keeps_order(arrays, clock) else None
+
+
+def _old_instances(arrays: ProgramArrays, number: int, statement: Statement, table: Ints) -> Ints | None:
+    """Return the numbers of a statement's instances in the old program; None where they are not all of them."""
+    extents, old, length = arrays.workload.extents(), arrays.points[number], table.shape[1]
+    if old.shape[1] != length:
+        return None
+    columns, values = dict(zip(statement.dims, table, strict=True)), dict(statement.counters)
+    new_key, old_key = np.zeros(length, dtype=np.int64), np.zeros(length, dtype=np.int64)
+    for name, column in zip(arrays.workload.statements[number].dims, old, strict=True):
+        value = evaluated(values[name], columns, length)
+        if ((value < 0) | (value >= extents[name])).any():
+            return None
+        new_key, old_key = new_key * extents[name] + value, old_key * extents[name] + column
+    by_new, by_old = np.argsort(new_key, kind="stable"), np.argsort(old_key, kind="stable")
+    if (new_key[by_new] != old_key[by_old]).any():
+        return None
+    found = np.empty(length, dtype=np.int64)
+    found[by_new] = by_old + arrays.first[number]
+    return found
+
+
 def with_values(statement: Statement, values: Table[str, Affine]) -> Statement:
     """Return the statement with its counters replaced in accesses and expressions; loops and constraints stay."""
+    known = statement.counters or tuple((name, dim(name)) for name in statement.dims)
     return replace(
         statement,
+        counters=tuple((name, substituted(value, values)) for name, value in known),
         target=_access(statement.target, values),
         reads=tuple(_access(each, values) for each in statement.reads),
         expression=_expression(statement.expression, values),

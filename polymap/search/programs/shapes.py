@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from polymap.ir import Branch, Compute, Mapping, MappingNode, Operator, Storage, Temporal, Workload
-from polymap.search.programs.instances import Ints, ProgramArrays, order_of
+from polymap.search.programs.instances import Ints, ProgramArrays, keeps_order, order_of
 
 Loop = tuple[str, int]  # dim, tile
 Loops = tuple[Loop, ...]
@@ -251,10 +251,4 @@ def _clocks(group: Group, shape: Shape, above: dict[tuple[int, int], int]) -> li
 
 def is_legal(arrays: ProgramArrays, when: Timed) -> bool:
     """Return whether every dependence keeps its order."""
-    for runs in arrays.runs.values():
-        time = (when.clock[runs.instance] << 1) + runs.writes
-        last = np.maximum.reduceat(time, runs.start)
-        first = np.minimum.reduceat(time, runs.start)
-        if (last[runs.follows - 1] >= first[runs.follows]).any():
-            return False
-    return True
+    return keeps_order(arrays, when.clock)

@@ -196,7 +196,7 @@ def changed(document: dict[str, Any], path: str, value: object) -> dict[str, Any
         ("schema", ..., "PM611"),
         ("workload", ..., "PM111 .*'workload'"),
         ("workload.sizes.k", "x", "PM2"),
-        ("workload", {"name": "x", "text": "..."}, "PM611"),
+        ("workload", {"name": "x", "text": "..."}, "PM611 .*no document says"),
         ("arch.nodes.0.capacity_bits", 8, "PM303"),
         ("surprise", 1, "PM110 .*'surprise'"),
         ("status", "BEST", "PM113 .*status"),

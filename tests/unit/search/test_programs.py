@@ -52,15 +52,6 @@ def test_the_program_of_fused_nests_computes_what_the_original_does(files: tuple
     assert pm.simulate(found.workload, arch, found.best).traffic == found.cost.traffic
 
 
-def test_answers_about_rewritten_loops_are_told_not_to_be_read_back(files: tuple[str, str], tmp_path: Path) -> None:
-    found = pm.explore(
-        pm.load_workload(files[0]), pm.load_arch(files[1]), "traffic:DRAM", time_limit_s=5, work_limit=200
-    )
-    found.save(tmp_path / "run.json")
-    with pytest.raises(pm.PolymapError, match="PM611.*renamed or skewed"):
-        pm.load_result(tmp_path / "run.json")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("work_limit", [1, 7, 40, 130])
 def test_a_limit_of_work_ends_the_climb_wherever_the_clock_stands(files: tuple[str, str], work_limit: int) -> None:
