@@ -233,7 +233,8 @@ def main() -> None:
     asked = parser.parse_args()
     arch, logs, worse = machine(asked.one_buffer), [], []
     print(
-        "| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | compulsory | status | CPU s |"
+        "| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | compulsory "
+        "| status | CPU s |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.kernels or KERNELS:
