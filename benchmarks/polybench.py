@@ -1,10 +1,11 @@
 """DRAM traffic of the 30 kernels of PolyBench 4.2.1 (SMALL sizes, double) on flat3 with a buffer of 16 KiB.
 
-    python benchmarks/polybench.py [--seconds 20] [--baselines] [kernel ...]
+    python benchmarks/polybench.py [--seconds 20] [--one-buffer BYTES] [kernel ...]
 
 Per kernel: the source order with all arrays in DRAM (a), isl's schedule with permutable bands tiled by 8, 16 or 32 and
 arrays in the buffer outside the innermost tile loop where they fit (b), the source order with the best single node per
-array (c), and what `explore` finds in so many CPU seconds, with its bound. All in bits, counted exactly.
+array (c), and what `explore` finds in so many CPU seconds, with its bound. All in bits, counted exactly. --one-buffer:
+on a machine of DRAM, one buffer of so many bytes and one compute unit. compulsory: the gap to compulsory traffic alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from isl_orders import schedule_text
 from polybench_kernels import KERNELS
 
 import polymap as pm
+from polymap.costmodel.analysis import compulsory_bits
 from polymap.explore import search
 from polymap.ir import Architecture, Dim, MemoryLevel, PolymapError
 from polymap.poly import Effort, within_work
@@ -36,8 +38,11 @@ TILES = (8, 16, 32)
 OPERATIONS, CPU_S = 10_000_000, 60.0  # of isl's scheduler for (b)
 
 
-def machine() -> Architecture:
-    """Return flat3 with a buffer of 16 KiB."""
+def machine(one_buffer: int | None = None) -> Architecture:
+    """Return flat3 with a buffer of 16 KiB; with `one_buffer` a machine with nothing but a buffer of so many bytes."""
+    if one_buffer is not None:
+        nodes = [{"level": "DRAM"}, {"level": "GLB", "capacity_bits": 8 * one_buffer}, {"compute": "PE"}]
+        return pm.arch_from_document({"name": "one buffer", "nodes": nodes})
     flat = pm.load_arch("flat3")
     nodes = (
         replace(node, capacity_bits=BUFFER_BITS) if isinstance(node, MemoryLevel) and node.name == "GLB" else node
@@ -46,13 +51,20 @@ def machine() -> Architecture:
     return replace(flat, nodes=tuple(nodes))
 
 
+def room_bits(arch: Architecture) -> int:
+    """Return the bits of the outermost buffer."""
+    room = arch.levels[1].usable_bits
+    assert room is not None
+    return room
+
+
 def dram_bits(stays: Stays, tensor: str, place: Place | None) -> int:
     """Return the bits that a tensor moves at the outermost level with a node at this place."""
     reads, writes, _, _ = rows_of(stays, tensor, () if place is None else ((1, place),))[0]
     return (reads + writes) * stays.arrays.workload.tensor(tensor).bits
 
 
-def single_nodes(stays: Stays, choose: list[Place] | None = None) -> int:
+def single_nodes(stays: Stays, room: int, choose: list[Place] | None = None) -> int:
     """Return the least traffic with one node per tensor (at one of the places) whose peaks fit together."""
     best = {0: 0}  # bits used -> traffic
     for tensor in stays.arrays.workload.tensors:
@@ -62,12 +74,12 @@ def single_nodes(stays: Stays, choose: list[Place] | None = None) -> int:
         for place in stays.places(tensor.name) if choose is None else choose:
             if stays.uses(tensor.name, place):
                 peak = stays.count(tensor.name, place).peak * tensor.bits
-                if peak <= BUFFER_BITS:
+                if peak <= room:
                     options.append((peak, dram_bits(stays, tensor.name, place)))
         grown: dict[int, int] = {}
         for used, traffic in best.items():
             for peak, more in options:
-                if used + peak <= BUFFER_BITS:
+                if used + peak <= room:
                     grown[used + peak] = min(grown.get(used + peak, traffic + more), traffic + more)
         best = {}
         for used in sorted(grown):
@@ -174,7 +186,7 @@ class Tree:
         return shape, places
 
 
-def isl_tiled(arrays: ProgramArrays) -> int | None:
+def isl_tiled(arrays: ProgramArrays, room: int) -> int | None:
     """Return the least traffic of isl's schedule, its outermost permutable bands tiled; None where isl gives up."""
     workload = arrays.workload
     try:
@@ -188,7 +200,7 @@ def isl_tiled(arrays: ProgramArrays) -> int | None:
         shape, places = tree.shape(program.workload.extents(), tile)
         when = timed(program, shape)
         if when is not None and is_legal(program, when):
-            found.append(single_nodes(Stays(program, shape, when), places))
+            found.append(single_nodes(Stays(program, shape, when), room, places))
     return min(found, default=None)
 
 
@@ -197,8 +209,8 @@ def cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def measured(name: str, arch: Architecture, seconds: float) -> tuple[int, int | None, int, int, int, str, str]:
-    """Return (a, b, c, ours, bound, status, space) of a kernel, in bits."""
+def measured(name: str, arch: Architecture, seconds: float) -> tuple[int, int | None, int, int, int, int, str]:
+    """Return (a, b, c, ours, bound, compulsory, status) of a kernel, in bits."""
     source, sizes = KERNELS[name]
     workload = pm.from_c(source, sizes=sizes)
     arrays, shape = program_arrays(workload), source_shape(workload)
@@ -208,22 +220,26 @@ def measured(name: str, arch: Architecture, seconds: float) -> tuple[int, int | 
     plain = sum(
         dram_bits(stays, each.name, None) for each in workload.tensors if arrays.accesses[each.name].element.size
     )
-    isls, single = isl_tiled(arrays), single_nodes(stays)
+    isls, single = isl_tiled(arrays, room_bits(arch)), single_nodes(stays, room_bits(arch))
     result = search(workload, arch, "traffic:DRAM", time_limit_s=seconds, clock=cpu_seconds)
-    return plain, isls, single, int(result.value), int(result.bound), result.status, ""
+    return plain, isls, single, int(result.value), int(result.bound), compulsory_bits(workload) or 0, result.status
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kernels", nargs="*", choices=[*KERNELS, []])
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--one-buffer", type=int, default=None, metavar="BYTES")
     asked = parser.parse_args()
-    arch, logs, worse = machine(), [], []
-    print("| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | status | CPU s |")
-    print("|---|---|---|---|---|---|---|---|")
+    arch, logs, worse = machine(asked.one_buffer), [], []
+    print(
+        "| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | compulsory "
+        "| status | CPU s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.kernels or KERNELS:
         begin = cpu_seconds()
-        plain, isls, single, ours, bound, status, _ = measured(name, arch, asked.seconds)
+        plain, isls, single, ours, bound, compulsory, status = measured(name, arch, asked.seconds)
         seconds = cpu_seconds() - begin
         logs.append(math.log(ours / plain))
         best = min(each for each in (plain, isls, single) if each is not None)
@@ -231,7 +247,7 @@ def main() -> None:
         other = "-" if isls is None else f"{isls / plain:.4f}"
         print(
             f"| {name} | {plain:,} | {other} | {single / plain:.4f} | {ours / plain:.4f} | {1 - bound / ours:.1%} "
-            f"| {status} | {seconds:.0f} |",
+            f"| {1 - compulsory / ours:.1%} | {status} | {seconds:.0f} |",
             flush=True,
         )
     print(

@@ -33,7 +33,7 @@ ROWS = (
     ("sampling",),
     ("codegen.library", "search.parts"),
     ("codegen.execute", "search.run"),
-    ("search.one_buffer", "search.product_bounds"),
+    ("search.one_buffer", "search.product_bounds", "search.program_bounds"),
     ("codegen", "search.sibling_bounds"),
     ("codegen.programs",),
     ("codegen.native", "codegen.source", "search.heuristics", "search.product_tiles", "search.programs"),

@@ -7,6 +7,7 @@ from polymap.costmodel.analysis.buffer_bound import (
     BufferCurve as BufferCurve,
     CurvePoint as CurvePoint,
     least_traffic_bits as least_traffic_bits,
+    memory_bits as memory_bits,
 )
 from polymap.costmodel.analysis.dataflows import (
     Dataflow as Dataflow,

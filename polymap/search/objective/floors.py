@@ -10,12 +10,13 @@ from polymap.ir import Architecture, Workload, is_box
 from polymap.search.problem import Goal, Objective, bits_required
 
 
-def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fraction:
+def floor_of(workload: Workload, arch: Architecture, objective: Objective, more_bits: int = 0) -> Fraction:
     """Return a lower bound of the objective, in its unit, over all legal mappings.
 
-    Of an order or a front: of its first part.
+    Of an order or a front: of its first part. more_bits: what the outermost level is known to read or write beyond the
+    compulsory traffic, at least.
     """
-    energy, cycles = _energy(workload, arch), _cycles(workload, arch)
+    energy, cycles = _energy(workload, arch, more_bits), _cycles(workload, arch, more_bits)
     leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cycles
     powers = objective.goal.powers
     if powers:
@@ -23,13 +24,14 @@ def floor_of(workload: Workload, arch: Architecture, objective: Objective) -> Fr
     match objective.goal:
         case Goal.TRAFFIC:
             outermost = objective.level == arch.levels[0].name
-            return Fraction(sum(_compulsory_bits(workload)) if outermost else 0)
+            return Fraction(sum(_compulsory_bits(workload)) + more_bits if outermost else 0)
         case Goal.CAPACITY:
             return Fraction(_least_held(workload, arch, objective.level or ""))
         case Goal.WEIGHTED:
-            return sum((weight * floor_of(workload, arch, part) for weight, part in objective.parts), Fraction(0))
+            parts = objective.parts
+            return sum((weight * floor_of(workload, arch, part, more_bits) for weight, part in parts), Fraction(0))
         case _:
-            return floor_of(workload, arch, objective.singles[0])
+            return floor_of(workload, arch, objective.singles[0], more_bits)
 
 
 def _least_held(workload: Workload, arch: Architecture, name: str) -> int:
@@ -43,9 +45,11 @@ def _instances(workload: Workload) -> int:
     return sum(prod(extents[dim] for dim in s.dims) for s in workload.statements if is_box(s))
 
 
-def _energy(workload: Workload, arch: Architecture) -> Fraction:
+def _energy(workload: Workload, arch: Architecture, more_bits: int) -> Fraction:
     reads, writes = _compulsory_bits(workload)
-    return arch.compute.pj * _instances(workload) + arch.levels[0].access_pj(reads, writes)
+    outer = arch.levels[0]
+    more_pj = min(outer.access_pj(more_bits, 0), outer.access_pj(0, more_bits))
+    return arch.compute.pj * _instances(workload) + outer.access_pj(reads, writes) + more_pj
 
 
 def _compulsory_bits(workload: Workload) -> tuple[int, int]:
@@ -56,14 +60,14 @@ def _compulsory_bits(workload: Workload) -> tuple[int, int]:
     return reads, writes
 
 
-def _cycles(workload: Workload, arch: Architecture) -> int:
+def _cycles(workload: Workload, arch: Architecture, more_bits: int) -> int:
     lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
     compute = -(-_instances(workload) // lanes)
     outer = arch.levels[0]
     reads, writes = _compulsory_bits(workload)
     transfers = [Fraction(0)]
     if outer.bandwidth_bits_per_cycle is not None:
-        transfers.append((reads + writes) / outer.bandwidth_bits_per_cycle)
+        transfers.append((reads + writes + more_bits) / outer.bandwidth_bits_per_cycle)
     if outer.read_bandwidth_bits_per_cycle is not None:
         transfers.append(reads / outer.read_bandwidth_bits_per_cycle)
     if outer.write_bandwidth_bits_per_cycle is not None:

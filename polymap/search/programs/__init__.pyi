@@ -3,6 +3,7 @@ from polymap.search.programs.contraction import (
     may_be_folded as may_be_folded,
 )
 from polymap.search.programs.instances import (
+    Ints as Ints,
     instance_bound as instance_bound,
     program_arrays as program_arrays,
 )

@@ -15,12 +15,13 @@ from warnings import warn
 
 from polymap.arch import no_energies
 from polymap.costmodel import evaluate
+from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload
 from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
-from polymap.search.objective import Measure, exact_score, measure_of, measure_under, objective_values
+from polymap.search.objective import Measure, exact_score, floor_of, measure_of, measure_under, objective_values
 from polymap.search.problem import (
     AtMost,
     Goal,
@@ -31,7 +32,7 @@ from polymap.search.problem import (
     parse_objective,
     rules_from_document,
 )
-from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
+from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
@@ -94,6 +95,7 @@ def sample_programs(search: Search) -> SearchResult | None:
     statements, recurrences, domains that are no box, ...)."""
     if search.problem.reason is None:
         return None
+    _bound_by_capacities(search)
     annealer = search.annealer(divide=search.divides)
     climbed = _climbed(search, alone=annealer is None)
     if climbed is not None and annealer is None:
@@ -118,6 +120,18 @@ def sample_programs(search: Search) -> SearchResult | None:
     return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count))
 
 
+def _bound_by_capacities(search: Search) -> None:
+    """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
+    from polymap.search.program_bounds import MOST_INSTANCES, program_traffic_bits  # other searches do without
+
+    workload, arch = search.workload, search.arch
+    if instance_bound(workload) > MOST_INSTANCES:
+        return
+    more = program_traffic_bits(workload, arch) - (compulsory_bits(workload) or 0)
+    for place, one in enumerate(search.objective.singles):
+        search.raise_floor(place, floor_of(workload, arch, one, max(0, more)))
+
+
 def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
     """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
     or the program is too large."""
@@ -135,6 +149,7 @@ def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
 def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     """Answer with a tree of the program asked for, or of the same with its loops renamed, shifted or skewed."""
     assert search.climbed is not None
+    assert tree.value >= search.floors[0], "a mapping is better than what no mapping can beat"
     search.question = replace(search.question, workload=tree.workload)
     tried = search.climbed.scored + (search.drawn.tried if search.drawn else 0)
     counted = counted_space(None, Count(evaluated=tried))
