@@ -70,12 +70,14 @@ def cache_misses(
     inside of it; writes fetch lines as reads do. layouts: of tensors, as for `burst_counts`; tensors follow one another
     in memory, each from a line on. fully_associative: as if any line could stand anywhere.
 
-    Raises OptionError for a machine without caches, or with another level between two (PM476), and for layouts that are
-    none of the tensor's (PM470); BudgetError (PM477) for more than 20 million accesses.
+    Raises OptionError for a machine without caches, with another level between two, or with lines that do not fit a
+    cache or hold no whole number of elements (PM476), and for layouts that are none of the tensor's (PM470);
+    BudgetError (PM477) for more than 20 million accesses, or addresses of more than 62 bits.
     """
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
     caches = _caches(arch)
+    _check_lines(caches, workload)
     tables = expected_layouts(workload, layouts)
     cost = evaluate(workload, arch, mapping)
     aligned = max(cache.line_bits or cache.word_bits for cache in caches)
@@ -105,6 +107,24 @@ def _caches(arch: Architecture) -> list[MemoryLevel]:
         what = f"level {between[0]!r} of machine {arch.name!r} stands between caches and is none"
         raise OptionError(Mistake("PM476", what, "Caches follow one another: make it implicit too."))
     return [arch.levels[number] for number in places]
+
+
+def _check_lines(caches: list[MemoryLevel], workload: Workload) -> None:
+    """Refuse lines that a cache cannot keep, or that an element would straddle."""
+    mistakes: list[Mistake] = []
+    for cache in caches:
+        line_bits = cache.line_bits or cache.word_bits
+        if line_bits > (cache.capacity_bits or 0):
+            what = (
+                f"a line of level {cache.name!r} has {line_bits} bits, more than its capacity of {cache.capacity_bits}"
+            )
+            mistakes.append(Mistake("PM476", what, "A line is often of 64 B: one or more fit a cache."))
+        cut = [tensor for tensor in workload.tensors if line_bits % tensor.bits]
+        if cut:
+            what = f"a line of level {cache.name!r} has {line_bits} bits: no whole elements of {cut[0].name!r}"
+            mistakes.append(Mistake("PM476", what, f"It is a multiple of the element's {cut[0].bits} bits."))
+    if mistakes:
+        raise OptionError(mistakes)
 
 
 def _missed(

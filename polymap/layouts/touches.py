@@ -20,6 +20,7 @@ from polymap.layouts.layout import Layout
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 ACCESS_LIMIT = 20_000_000
+_ADDRESS_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def touches_of(
 ) -> Touches:
     """Return the accesses. layouts: of every tensor; aligned: bits.
 
-    Raises BudgetError (PM477) for programs of more than 20 million accesses.
+    Raises BudgetError (PM477) for programs of more than 20 million accesses, or addresses of more than 62 bits.
     """
     tree = resolve(workload, arch, mapping)
     innermost = max(number for number, level in enumerate(arch.levels) if level.implicit)
@@ -80,6 +81,9 @@ def _starts(workload: Workload, layouts: dict[str, Layout], aligned: int) -> lis
         starts.append(at)
         size = layouts[tensor.name].elements(tensor.shape) * tensor.bits
         at += -(-size // aligned) * aligned
+    if at > _ADDRESS_LIMIT:
+        what = f"the tensors of {workload.name} take {at:,} bits of memory; addresses have 62 bits"
+        raise BudgetError(Mistake("PM477", what, "Ask about a smaller layer of the same shape and a smaller cache."))
     return starts
 
 
@@ -208,13 +212,13 @@ def _stays(pairs: Ints, tiles: Ints) -> tuple[Bools, Bools]:
 
 
 def _was_stored(pairs: Ints, tiles: Ints) -> Bools:
-    """Return which (tile, address) an earlier tile of any instance has held."""
+    """Return which (tile, address) an earlier tile of any instance has held: tiles that stand at once on several
+    instances hold sums of their own, which begin from nothing."""
     when = tiles[pairs[:, 0], 1]
-    order = np.lexsort([when, pairs[:, 1]])
-    again = np.zeros(len(pairs), bool)
-    same = pairs[order[1:], 1] == pairs[order[:-1], 1]
-    again[order[1:]] = same
-    return again
+    address, number = np.unique(pairs[:, 1], return_inverse=True)
+    earliest = np.full(len(address), np.iinfo(np.int64).max)
+    np.minimum.at(earliest, number.reshape(-1), when)
+    return when > earliest[number.reshape(-1)]
 
 
 def _stored(pairs: Ints, tiles: Ints, row: Ints, clock: Ints, coordinates: Ints) -> tuple[Ints, Ints, Ints]:

@@ -25,6 +25,7 @@ from polymap.version import __version__
 Document = dict[str, Any]
 LIMITS = ("time_limit_s", "work_limit")  # of a question's options: not part of its key, since an answer outlives them
 _BUSY_S = 60
+_RETRY_S = 0.01
 _TABLE = """CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, question TEXT NOT NULL, state TEXT NOT NULL,
 since REAL NOT NULL, answer TEXT)"""
 
@@ -178,10 +179,22 @@ class _Sqlite:
             where = f"{path.absolute().as_uri()}?{mode}"
         self._file = sqlite3.connect(where, isolation_level=None, timeout=_BUSY_S, uri=not self._may_write)
         if self._may_write:
-            self._file.execute("PRAGMA journal_mode=WAL")
-            self._file.execute("PRAGMA synchronous=FULL")
-            self._file.execute(_TABLE)
+            self._prepare()
         self._file.execute("SELECT key, question, state, since, answer FROM entries LIMIT 1").fetchone()
+
+    def _prepare(self) -> None:
+        """Make a new file a store. sqlite itself does not wait where two writers change the mode at once: this does."""
+        end = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                self._file.execute("PRAGMA journal_mode=WAL")
+                self._file.execute("PRAGMA synchronous=FULL")
+                self._file.execute(_TABLE)
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+                time.sleep(_RETRY_S)
 
     def find(self, key: str) -> Entry | None:
         found = self._file.execute("SELECT * FROM entries WHERE key = ?", (key,)).fetchone()

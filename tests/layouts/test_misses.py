@@ -11,15 +11,19 @@ import pytest
 
 import polymap as pm
 from polymap.arch import arch_from_document
-from polymap.ir import BudgetError, Compute, Mapping, OptionError, Spatial, Storage, Temporal
+from polymap.ir import BudgetError, Compute, Mapping, MemoryLevel, OptionError, Spatial, Storage, Temporal
 
 
-def machine(lines: tuple[int, int], line_bits: int, ways: int | None, registers: int | None = None) -> pm.Architecture:
-    """Two caches of so many lines around a compute unit, with registers inside or not."""
+def machine(
+    lines: tuple[int, int], line_bits: int, ways: int | None, registers: int = 0, lanes: int = 0
+) -> pm.Architecture:
+    """Two caches of so many lines around a compute unit, with lanes and registers inside or not."""
     nodes: list[dict[str, object]] = [{"level": "DRAM", "word_bits": 32}]
     for name, count in zip(("L2", "L1"), lines, strict=True):
         cache = {"level": name, "word_bits": 32, "capacity_bits": count * line_bits, "implicit": True}
         nodes.append({**cache, "line_bits": line_bits, **({"ways": ways} if ways else {})})
+    if lanes:
+        nodes.append({"fanout": "lane", "size": lanes, "multicast": "none", "reduction": True})
     if registers:
         nodes.append({"level": "REG", "word_bits": 32, "capacity_bits": 32 * registers})
     return arch_from_document({"name": "cached", "nodes": [*nodes, {"compute": "MAC"}]})
@@ -190,5 +194,18 @@ def test_what_cannot_be_asked_is_said() -> None:
     large = pm.matmul(4000, 40, 400, bits=32)
     with pytest.raises(BudgetError, match="PM477 statement S makes 192,000,000 accesses"):
         pm.cache_misses(large, machine((4, 4), 32, None), tree)
+    for fields, found in (
+        ({"line_bits": 24}, "PM476 a line of level 'L1' has 24 bits: no whole elements of 'C'"),
+        ({"line_bits": 192}, "PM476 a line of level 'L1' has 192 bits, more than its capacity of 128"),
+    ):
+        arch = machine((4, 4), 32, None)
+        changed = tuple(
+            replace(node, **fields) if isinstance(node, MemoryLevel) and node.name == "L1" else node
+            for node in arch.nodes
+        )
+        with pytest.raises(OptionError, match=found):
+            pm.cache_misses(work, replace(arch, nodes=changed), tree)
+    with pytest.raises(BudgetError, match="PM477 the tensors of .* addresses have 62 bits"):
+        pm.cache_misses(work, machine((4, 4), 10**40 * 32, None), tree)
     with pytest.raises(KeyError):
         pm.cache_misses(work, machine((4, 4), 32, None), tree).at("L1", "Z")

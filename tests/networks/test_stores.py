@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -84,6 +85,23 @@ def test_two_writers_at_once_share_a_sqlite_store(tmp_path: Path) -> None:
         tables = list(pool.map(lambda _: pm.sweep(LAYERS, GRID, tiles="divide", store=store), range(2)))
     assert rows(tables[0]) == rows(tables[1]) == rows(pm.sweep(LAYERS, GRID, tiles="divide"))
     assert len(states_of(store)[State.RUNNING]) == 0
+
+
+def test_writers_that_open_a_new_store_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    """Without waiting, one of ten such openings is refused: `database is locked`."""
+    writers = 4
+    for number in range(60):
+        start = Barrier(writers)
+
+        def put(each: int, number: int = number, start: Barrier = start) -> None:
+            start.wait()
+            with opened_store(tmp_path / f"{number}.sqlite") as store:
+                assert store is not None
+                store.put(entry_of({"each": each}))
+
+        with ThreadPoolExecutor(writers) as pool:
+            list(pool.map(put, range(writers)))
+        assert len(states_of(tmp_path / f"{number}.sqlite")[State.RUNNING]) == writers
 
 
 def answer(status: str, value: int | None, bound: int | None) -> dict[str, Any]:
