@@ -9,7 +9,8 @@ from typing import Any
 from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
 from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
-from polymap.codegen.programs import Chosen, Registers, choose, program_function
+from polymap.codegen.orders import Chosen, Core, choose
+from polymap.codegen.programs import program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import shown
 from polymap.ir import (
@@ -151,7 +152,9 @@ def native_code(
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
-        return None, _program(workload, name, mapping, threads, Registers(facts.vector_bits, facts.registers))
+        return None, _program(
+            workload, name, mapping, threads, Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
+        )
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
@@ -178,17 +181,17 @@ def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Non
 
 
 def _program(
-    workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Registers
+    workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Core
 ) -> NativeFunction:
     """Return the function of a program in the order that is chosen for it, or in a given one."""
     if order is None:
-        chosen = choose(workload, facts)
+        chosen = choose(workload, facts, threads=threads)
         try:
             return _of_choice(chosen, name, threads)
         except BudgetError:  # the loops around tiles were too hard to write down
-            if not chosen.contractions:
+            if not chosen.changes:
                 raise
-            return _of_choice(choose(workload, facts, tiled=False), name, threads)
+            return _of_choice(choose(workload, facts, threads=threads, tiled=False), name, threads)
     if isinstance(order, Mapping):
         schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
     else:

@@ -20,8 +20,9 @@ from polymap.codegen.execute.run import random_data
 from polymap.codegen.library import load_region
 from polymap.codegen.lower.elements import element_types
 from polymap.codegen.native import NativeFunction
-from polymap.codegen.programs import Registers, choose, program_function
-from polymap.codegen.programs.order import contiguous_order
+from polymap.codegen.orders import Core, choose
+from polymap.codegen.orders.contiguous import contiguous_order
+from polymap.codegen.programs import program_function
 from polymap.ir import PolymapError, Workload
 from polymap.schedules import Schedule, dependence_violations
 from polymap.transform import isl_schedule
@@ -45,6 +46,7 @@ def results(function: NativeFunction, data: Data, threads: int) -> Arrays:
     return dict(zip(written, found, strict=True))
 
 
+CORE = Core(256, 16)
 _MAIN = """
 #include <stdio.h>
 static void *fresh(size_t size)
@@ -110,7 +112,7 @@ def expected_arrays(
 
 def chosen_function(workload: Workload, name: str, threads: int) -> NativeFunction:
     """Return a program in the order that is chosen for it on a processor with vectors of 256 bits."""
-    chosen = choose(workload, Registers(256, 16))
+    chosen = choose(workload, CORE, threads=threads)
     return program_function(
         chosen.workload, chosen.schedule, name=name, threads=threads, contractions=chosen.contractions
     )

@@ -24,6 +24,7 @@ class CpuFacts:
     loads_per_cycle and stores_per_cycle: of whole vectors, by the first cache's bandwidths. refill_cycles: of a vector
     that comes from the second cache. line_bytes, ways and way_bytes: of the first cache, rows a multiple of way_bytes
     apart share a set of so many lines; miss_cycles: beyond its bandwidth, of a line that was evicted from there.
+    second_cache_bytes: all of it, or of the first one where there is no other.
     """
 
     vector_bits: int
@@ -40,6 +41,7 @@ class CpuFacts:
     ways: int = 8
     way_bytes: int = 4096
     miss_cycles: float = 0
+    second_cache_bytes: int = 0
     start_cycles: float = 0
 
     @property
@@ -93,6 +95,7 @@ def _with_caches(facts: CpuFacts, first: MemoryLevel, second: MemoryLevel | None
         ways=ways,
         way_bytes=line_bytes * max(lines // ways, 1),
         miss_cycles=float(first.miss_cycles),
+        second_cache_bytes=((second if second and second.capacity_bits else first).capacity_bits or 0) // 8,
     )
 
 

@@ -11,11 +11,11 @@ import pytest
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.programs import Chosen, Registers, choose
+from polymap.codegen.orders import Chosen, Core, choose
 from tests.c_to_c import parameters_of
 from tests.compiled_programs import expected_arrays, sanitized_case
 
-PROGRAMS = "polymap.codegen.programs"
+ORDERS = "polymap.codegen.orders"
 SIZES = (37, 41, 29, 31, 43)
 
 
@@ -30,7 +30,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch, rows: int = 12, lanes: int = 8,
     values |= {"contraction._LEAST_EXTENT": 4, "contraction._LEAST_INSTANCES": 64, "bands._SIZE": 24}
     values |= {"wavefronts._LEAST_EXTENT": 4, "wavefronts._LEAST_INSTANCES": 64}
     for name, value in values.items():
-        monkeypatch.setattr(f"{PROGRAMS}.{name}", value)
+        monkeypatch.setattr(f"{ORDERS}.{name}", value)
 
 
 def sizes_of(name: str) -> dict[str, int]:
@@ -38,10 +38,12 @@ def sizes_of(name: str) -> dict[str, int]:
     return {size: steps.get(size, SIZES[place % len(SIZES)]) for place, size in enumerate(KERNELS[name][1])}
 
 
-def check(text: str, sizes: dict[str, int], where: Path, seed: int, threads: int = 1) -> pm.CompiledFunction:
+def check(
+    text: str, sizes: dict[str, int], where: Path, seed: int, threads: int = 1, arch: pm.Architecture | str = "cpu_avx2"
+) -> pm.CompiledFunction:
     """Check that all written arrays are those of the text; return the compiled function."""
     workload = pm.from_c(text, sizes)
-    fn = pm.compile(workload, "cpu_avx2", threads=threads)
+    fn = pm.compile(workload, arch, threads=threads)
     listed = parameters_of(text, "f")
     given, wanted = expected_arrays(text, listed, sizes, seed, where)
     found = fn(*(given[form.tensor] for form in fn.function.arrays))
@@ -162,7 +164,7 @@ def test_loops_are_parallel_where_threads_meet_seldom(monkeypatch: pytest.Monkey
 
 def chosen(name: str, size: int) -> Chosen:
     sizes: dict[str, Any] = {key: min(value, 3) if key == "tsteps" else size for key, value in KERNELS[name][1].items()}
-    return choose(pm.from_c(KERNELS[name][0], sizes), Registers(512, 32))
+    return choose(pm.from_c(KERNELS[name][0], sizes), Core(512, 32))
 
 
 def test_what_is_changed_follows_from_the_text_and_the_processor() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from polymap.codegen.c import Name, Run
-from polymap.codegen.programs.contraction import Contraction
+from polymap.codegen.orders import Contraction
 from polymap.codegen.programs.micro import Bounds, tile_text
 from polymap.codegen.programs.storage import Storage
 from polymap.codegen.source import Constant, Names, Region, SourceStatement, expression_text

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
 from polymap.codegen.lower import Rule, check_indices, check_memory, order_of_sums, rules
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
+from polymap.codegen.orders import Contraction
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import filled
-from polymap.codegen.programs.contraction import Contraction
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import ALIGNMENT, Storage, storage_of
 from polymap.codegen.source import Names, Parallel, conflicts_of, loops_of

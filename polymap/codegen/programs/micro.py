@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polymap.codegen.c import Element, Expr, Name, expression
 from polymap.codegen.lower import affine_expr, c_expression
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm
-from polymap.codegen.programs.contraction import LANE_VECTORS, Contraction, is_mixed, is_of_lanes, packs_of
+from polymap.codegen.orders import LANE_VECTORS, Contraction, is_mixed, is_of_lanes, packs_of
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Expression, Read, Statement
 

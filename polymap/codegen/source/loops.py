@@ -186,11 +186,15 @@ class _Loops:
         outer = times.project_out(isl.dim_type.out, place, times.dim(isl.dim_type.out) - place)
         work = 1
         for number in range(domain.dim(isl.dim_type.set)):
-            if not outer.remove_divs().gist_domain(domain).involves_dims(isl.dim_type.in_, number, 1):
+            if outer.remove_divs().gist_domain(domain).involves_dims(isl.dim_type.in_, number, 1):
+                values = _only(outer, number)
+                distances = values.reverse().apply_range(values).deltas()  # of two instances in one iteration around
+                span = distances.dim_max_val(0)
+            else:
                 span = domain.dim_max_val(number).sub(domain.dim_min_val(number))
-                if not span.is_int():  # a symbolic size may be large
-                    return self.parallel.least
-                work *= span.to_python() + 1
+            if not span.is_int():  # a symbolic size may be large
+                return self.parallel.least
+            work *= span.to_python() + 1
         return work
 
     def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
@@ -265,6 +269,13 @@ def _opened(block: Block) -> Block:
 def _word(kind: object) -> str:
     """Return the name of a member of one of isl's enumerations."""
     return str(kind).rpartition(".")[2]
+
+
+def _only(outer: isl.Map, number: int) -> isl.Map:
+    """Return { times -> one dim } of { dims -> times }."""
+    reverse = outer.reverse()
+    after = reverse.dim(isl.dim_type.out) - number - 1
+    return reverse.project_out(isl.dim_type.out, number + 1, after).project_out(isl.dim_type.out, 0, number)
 
 
 def _is_dead(conflict: Conflict) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from polymap.codegen.programs.order import is_legal, step_of
+from polymap.codegen.orders.contiguous import is_legal, step_of
 from polymap.ir import Affine, Floor, Statement
 from polymap.schedules import Loop, Schedule, TimeDim
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from polymap.codegen.programs.bands import in_one_band, in_strips
-from polymap.codegen.programs.contraction import Contraction, Registers, contraction_of, sum_of
-from polymap.codegen.programs.expansion import expanded
-from polymap.codegen.programs.order import contiguous_order, cost_of, is_legal
-from polymap.codegen.programs.wavefronts import side_by_side
+from polymap.codegen.orders.bands import in_one_band, in_strips
+from polymap.codegen.orders.contiguous import contiguous_order, cost_of, is_legal
+from polymap.codegen.orders.contraction import Contraction, Core, contraction_of, sum_of
+from polymap.codegen.orders.expansion import expanded
+from polymap.codegen.orders.time_tiles import in_time_tiles
+from polymap.codegen.orders.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
 from polymap.schedules import Loop, Schedule, TimeDim
 
@@ -34,17 +35,22 @@ class Chosen:
 
 
 def choose(
-    workload: Workload, facts: Registers, *, tiled: bool = True, clock: Callable[[], float] = time.monotonic
+    workload: Workload,
+    facts: Core,
+    *,
+    threads: int = 1,
+    tiled: bool = True,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Chosen:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
 
-    tiled: contractions may be tiled.
+    threads: that take part. tiled: contractions, and steps of time, may be tiled.
     """
-    plain = _chosen(workload, facts if tiled else None, clock)
+    plain = _chosen(workload, facts if tiled else None, threads, clock)
     wider = expanded(workload)
     if wider == workload:
         return plain
-    other = _chosen(wider, facts if tiled else None, clock)
+    other = _chosen(wider, facts if tiled else None, threads, clock)
     if _worth(other) >= _worth(plain):
         return plain
     changes = (*other.changes, "variables of one iteration became arrays over the loops")
@@ -59,7 +65,7 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
 
 
-def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], float]) -> Chosen:
+def _chosen(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
     until = clock() + _SECONDS
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()
@@ -79,6 +85,9 @@ def _chosen(workload: Workload, facts: Registers | None, clock: Callable[[], flo
     schedule = contiguous_order(workload, start=tiled, kept=kept, clock=clock)
     if str(schedule) != str(tiled):
         changes.append("loops exchanged, so that innermost ones step through memory one by one")
+    if facts is not None:
+        schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until, clock)
+        changes += map(str, steps)
     return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes), strips)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 
-from polymap.codegen.programs.contraction import Contraction
+from polymap.codegen.orders.contraction import Contraction
 from polymap.ir import Affine, BudgetError, Floor, Statement, Workload
 from polymap.poly import Map, budget, function
 from polymap.schedules import Loop, Schedule, TimeDim

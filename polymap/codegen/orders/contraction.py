@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from polymap.codegen.programs.order import step_of
+from polymap.codegen.orders.contiguous import step_of
 from polymap.ir import Access, Apply, Expression, Number, Operator, Read, Statement, Workload
 
 CHAINS = 8  # sums that hide the latency of an addition: 4 cycles, on two pipes
@@ -23,11 +23,13 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 
 
 @dataclass(frozen=True, slots=True)
-class Registers:
-    """Facts of the processor. vector_bits: of a register; registers: how many there are."""
+class Core:
+    """Facts of a core. vector_bits: of a register; registers: how many there are. cache_bytes: of the second cache, its
+    own; 0: none is known."""
 
     vector_bits: int
     registers: int
+    cache_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Contraction:
         return self.lanes * LANE_VECTORS
 
 
-def contraction_of(workload: Workload, statement: Statement, facts: Registers) -> Contraction | None:
+def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Contraction | None:
     """Return how a statement is tiled, None where it is no contraction, or a small one."""
     target = workload.tensor(statement.target.tensor)
     if statement.operator is not Operator.ADD or not _is_float(workload, statement):
