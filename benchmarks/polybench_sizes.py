@@ -1,10 +1,10 @@
 """The LARGE and MEDIUM sizes of PolyBench/C 4.2.1, from the `*_DATASET` blocks of its headers (polybench.spec).
 
-Louis-Noel Pouchet and Tomofumi Yuki, PolyBench/C 4.2.1 (beta), 2016. SMALL ones stand beside the kernels. Compared with
-copies of its headers, number by number: 2mm, 3mm, adi, atax, correlation, deriche, doitgen, fdtd-2d, floyd-warshall, gemm,
-gemver, gesummv, gramschmidt, heat-3d, jacobi-1d, jacobi-2d, lu, nussinov, seidel-2d, symm and syrk; of the other nine no
-header was at hand. All kernels are over doubles here, also where PolyBench has float (deriche) or int (nussinov,
-floyd-warshall).
+Louis-Noel Pouchet and Tomofumi Yuki, PolyBench/C 4.2.1 (beta), 2016. SMALL ones stand beside the kernels. Compared
+with copies of its headers, number by number: 2mm, 3mm, adi, atax, correlation, deriche, doitgen, fdtd-2d,
+floyd-warshall, gemm, gemver, gesummv, gramschmidt, heat-3d, jacobi-1d, jacobi-2d, lu, nussinov, seidel-2d, symm and
+syrk; of the other nine no header was at hand. All kernels are over doubles here, also where PolyBench has float
+(deriche) or int (nussinov, floyd-warshall).
 """
 
 from __future__ import annotations
