@@ -322,3 +322,28 @@ def test_an_order_of_a_wrong_type_is_named(wrong: object) -> None:
     ):
         with pytest.raises(pm.OptionError, match="PM120 the mapping is"):
             pm.compile(workload, "host_cpu", mapping=wrong)  # type: ignore[arg-type]
+
+
+BACKWARDS = {
+    "step back in a short loop": "for (int l = 0; l < 4; l++) s[0] += a[4 * k + 3 - l];",
+    "one statement": "s[0] = s[0] + a[4 * k + 3] + a[4 * k + 1] + a[4 * k + 2] + a[4 * k];",
+    "several statements": "s[0] += a[4 * k + 3]; s[0] += a[4 * k + 2]; s[0] += a[4 * k + 1]; s[0] += a[4 * k];",
+}
+
+
+@pytest.mark.parametrize("sums", BACKWARDS)
+def test_sums_against_the_order_of_memory_are_right(sums: str) -> None:
+    """gcc 12.2 adds some of them twice in vectors (its bug 110381)."""
+    text = f"void f(int n, double a[n], double s[1]) {{ for (int k = 0; k < n / 4; k++) {{ {BACKWARDS[sums]} }} }}"
+    fn = pm.compile(pm.from_c(text, {"n": 64}), "cpu_avx2")
+    values = np.arange(64.0) ** 2
+    (found,) = fn(values, np.zeros(1))
+    assert found[0] == values.sum()
+
+
+def test_only_loops_with_such_sums_are_kept_out_of_vectors() -> None:
+    text = """void f(int n, double a[n], double b[n], double c[n][n], double s[1]) {
+    for (int k = 0; k < n; k++) s[0] += b[n - 1 - k];
+    for (int k = 0; k < n; k++) for (int i = 0; i < n; i++) c[k][i] += b[n - 1 - k];
+    for (int k = 0; k < n; k++) b[k] = a[n - 1 - k]; }"""
+    assert pm.compile(pm.from_c(text, {"n": 64}), "cpu_avx2").source.count("IN_TURN();") == 1

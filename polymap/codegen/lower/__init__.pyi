@@ -36,7 +36,7 @@ from polymap.codegen.lower.nest import (
     instance_order as instance_order,
     read_nest as read_nest,
 )
-from polymap.codegen.lower.sums import order_of_sums as order_of_sums
+from polymap.codegen.lower.sums import IN_TURN as IN_TURN, order_of_sums as order_of_sums, sums_in_turn as sums_in_turn
 from polymap.codegen.lower.tiles import (
     Frame as Frame,
     Guard as Guard,

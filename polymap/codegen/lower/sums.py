@@ -7,14 +7,25 @@ twice and others never: `for (k...) for (l = 0; l < 2; ++l) sum += a[2 * k + 1 -
 
 from __future__ import annotations
 
-from polymap.ir import Apply, Expression, Operator, Read, Statement, Workload
+from collections.abc import Mapping, Sequence
+
+from polymap.ir import Affine, Apply, Expression, Floor, Operator, Read, Statement, Workload
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-# The pragma has effect on the functions below it.
-IN_ORDER = """\
+_MOST_UNROLLED = 32  # iterations; gcc writes out loops of up to 16
+_AFFECTED = """\
 #if defined(__GNUC__) && !defined(__clang__) && (__GNUC__ < 11 || (__GNUC__ == 11 && __GNUC_MINOR__ < 5) || \\
     (__GNUC__ == 12 && __GNUC_MINOR__ < 4) || (__GNUC__ == 13 && __GNUC_MINOR__ < 2))
-#pragma GCC optimize("no-tree-loop-vectorize") /* sums of floats against the order of memory: GCC bug 110381 */
+"""
+# The pragma has effect on the functions below it.
+IN_ORDER = f"""\
+{_AFFECTED}#pragma GCC optimize("no-tree-loop-vectorize") /* sums of floats, GCC bug 110381 */
+#endif
+"""
+IN_TURN = f"""\
+{_AFFECTED}#define IN_TURN() __asm__ volatile("") /* not in vectors: sums of floats, GCC bug 110381 */
+#else
+#define IN_TURN()
 #endif
 """
 
@@ -24,16 +35,57 @@ def order_of_sums(workload: Workload) -> str:
     return IN_ORDER if _adds_against_memory(workload) else ""
 
 
+def sums_in_turn(workload: Workload, times: Mapping[str, Sequence[Affine]]) -> frozenset[str]:
+    """Return the statements whose instances a compiler must not add up in vectors, in the order of their times.
+
+    Calls of IN_TURN in their bodies keep it from that, and leave other loops alone.
+    """
+    backwards = {name for name, own in times.items() if any(factor < 0 for entry in own for factor, _ in entry.terms)}
+    endangered = {each.name for each in _against_memory(workload)} | backwards
+    return frozenset(
+        each.name
+        for each in workload.statements
+        if each.name in endangered and _is_sum(workload, each) and _has_inner_sum(workload, each, times[each.name])
+    )
+
+
 def _adds_against_memory(workload: Workload) -> bool:
-    """Return whether a sum of floats may take neighbours in memory in another order: it steps backwards, or several
+    return bool(_against_memory(workload))
+
+
+def _against_memory(workload: Workload) -> list[Statement]:
+    """Return the sums of floats that may take neighbours in memory in another order: they step backwards, or several
     additions to one place follow each other."""
     sums = [each for each in workload.statements if _is_sum(workload, each)]
-    if any(
-        coefficient < 0 for each in sums for access in each.reads for i in access.index for coefficient, _ in i.terms
-    ):
-        return True
-    places = {(each.position[:-1], each.target) for each in sums}
-    return len(places) < len(sums) or any(_additions(each.expression, each) > 1 for each in sums)
+    places = [(each.position[:-1], each.target) for each in sums]
+    return [
+        each
+        for each, place in zip(sums, places, strict=True)
+        if any(coefficient < 0 for access in each.reads for index in access.index for coefficient, _ in index.terms)
+        or places.count(place) > 1
+        or _additions(each.expression, each) > 1
+    ]
+
+
+def _has_inner_sum(workload: Workload, statement: Statement, times: Sequence[Affine]) -> bool:
+    """Return whether an innermost loop, or one around loops that may be written out, adds to one place."""
+    own = {dim for index in statement.target.index for dim in index.dims}
+    entries = [each for each in times if each.terms]
+    for place in reversed(range(len(entries))):
+        if set(entries[place].dims) - own:
+            return True
+        if _extent(workload, entries[place], entries[:place]) > _MOST_UNROLLED:
+            return False
+    return False
+
+
+def _extent(workload: Workload, entry: Affine, outer: Sequence[Affine]) -> int:
+    """Return how many iterations the loop of an entry has where it is over one dim, not a part of it; else 1."""
+    if len(entry.terms) != 1 or not isinstance(entry.terms[0][1], str):
+        return 1
+    (dim,) = entry.dims
+    whole = all(dim not in each.dims or not any(isinstance(term, Floor) for _, term in each.terms) for each in outer)
+    return workload.extents()[dim] if whole else 1
 
 
 def _is_sum(workload: Workload, statement: Statement) -> bool:

@@ -17,6 +17,7 @@ from polymap.codegen.c import (
     Int,
     Invoke,
     Name,
+    Run,
     Scope,
     Stmt,
 )
@@ -56,8 +57,9 @@ def _indices(expression: Expression) -> list[Affine]:
             return []
 
 
-def instance(workload: Workload, storage: Storage, statement: Statement) -> Stmt:
-    """Return one instance of a statement; the counters of its dims are constants around it."""
+def instance(workload: Workload, storage: Storage, statement: Statement, *, in_turn: bool) -> Stmt:
+    """Return one instance of a statement; the counters of its dims are constants around it. in_turn: kept out of
+    vectors."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
     kinds = _operand_types(workload, storage, statement)
@@ -74,6 +76,8 @@ def instance(workload: Workload, storage: Storage, statement: Statement) -> Stmt
     else:
         kind = _sum_type(workload, storage, statement)
         body.append(Copy(place, combine(kind, statement.operator, place, value)))
+    if in_turn:
+        body.append(Run("IN_TURN", ()))
     return Scope(tuple(body))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
-from polymap.codegen.lower import Rule, check_indices, check_memory, order_of_sums, rules
+from polymap.codegen.lower import IN_TURN, Rule, check_indices, check_memory, rules, sums_in_turn
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.orders import Contraction
 from polymap.codegen.programs.blocks import with_tiles
@@ -66,7 +66,7 @@ def program_function(
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _check_sums(workload, storage)
     with budget(_OPERATIONS, seconds=_SECONDS, what="the loops of a program"):
-        region, times = region_of(workload, storage), times_of(schedule)
+        region, times = region_of(workload, storage, sums_in_turn(workload, schedule.times)), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
         clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
@@ -78,7 +78,7 @@ def program_function(
     helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
-    head += _HEAD + order_of_sums(workload) + _helpers(whole + helpers) + helpers
+    head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
 
@@ -157,6 +157,7 @@ def _helpers(body: str) -> str:
         "LEAST(": _MACROS,
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
+        "IN_TURN(": IN_TURN,
         "bfloat16_value(": BFLOAT16 + "\n",
     }
     return "".join(dict.fromkeys(text for call, text in texts.items() if call in body))

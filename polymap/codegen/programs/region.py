@@ -13,9 +13,13 @@ from polymap.schedules import Schedule
 from polymap.workload import domain_of
 
 
-def region_of(workload: Workload, storage: Storage) -> Region:
-    """Return the statements (inside `with budget():`); variables that iterations may each have one of are `inside`."""
-    statements = tuple(_statement(workload, storage, each) for each in workload.statements)
+def region_of(workload: Workload, storage: Storage, in_turn: frozenset[str]) -> Region:
+    """Return the statements (inside `with budget():`); variables that iterations may each have one of are `inside`.
+
+    in_turn: statements that are kept out of vectors."""
+    statements = tuple(
+        _statement(workload, storage, each, in_turn=each.name in in_turn) for each in workload.statements
+    )
     inside = frozenset(storage.forms[tensor].parameter for tensor in storage.dropped if storage.is_on_stack(tensor))
     return Region(statements, (), frozenset(), inside, frozenset(), {}, {}, ())
 
@@ -27,7 +31,7 @@ def times_of(schedule: Schedule) -> dict[str, isl.Map]:
     return {str(each.get_tuple_name(isl.dim_type.in_)): each for each in found}
 
 
-def _statement(workload: Workload, storage: Storage, each: Statement) -> SourceStatement:
+def _statement(workload: Workload, storage: Storage, each: Statement, *, in_turn: bool) -> SourceStatement:
     names = dim_constants(workload)
     domain = domain_of(workload, each)
     constants = tuple(Constant(names[dim], "long", each.dims.index(dim)) for dim in used_dims(workload, storage, each))
@@ -40,7 +44,7 @@ def _statement(workload: Workload, storage: Storage, each: Statement) -> SourceS
         each.position,
         domain,
         constants,
-        instance(workload, storage, each),
+        instance(workload, storage, each, in_turn=in_turn),
         (*reads, target),
         "",
         0,
