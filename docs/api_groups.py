@@ -29,7 +29,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),
         *("compare", "Comparison", "dataflow", "order", "buffer_curve", "BufferCurve", "crossover", "Crossover"),
         *("sensitivity", "Sensitivity", "ResourcePrice", "OtherAmount", "NextChange"),
-        "Family", "fusion", "Fusion", "MovedElements", "ForbiddenFusion",
+        "Family", "fusion", "Fusion", "MovedElements", "UnfusedPart", "ForbiddenFusion",
     )),
     ("Networks", "All layers of a model.", (
         *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network"),

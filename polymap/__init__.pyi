@@ -28,7 +28,12 @@ from polymap.costmodel.symbolic.derivation import formula as formula
 from polymap.costmodel.symbolic.formulas import Formula as Formula
 from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
 from polymap.explore import explore as explore
-from polymap.fusion_gain import Fusion as Fusion, MovedElements as MovedElements, fusion as fusion
+from polymap.fusion_gain import (
+    Fusion as Fusion,
+    MovedElements as MovedElements,
+    UnfusedPart as UnfusedPart,
+    fusion as fusion,
+)
 from polymap.importers.accelergy import from_accelergy as from_accelergy
 from polymap.importers.linalg import from_linalg as from_linalg
 from polymap.importers.onnx_models import from_onnx as from_onnx

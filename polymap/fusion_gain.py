@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from polymap.asked import question_of
 from polymap.costmodel import Cost
 from polymap.explore import search
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, accesses_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
-from polymap.search.problem import parse_single
-from polymap.search.programs import ProgramSearch, may_be_climbed
+from polymap.search.problem import Goal, Objective, parse_single
+from polymap.search.programs import ProgramSearch, may_be_climbed, nests_of
 from polymap.search.resources import Limits, Memory
 from polymap.search.run import Options
 
@@ -31,11 +32,22 @@ class MovedElements:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfusedPart:
+    """A tree of the whole program, or of one nest that runs as a program of its own: what it uses of the nests before
+    is in the outermost level, and what a later nest uses is written back there."""
+
+    workload: Workload
+    mapping: Mapping
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
 class Fusion:
-    """The best tree found (value, workload, mapping, cost) beside the best one found in which statements of different
-    outermost nests share no loop (unfused_...; a nest that only sets what the next one accumulates into is a part of
-    that one). Each workload is the program asked for, or one that computes the same
-    with its loops renamed, shifted, skewed or tiled and its temporary arrays in circular buffers.
+    """The best tree found (value, workload, mapping, cost) beside the best way found to run nest after nest (unfused):
+    one tree in which statements of different outermost nests share no loop, or every nest as a program of its own. A
+    nest that only sets what the next one accumulates into is a part of that one. Each workload is the program asked
+    for, a nest of it, or one that computes the same with its loops renamed, shifted, skewed or tiled and its temporary
+    arrays in circular buffers.
 
     moved: per level and tensor. forbidden: loops of different nests that cannot be one.
     """
@@ -46,14 +58,13 @@ class Fusion:
     mapping: Mapping
     cost: Cost
     unfused_value: float
-    unfused_mapping: Mapping
-    unfused_cost: Cost
+    unfused: tuple[UnfusedPart, ...]
     moved: tuple[MovedElements, ...]
     forbidden: tuple[ForbiddenFusion, ...]
 
     @property
     def pays(self) -> bool:
-        """Return whether the best tree costs less than the best unfused one."""
+        """Return whether the best tree costs less than the nests one after the other."""
         return self.value < self.unfused_value
 
     def saved_elements(self, level: str) -> int:
@@ -92,35 +103,92 @@ def fusion(
     Options(time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
     half = None if work_limit is None else max(1, work_limit // 2)
     goal = parse_single(objective, arch)
-    if len({each.position[0] for each in workload.statements}) < 2 or not may_be_climbed(workload, arch, goal):
+    if len(set(nests_of(workload).values())) < 2 or not may_be_climbed(workload, arch, goal):
         told = "has no nests that could be fused, too many instances, or fan-outs that cost energy"
         what = f"workload {workload.name!r} {told}"
         raise OptionError(Mistake("PM566", what, "Expected a program of two or more outermost nests."))
-    apart = ProgramSearch(workload, arch, goal, seed, apart=True)
-    apart.go_on(Limits(time.monotonic, time_limit_s / 2, Memory(None), half), lambda _mapping, _cost: True)
-    best = search(workload, arch, objective, "any", time_limit_s=time_limit_s / 2, seed=seed, work_limit=half)
-    if apart.best is None:
+    stop = Limits(time.monotonic, time_limit_s / 2, Memory(None), half)
+    ways = [
+        way for way in (_one_tree(workload, arch, goal, stop, seed), _apart(workload, arch, goal, stop, seed)) if way
+    ]
+    if not ways:
         raise OptionError(Mistake("PM566", "no tree that runs nest after nest was found", "Allow more time."))
-    unfused, value = apart.best, float(apart.best.value)
-    forbidden = forbidden_fusions(workload)
-    if best.best is None or best.cost is None or best.value is None or best.value >= value:
-        moved = _moved(workload, arch, unfused.cost, unfused.cost)
-        chosen = value, unfused.workload, unfused.mapping, unfused.cost
-    else:
-        moved = _moved(workload, arch, unfused.cost, best.cost)
-        chosen = float(best.value), best.workload, best.best, best.cost
-    return Fusion(objective, *chosen, value, unfused.mapping, unfused.cost, moved, forbidden)
+    value, unfused = min(ways, key=lambda way: way[0])
+    best = search(workload, arch, objective, "any", time_limit_s=time_limit_s / 2, seed=seed, work_limit=half)
+    trees = [(each, parts[0]) for each, parts in ways if len(parts) == 1]
+    if best.best is not None and best.cost is not None and best.value is not None:
+        assert best.workload is not None
+        trees.insert(0, (float(best.value), UnfusedPart(best.workload, best.best, best.cost)))
+    least, tree = min(trees, key=lambda each: each[0])
+    moved = _moved(workload, arch, [part.cost for part in unfused], tree.cost)
+    found = tree.workload, tree.mapping, tree.cost
+    return Fusion(objective, least, *found, value, unfused, moved, forbidden_fusions(workload))
+
+
+Way = tuple[float, tuple[UnfusedPart, ...]]  # what it costs, and its trees
+
+
+def _one_tree(workload: Workload, arch: Architecture, goal: Objective, stop: Limits, seed: int) -> Way | None:
+    """Return the best tree found in which statements of different outermost nests share no loop."""
+    share = 1 / (1 + len(set(nests_of(workload).values())))  # as much as for each nest alone
+    apart, limits = ProgramSearch(workload, arch, goal, seed, apart=True), stop.part(share)
+    apart.go_on(limits, lambda _mapping, _cost: True)
+    stop.work.add(limits.work.done)
+    best = apart.best
+    return None if best is None else (float(best.value), (UnfusedPart(best.workload, best.mapping, best.cost),))
+
+
+def _apart(workload: Workload, arch: Architecture, goal: Objective, stop: Limits, seed: int) -> Way | None:
+    """Return every nest as a program of its own; None where the costs of these do not add up, or one finds no tree."""
+    if goal.goal not in (Goal.TRAFFIC, Goal.ENERGY, Goal.LATENCY):
+        return None
+    total, parts = 0.0, list[UnfusedPart]()
+    programs = nest_programs(workload)
+    for number, each in enumerate(programs):
+        limits = stop.part(1 / (len(programs) - number))
+        seconds = max(1e-6, limits.time_limit_s)
+        found = search(each, arch, goal.text, "any", time_limit_s=seconds, seed=seed, work_limit=limits.work.limit)
+        stop.work.add(found.work)
+        if found.best is None or found.cost is None or found.value is None or found.workload is None:
+            return None
+        total += float(found.value)
+        parts.append(UnfusedPart(found.workload, found.best, found.cost))
+    return total, tuple(parts)
+
+
+def nest_programs(workload: Workload) -> tuple[Workload, ...]:
+    """Return every outermost nest as a program of its own, which reads what the nests before it wrote."""
+    nests = nests_of(workload)
+    found: list[Workload] = []
+    written: set[str] = set()
+    order = sorted(workload.statements, key=lambda each: each.position)
+    for number in dict.fromkeys(nests[each.name] for each in order):
+        own = tuple(each for each in order if nests[each.name] == number)
+        later = [each for each in order if each not in own and each.position > own[0].position]
+        used = tuple(each for each in workload.tensors if any(accesses_of(one, each.name) for one in own))
+        tensors = tuple(
+            replace(
+                each,
+                initial=each.initial or each.name in written,
+                temporary=each.temporary and not any(accesses_of(one, each.name) for one in later),
+            )
+            for each in used
+        )
+        dims = tuple(each for each in workload.dims if any(each.name in one.dims for one in own))
+        name = f"{workload.name}: {own[-1].name}"
+        found.append(replace(workload, name=name, dims=dims, tensors=tensors, statements=own, original=None))
+        written |= {each.target.tensor for each in own}
+    return tuple(found)
 
 
 def _told(saved: int) -> str:
     return f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
 
 
-def _moved(workload: Workload, arch: Architecture, unfused: Cost, fused: Cost) -> tuple[MovedElements, ...]:
-    before, after = (
-        {(row.level, row.tensor): row.reads + row.writes for row in cost.traffic} for cost in (unfused, fused)
-    )
+def _moved(workload: Workload, arch: Architecture, unfused: list[Cost], fused: Cost) -> tuple[MovedElements, ...]:
+    before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for counts, costs in ((before, unfused), (after, [fused])):
+        for row in (row for cost in costs for row in cost.traffic):
+            counts[row.level, row.tensor] += row.reads + row.writes
     keys = [(level.name, tensor.name) for level in arch.levels for tensor in workload.tensors]
-    return tuple(
-        MovedElements(*key, before.get(key, 0), after.get(key, 0)) for key in keys if key in before or key in after
-    )
+    return tuple(MovedElements(*key, before[key], after[key]) for key in keys if key in before or key in after)

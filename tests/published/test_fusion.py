@@ -6,10 +6,13 @@ max(C, 0)), B1 (batch normalisation), F3 and F4 (blur of 2048 x 3072, from the H
 
 from __future__ import annotations
 
+from math import prod
+
+import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.arch import arch_from_document
+from benchmarks.fusion import BLUR as SCHEDULES, CASES, Case, blur_cost, fused, is_as_by_hand, one_buffer
 from polymap.ir.loopnest import Workload
 from polymap.ir.quasi_affine import Affine, Floor, affine, dim
 from polymap.poly.budgets import budget
@@ -137,70 +140,43 @@ def test_f4_three_line_buffers_suffice_and_two_do_not(modulus: int, ages: tuple[
     assert flow == {f"S{number}": ((age,),) for number, age in enumerate(ages, 1)}
 
 
-def one_buffer(bits: int) -> pm.Architecture:
-    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": bits}, {"compute": "PE"}]
-    return arch_from_document({"name": "one buffer", "nodes": nodes})
-
-
-@pytest.mark.slow
 def test_f1_relu_scale_shift_moves_six_arrays_unfused_and_two_fused() -> None:
     """25.17 MB and 8.39 MB at 1024 x 1024 FP32: 24 and 8 bytes per element, at any size that does not fit on chip."""
-    stages = ["R[i,j] = max(X[i,j], 0.0)", "S[i,j] = R[i,j] * 2.0", "Y[i,j] = S[i,j] + 1.0"]
-    work = pm.program(stages, i=12, j=12, types="float32", temporary=["R", "S"])
-    found = pm.fusion(work, one_buffer(32 * 16), "traffic:DRAM", time_limit_s=10)
-    assert (found.unfused_value / 8, found.value / 8) == (24 * 12 * 12, 8 * 12 * 12)
+    case = CASES["relu, scale, shift"]
+    assert (case.fused, case.intermediate) == (2 * 12 * 12, 4 * 12 * 12)
     assert (24 * 1024**2, 8 * 1024**2) == (25_165_824, 8_388_608)
-    assert found.pays
-    assert found.saved_elements("DRAM") == 4 * 12 * 12
-    assert pm.simulate(found.workload, one_buffer(32 * 16), found.mapping).traffic == found.cost.traffic
-
-
-def conv(name: str, *after: str) -> list[str]:
-    return [f"{name}[k,p,q] += X[c,p+r,q+s] * W[k,c,r,s]", *after]
-
-
-# name -> einsums, extents, temporaries, words of the buffer, words that DRAM moves nest after nest, in the best tree.
-# What is read is read once and what is written is written once; nest after nest every intermediate that does not fit is
-# written and read besides.
-CHAINS: dict[str, tuple[list[str], dict[str, int], list[str], int, int, int]] = {
-    "matrix product, relu": (
-        ["C[m,n] += A[m,k] * B[k,n]", "D[m,n] = max(C[m,n], 0.0)"],
-        {"m": 8, "n": 8, "k": 4},
-        ["C"],
-        4 * 8 + 8,  # B and a row of A; not C with its 64
-        (8 * 4 + 4 * 8 + 8 * 8) + 2 * 8 * 8,
-        8 * 4 + 4 * 8 + 8 * 8,
-    ),
-    "convolution, scale and shift, relu": (
-        conv("C", "N[k,p,q] = C[k,p,q] * g[k] + b[k]", "Y[k,p,q] = max(N[k,p,q], 0.0)"),
-        {"k": 2, "p": 8, "q": 8, "c": 1, "r": 3, "s": 3},
-        ["C", "N"],
-        56,  # W, three lines of X; neither C nor N with its 128
-        (10 * 10 + 18 + 2 + 2 + 128) + 4 * 128,
-        10 * 10 + 18 + 2 + 2 + 128,
-    ),
-    "blur": (
-        ["B[y,x] = I[y,x] + I[y,x+1] + I[y,x+2]", "O[v,u] = B[v,u] + B[v+1,u] + B[v+2,u]"],
-        {"y": 12, "x": 8, "v": 10, "u": 8},
-        ["B"],
-        28,  # three lines of B, three words of I
-        (12 * 10 + 10 * 8) + 2 * 12 * 8,
-        12 * 10 + 10 * 8,
-    ),
-}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CHAINS)
-def test_fused_chains_move_no_intermediate(name: str) -> None:
-    stages, sizes, temporary, words, unfused, fused = CHAINS[name]
-    arch = one_buffer(32 * words)
-    work = pm.program(stages, sizes=sizes, types="float32", temporary=temporary)
-    found = pm.fusion(work, arch, "traffic:DRAM", time_limit_s=600, work_limit=400)
-    assert (found.unfused_value / 32, found.value / 32) == (unfused, fused)
-    assert found.saved_elements("DRAM") == unfused - fused
-    assert f"DRAM: {fused} elements moved instead of {unfused}, {unfused - fused} saved." in str(found)
-    assert pm.simulate(found.workload, arch, found.mapping).traffic == found.cost.traffic
+@pytest.mark.parametrize("name", CASES)
+def test_fused_programs_move_what_they_do_by_hand(name: str) -> None:
+    case, found = CASES[name], fused(CASES[name])
+    assert is_as_by_hand(case, found)
+    assert found.pays
+    more = round(found.unfused_value / 32) - case.fused
+    assert found.saved_elements("DRAM") == more
+    assert f"DRAM: {case.fused} elements moved instead of {case.fused + more}, {more} saved." in str(found)
+    assert pm.simulate(found.workload, one_buffer(case.words), found.mapping).traffic == found.cost.traffic
+    if "attention" in name:
+        check_attention(case, found.workload)
+
+
+def check_attention(case: Case, work: pm.Workload) -> None:
+    """A row of the scores is held, and the values are those of numpy."""
+    m, n, k, d = (case.sizes[dim] for dim in "mnkd")
+    assert prod(work.tensor("S").shape) == n
+    fn = pm.compile(work, "cpu_avx2", mapping=pm.Schedule.original(work))
+    rng = np.random.default_rng(7)
+    given = {name: rng.random(shape, np.float32) for name, shape in (("Q", (m, k)), ("K", (n, k)), ("V", (n, d)))}
+    rows = np.exp(given["Q"].astype(float) @ given["K"].T)
+    result = fn(*(given[form.tensor] for form in fn.function.arrays if form.tensor in given))
+    np.testing.assert_allclose(result, rows @ given["V"] / rows.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_f3_schedules_of_blur_cost_what_they_do_by_hand(name: str) -> None:
+    schedule = SCHEDULES[name]
+    assert blur_cost(schedule) == (schedule.evaluations, schedule.moved, schedule.held)
 
 
 @pytest.mark.slow
@@ -214,7 +190,7 @@ def test_p_the_two_statements_share_a_row_of_the_matrix_where_it_fits() -> None:
     for (int k = 0; k < {size}; k++) for (int l = 0; l < {size}; l++) x[k] += A[l][k] * y[l];
     #pragma endscop
     """
-    arch = one_buffer(64 * (7 * size + 4))
+    arch = one_buffer(2 * (7 * size + 4))  # words of 32 bits
     found = pm.fusion(from_c(text), arch, "traffic:DRAM", time_limit_s=10)
     assert found.value == 64 * (2 * size**2 + 5 * size + 2 * size)
     assert found.unfused_value == 64 * (3 * size**2 + 5 * size + 2 * size)

@@ -18,3 +18,4 @@ from polymap.search.programs.search import (
     ProgramTree as ProgramTree,
     may_be_climbed as may_be_climbed,
 )
+from polymap.search.programs.shapes import nests_of as nests_of

@@ -25,6 +25,7 @@ PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"
 MOST_INSTANCES = 12_000_000
 MOST_SHAPES = 60_000  # of a space that is walked
 FEW_INSTANCES = 2_000
+WALKING_SHARE = 0.7  # of the limit, for walking over all trees before climbing
 FEW_TO_EVALUATE = 20_000  # instances; counts of more are those that the search found, of every instance
 MOST_FOLDED = 8  # shapes whose temporaries are folded, those that promise most first
 
@@ -79,8 +80,12 @@ class ProgramSearch:
         has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
         first = stop.part(0.5) if has_buffers else stop
         self._climber.stop, self._climber.work = first, first.work
-        if not self.apart and self._is_small():
-            self.complete = self._walked(self._climber, first)
+        if not self.apart and self._is_small(first.work.left):
+            walking = first.part(WALKING_SHARE)
+            self._climber.stop, self._climber.work = walking, walking.work
+            self.complete = self._walked(self._climber, walking)
+            first.work.add(walking.work.done)
+            self._climber.stop, self._climber.work = first, first.work
         if not self.complete:
             self._climber.run()
             self._climber.finish()
@@ -133,11 +138,13 @@ class ProgramSearch:
             if chosen is not None and self._take(self._scored(program, shape, chosen[1]), accepts):
                 self.complete = self.complete if self.best is before else ""
 
-    def _is_small(self) -> bool:
-        """Return whether all trees are walked: few, of a cost that is a sum over tensors."""
+    def _is_small(self, steps: int | None) -> bool:
+        """Return whether all trees are walked: few for the steps that there are (None: any number), of a cost that is a
+        sum over tensors."""
         leaks = any(level.leak_pj_per_cycle for level in self.arch.levels)
         linear = self.objective.goal is Goal.TRAFFIC or (self.objective.goal is Goal.ENERGY and not leaks)
-        few = count_bound(self.workload) <= MOST_SHAPES and instance_bound(self.workload) <= FEW_INSTANCES
+        most = MOST_SHAPES if steps is None else min(MOST_SHAPES, int(WALKING_SHARE * steps))
+        few = count_bound(self.workload) <= most and instance_bound(self.workload) <= FEW_INSTANCES
         return linear and few
 
     def _tree(self, found: Found) -> ProgramTree | None:
