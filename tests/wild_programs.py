@@ -32,13 +32,17 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A text, its arrays and the depth of its nests. exact: no accumulation that may be reordered rounds, none of its
-    results depends on the order of the others."""
+    """A text, the arrays that it is given, the length of their axes, the depth of its nests. whole: no fractions."""
 
     text: str
-    arrays: tuple[Array, ...]
+    given: tuple[Array, ...]
+    length: str
     depth: int
-    accumulations: frozenset[str]
+    whole: bool
+
+    def shape(self, array: Array) -> tuple[str, ...]:
+        """Return the sizes of an array, as text."""
+        return (self.length,) * array.axes
 
 
 @dataclass(slots=True)
@@ -53,7 +57,6 @@ class Writer:
     arrays: list[Array] = field(default_factory=list[Array])
     scalars: list[Array] = field(default_factory=list[Array])
     counters: list[str] = field(default_factory=list[str])
-    operators: set[str] = field(default_factory=set[str])
     found: int = 0
     left: int = 0  # statements still to write
 
@@ -64,7 +67,8 @@ class Writer:
             kind = rng.choice(integers if self.whole else (*integers, *FRACTIONS * 2))
             self.arrays.append(Array(name, kind, rng.choice((1, 1, 2, 2))))
         length = f"{2 * int(self.size) + 6}" if self.size.isdigit() else f"2 * {self.size} + 6"
-        listed = [f"{each.type} {each.name}" + f"[{length}]" * each.axes for each in self.arrays]
+        given = tuple(self.arrays)
+        listed = [f"{each.type} {each.name}" + f"[{length}]" * each.axes for each in given]
         body: list[str] = []
         if rng.random() < 0.3:
             body = self.temporary(length)
@@ -72,7 +76,7 @@ class Writer:
             body.append(self.loop() if rng.random() < 0.95 else self.assignment())
         head = ", ".join(([] if self.size.isdigit() else [f"int {self.size}"]) + listed)
         text = f"{MACROS}void f({head}) {{\n" + "\n".join(body) + "\n}\n"
-        return Function(text, tuple(self.arrays), self.depth, frozenset(self.operators))
+        return Function(text, given, length, self.depth, self.whole)
 
     def temporary(self, length: str) -> list[str]:
         """Return the declaration of an array of the function's own, and loops that give it its first values."""
@@ -167,17 +171,13 @@ class Writer:
             return f"{place} = {self.value(target)};"
         if form < 0.7:
             operator = rng.choice(("+=", "+=", "-="))
-            self.operators.add("+")
             return f"{place} {operator} {self.small(target)};"
         if form < 0.78 and (target.is_fraction or target.type == "unsigned"):
-            self.operators.add("*")
             return f"{place} *= {self.small(target)};"
         if form < 0.85:
-            self.operators.add("+")
             return rng.choice(
                 (f"{place} = {place} + {self.small(target)};", f"{place} = {place} - {self.small(target)};")
             )
-        self.operators.add("max")
         value = self.small(target)
         forms = (
             f"{place} = {place} > {value} ? {place} : {value};", f"{place} = MAX({place}, {value});",
