@@ -1,7 +1,8 @@
 """Functions that `transform_c` wrote against their originals: compiled apart, called through ctypes, compared.
 
 `python -m tests.c_to_c` takes every PolyBench kernel through every transformation, gcc and clang, plain and with
-sanitizers, at sizes that no tile divides, and prints the tally; `--programs N` random programs of `c_programs` instead.
+sanitizers, at sizes that no tile divides, and prints the tally; `--programs N` random programs of `c_programs` instead,
+`--functions N` random functions of `wild_programs` over a symbolic size.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ def parameters_of(source: str, function: str) -> list[Parameter]:
     return listed
 
 
-def arguments(listed: Sequence[Parameter], sizes: Mapping[str, int], seed: int, *, whole: bool) -> dict[str, Any]:
-    """Return values of the parameters: well-conditioned random ones; whole: small integers, exact in every type."""
+def arguments(
+    listed: Sequence[Parameter], sizes: Mapping[str, int], seed: int, *, whole: bool, reach: int = 0
+) -> dict[str, Any]:
+    """Return values of the parameters: well-conditioned random ones; whole: small integers, exact in every type; reach:
+    of arrays, numbers of both signs up to it."""
     rng = np.random.default_rng(seed)
     values: dict[str, Any] = {}
     for each in listed:
@@ -74,7 +78,7 @@ def arguments(listed: Sequence[Parameter], sizes: Mapping[str, int], seed: int, 
         elif not each.shape:
             values[each.name] = int(rng.integers(1, 4))
         else:
-            values[each.name] = _array(each, sizes, rng, whole=whole)
+            values[each.name] = _array(each, sizes, rng, whole=whole) if not reach else _wide(each, sizes, rng, reach)
     return values
 
 
@@ -86,6 +90,13 @@ def _array(each: Parameter, sizes: Mapping[str, int], rng: np.random.Generator, 
             data = (data + data.T) / 2 + np.eye(shape[0], dtype=each.dtype) * 4 * shape[0]
         return np.ascontiguousarray(data.astype(each.dtype))
     return rng.integers(0, 4, shape).astype(each.dtype)
+
+
+def _wide(each: Parameter, sizes: Mapping[str, int], rng: np.random.Generator, reach: int) -> NDArray[np.generic]:
+    shape = tuple(int(eval(size, {}, dict(sizes))) for size in each.shape)  # the tests' own texts
+    if each.dtype.startswith("float"):
+        return rng.uniform(-reach, reach, shape).astype(each.dtype)
+    return rng.integers(0 if each.dtype.startswith("u") else -reach, reach + 1, shape).astype(each.dtype)
 
 
 def called(library: str, function: str, listed: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, bytes]:
@@ -111,7 +122,7 @@ def differences(job: Mapping[str, Any]) -> list[str]:
     listed = [Parameter(name, dtype, tuple(shape)) for name, dtype, shape in given.parameters]
     wrong: list[str] = []
     for seed, sizes in enumerate(given.sizes):
-        values = arguments(listed, sizes, seed, whole=given.whole)
+        values = arguments(listed, sizes, seed, whole=given.whole, reach=given.reach)
         expected, found = (called(path, given.function, listed, values) for path in (given.original, given.changed))
         for each in listed:
             if each.name in expected and expected[each.name] != found[each.name]:
@@ -126,7 +137,8 @@ def differences(job: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Two libraries with one function, and what it is called with. slack: relative difference of floats that may be."""
+    """Two libraries with one function, and what it is called with. slack: relative difference of floats that may be.
+    reach: of the numbers in arrays, of both signs (0: small positive ones)."""
 
     original: str
     changed: str
@@ -135,6 +147,7 @@ class Job:
     sizes: tuple[Mapping[str, int], ...]
     whole: bool = False
     slack: float = 0.0
+    reach: int = 0
 
 
 def compiled(text: str, path: Path, compiler: str, flags: Sequence[str]) -> str:
@@ -265,6 +278,7 @@ def main() -> int:
     parser.add_argument("--type", default="double", help="the kernels' data type; int: those free of division")
     parser.add_argument("--kernels", nargs="*", help="only these")
     parser.add_argument("--programs", type=int, default=0, help="so many random programs instead of kernels")
+    parser.add_argument("--functions", type=int, default=0, help="so many random functions over a size instead")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
     if options.jobs:
@@ -274,6 +288,10 @@ def main() -> int:
         from tests.c_to_c_programs import program_tally
 
         return program_tally(options.first, options.programs)
+    if options.functions:
+        from tests.c_to_c_functions import function_tally
+
+        return function_tally(options.first, options.functions)
     from benchmarks.polybench_kernels import KERNELS
 
     tally: Counter[tuple[str, str]] = Counter()

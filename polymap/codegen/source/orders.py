@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import islpy as isl
@@ -9,9 +10,11 @@ import islpy as isl
 from polymap.codegen.source.dependences import Conflict
 from polymap.codegen.source.region import Region, SourceStatement
 from polymap.ir import Mistake, ScheduleError
-from polymap.poly import has_run_out
+from polymap.poly import CONTEXT, Effort, budget, has_run_out, within_work
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
+OPERATIONS = 30_000_000  # of isl
+CPU_S = 30.0  # of isl's scheduler
 
 
 def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
@@ -20,27 +23,45 @@ def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reord
     return _tree(list(region.statements), 0, kept, tile)
 
 
-def isl_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
+def isl_order(
+    region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool, cpu_s: float = CPU_S
+) -> isl.Schedule:
     """Return the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops tiled.
 
-    Raises ScheduleError where it finds none, as for some programs with divisions in subscripts.
+    Raises ScheduleError where it finds none, as for some programs with divisions in subscripts; BudgetError after
+    `OPERATIONS` of isl's operations or `cpu_s` seconds of CPU time (its linear programs count as no operations).
     """
-    kept = [each.relation for each in conflicts if not (reorder_sums and each.accumulates)]
-    domain = _union([each.domain for each in region.statements])
-    constraints = isl.ScheduleConstraints.on_domain(domain)
-    if kept:
-        relations = kept[0].to_union_map()
-        for each in kept[1:]:
-            relations = relations.union(each.to_union_map())
-        constraints = constraints.set_validity(relations).set_proximity(relations).set_coincidence(relations)
+    what = "isl's order of a C program"
+    with budget(OPERATIONS, seconds=math.inf, what=what):
+        kept = [each.relation for each in conflicts if not (reorder_sums and each.accumulates)]
+        domain = _union([each.domain for each in region.statements]).to_str()
+        relations = _relations(kept).to_str() if kept else ""
+    found = within_work(Effort(OPERATIONS, cpu_s), what, scheduled, domain, relations)
+    with budget(OPERATIONS, seconds=math.inf, what=what):
+        schedule = isl.Schedule(found, CONTEXT)
+        return schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+
+
+def scheduled(domain: str, relations: str) -> str:
+    """Return the schedule that isl computes for a domain and its dependences ("" for none), all as isl writes them."""
+    constraints = isl.ScheduleConstraints.on_domain(isl.UnionSet(domain, CONTEXT))
+    if relations:
+        kept = isl.UnionMap(relations, CONTEXT)
+        constraints = constraints.set_validity(kept).set_proximity(kept).set_coincidence(kept)
     try:
-        schedule = constraints.compute_schedule()
+        return str(constraints.compute_schedule().to_str())
     except isl.Error as error:
         if has_run_out(error):
             raise
         what = "isl's scheduler finds no order of this program"
         raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
-    return schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+
+
+def _relations(kept: Sequence[isl.Map]) -> isl.UnionMap:
+    whole = kept[0].to_union_map()
+    for each in kept[1:]:
+        whole = whole.union(each.to_union_map())
+    return whole
 
 
 def times_of(schedule: isl.Schedule, region: Region) -> dict[str, isl.Map]:

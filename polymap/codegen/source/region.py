@@ -39,6 +39,7 @@ from polymap.workload.c import (
 )
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
+_WIDE = ("int32", "int64")  # types in which no value is taken to wrap around
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +265,14 @@ class _Walker:
         raise WorkloadError(Mistake("PM281", f"{what} ({self.file}:{line})", hint))
 
     def _is_constant(self, each: Declare, scope: Scope) -> bool:
-        """Return whether a declaration is an integer that never changes, computed from loop variables alone."""
+        """Return whether a declaration is an integer that never changes, computed from loop variables alone.
+
+        One that may wrap around on its way, by a cast or an unsigned literal, is a variable like others.
+        """
         kind = each.element_type or "int32"
         if each.value is None or each.shape or each.name in self.changed or "int" not in kind:
+            return False
+        if any(part.element_type not in _WIDE for part in _typed(each.value)):
             return False
         try:
             value(each.value, scope)
@@ -472,9 +478,16 @@ def _typed_parts(statements: Sequence[CStatement]) -> Iterator[tuple[str, str]]:
                 whole = [index for item in found for index in item.index]
             case Block():
                 pass
-        for part in (inner for one in whole for inner in _parts(one)):
-            if isinstance(part, Literal | Cast) and part.element_type not in FLOATS:
+        for part in (inner for one in whole for inner in _typed(one)):
+            if part.element_type not in FLOATS:
                 yield render(part), SPELLING[part.element_type]
+
+
+def _typed(expression: CExpression) -> Iterator[Literal | Cast]:
+    """Yield the literals and casts of an expression."""
+    for part in _parts(expression):
+        if isinstance(part, Literal | Cast):
+            yield part
 
 
 def _parts(expression: CExpression) -> Iterator[CExpression]:

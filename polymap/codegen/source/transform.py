@@ -142,8 +142,9 @@ def _chosen(
     tiled = "" if tile == 1 else f", permutable bands of several loops tiled by {tile}"
     if order != "original":
         try:
+            found = isl_order(region, conflicts, tile, reorder_sums=reorder_sums)
             with _limited("isl's order of a C program"):
-                return times_of(isl_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"isl's{tiled}"
+                return times_of(found, region), f"isl's{tiled}"
         except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
@@ -173,9 +174,11 @@ def _given(region: Region, schedule: Schedule) -> Times:
     """Return the times of a schedule over loop counters from 0."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
-    if any(each.name not in own or len(each.dims) != len(own[each.name].dims) for each in region.statements):
-        what = "the schedule is one of other statements"
-        raise ScheduleError(Mistake("PM283", what, "Make it for from_c(source, sizes)."))
+    other = [each for each in region.statements if each.name not in own or len(each.dims) != len(own[each.name].dims)]
+    if other:
+        text = f"{other[0].name}[{','.join(other[0].dims)}] (line {other[0].line})"
+        hint = "Make it for from_c(source, sizes), with sizes at which every statement runs."
+        raise ScheduleError(Mistake("PM283", f"the schedule is one of other statements: it lacks {text}", hint))
     with _limited("a schedule as a relation"):
         return {each.name: _given_time(each, own[each.name].dims, dims, schedule) for each in region.statements}
 
@@ -187,9 +190,9 @@ def _given_time(each: SourceStatement, names: Sequence[str], dims: Mapping[str, 
     counters: dict[str, isl.Aff] = {}
     for position, name in enumerate(names):
         value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
-        offset = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin)))
-        counters[name] = offset.scale_down_val(_number(dims[name].step))
-        if abs(dims[name].step) != 1:
+        offset, step = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin))), dims[name].step
+        counters[name] = (offset if step > 0 else offset.neg()).scale_down_val(_number(abs(step)))
+        if abs(step) != 1:
             counters[name] = counters[name].floor()
     entries = [_function(time, counters, local) for time in schedule.times[each.name]]
     return time_map(space, entries).intersect_domain(each.domain)

@@ -1,0 +1,247 @@
+"""Random C functions over a size `n`: triangular, banded, reversed and strided loops, guards, imperfect nests up to 5
+deep, variables of loops, arrays that are read and written, and every form of accumulation.
+
+Counters stay from 0 to n + 2 and arrays have 2n + 6 elements along every axis, so that no subscript leaves them. With a
+number as size (`size=4`) the text has no parameter: programs of the search. Nothing that C leaves undefined is written:
+signed integers stay small, and fractions become integers inside bounds.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+INTEGERS = ("int", "int", "long", "short", "unsigned")
+FRACTIONS = ("double", "double", "float")
+LETTERS = "ijklm"
+MACROS = "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#define score(a, b) ((a >= b) ? a : b)\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of the function; axes 0: a variable that a loop declares, or a parameter."""
+
+    name: str
+    type: str
+    axes: int
+
+    @property
+    def is_fraction(self) -> bool:
+        return self.type in FRACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A text, the arrays that it is given, the length of their axes, the depth of its nests. whole: no fractions."""
+
+    text: str
+    given: tuple[Array, ...]
+    length: str
+    depth: int
+    whole: bool
+
+    def shape(self, array: Array) -> tuple[str, ...]:
+        """Return the sizes of an array, as text."""
+        return (self.length,) * array.axes
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes one function. size: the text of the size. depth: of the deepest nest. whole: without fractions."""
+
+    rng: random.Random
+    size: str
+    depth: int
+    whole: bool
+    narrow: bool = True  # short and unsigned arrays too
+    arrays: list[Array] = field(default_factory=list[Array])
+    scalars: list[Array] = field(default_factory=list[Array])
+    counters: list[str] = field(default_factory=list[str])
+    found: int = 0
+    left: int = 0  # statements still to write
+
+    def function(self, statements: int) -> Function:
+        rng, self.left = self.rng, statements
+        for name in "ABCD"[: rng.randint(1, 4)]:
+            integers = INTEGERS if self.narrow else ("int",)
+            kind = rng.choice(integers if self.whole else (*integers, *FRACTIONS * 2))
+            self.arrays.append(Array(name, kind, rng.choice((1, 1, 2, 2))))
+        length = f"{2 * int(self.size) + 6}" if self.size.isdigit() else f"2 * {self.size} + 6"
+        given = tuple(self.arrays)
+        listed = [f"{each.type} {each.name}" + f"[{length}]" * each.axes for each in given]
+        body: list[str] = []
+        if rng.random() < 0.3:
+            body = self.temporary(length)
+        while self.left > 0:
+            body.append(self.loop() if rng.random() < 0.95 else self.assignment())
+        head = ", ".join(([] if self.size.isdigit() else [f"int {self.size}"]) + listed)
+        text = f"{MACROS}void f({head}) {{\n" + "\n".join(body) + "\n}\n"
+        return Function(text, given, length, self.depth, self.whole)
+
+    def temporary(self, length: str) -> list[str]:
+        """Return the declaration of an array of the function's own, and loops that give it its first values."""
+        own = Array("T", "int" if self.whole else "double", self.rng.choice((1, 2)))
+        at = "".join(f"[{i}]" for i in LETTERS[: own.axes])
+        loops = "".join(f"for (int {i} = 0; {i} < {length}; {i}++) " for i in LETTERS[: own.axes])
+        self.arrays += [own, own]
+        return [f"{own.type} T" + f"[{length}]" * own.axes + ";", f"{loops}T{at} = {self.rng.choice(('0', '3', 'i'))};"]
+
+    # --- loops ---
+
+    def block(self) -> str:
+        rng, deep = self.rng, len(self.counters)
+        form = rng.random()
+        if deep < self.depth and form < (0.75 if deep + 1 < self.depth else 0.5):
+            return self.loop()
+        if form < 0.8:
+            return self.assignment()
+        first = self.block() if rng.random() < 0.6 else self.assignment()
+        other = f" else {{ {self.assignment()} }}" if rng.random() < 0.3 else ""
+        return f"if ({self.guard()}) {{ {first} }}{other}"
+
+    def loop(self) -> str:
+        rng = self.rng
+        name = LETTERS[len(self.counters)]
+        head = self.head(name)
+        scalars = list(self.scalars)
+        self.counters.append(name)
+        inside: list[str] = []
+        if rng.random() < 0.2:
+            self.found += 1
+            kind = rng.choice(("int", "long") if self.whole else ("int", "double", "float"))
+            scalar = Array(f"t{self.found}", kind, 0)
+            inside.append(f"{kind} {scalar.name} = {self.value(scalar)};")
+            self.scalars.append(scalar)
+        inside += [self.block() for _ in range(rng.choice((1, 1, 2)))]
+        self.counters.pop()
+        self.scalars = scalars
+        return f"{head} {{\n{chr(10).join(inside)}\n}}"
+
+    def head(self, i: str) -> str:
+        """Return the head of a loop over a counter from 0 to n + 2."""
+        rng, n = self.rng, self.size
+        if self.counters and rng.random() < 0.55:
+            o = rng.choice(self.counters)
+            return rng.choice((
+                f"for (int {i} = 0; {i} <= {o}; {i}++)", f"for (int {i} = 0; {i} < {o}; {i}++)",
+                f"for (int {i} = {o}; {i} < {n}; {i}++)", f"for (int {i} = {o} + 1; {i} <= {n}; {i}++)",
+                f"for (int {i} = {n} - 1; {i} >= {o}; {i}--)", f"for (int {i} = {o}; {i} >= 0; {i}--)",
+                f"for (int {i} = 0; {i} < {n} - {o}; {i}++)", f"for (int {i} = {o}; {i} < {n}; {i} += 2)",
+                f"for (int {i} = {o}; {i} <= {o} + 2 && {i} < {n}; {i}++)",
+                f"for (int {i} = {o} / 2; 2 * {i} <= {n} + {o}; {i} += 3)" if o == "i" else
+                f"for (int {i} = {o} / 2; {i} <= {o}; {i}++)",
+            ))  # fmt: skip
+        return rng.choice((
+            *(f"for (int {i} = 0; {i} < {n}; {i}++)",) * 4, f"for (int {i} = 1; {i} <= {n}; {i}++)",
+            f"for (int {i} = 1; {i} < {n} - 1; ++{i})", f"for (int {i} = {n} - 1; {i} >= 0; {i}--)",
+            f"for (int {i} = 0; {i} < {n}; {i} += 2)", f"for (int {i} = {n} + 1; {i} > 1; {i} -= 3)",
+            f"for (long {i} = 0; {i} < 3; {i}++)",
+        ))  # fmt: skip
+
+    def guard(self) -> str:
+        rng, n, i = self.rng, self.size, self.rng.choice(self.counters)
+        o, low = rng.choice(self.counters), rng.randint(0, 3)
+        text = rng.choice((
+            f"{i} + {o} < {n}", f"{i} % 2 == 0", f"{i} == {o}", f"{i} != {low}", f"{i} > {low}", f"{i} <= {n} / 2",
+            f"({i} + {o}) % 3 != 1", f"2 * {i} >= {o}", f"{i} - {o} <= 1",
+        ))  # fmt: skip
+        return rng.choice((text, text, f"{text} && {o} > 0", f"!({text})", f"{i} == 0 || {text}"))
+
+    def index(self) -> str:
+        """Return a subscript from 0 to 2n + 5."""
+        rng, n = self.rng, self.size
+        if not self.counters or rng.random() < 0.06:
+            return rng.choice(("0", "1", n))
+        i, o = rng.choice(self.counters), rng.choice(self.counters)
+        return rng.choice((
+            i, i, i, i, f"{i} + 1", f"{i} + 1", f"{i} + 2", f"{n} + 2 - {i}", f"2 * {i}", f"2 * {i} + 1", f"{i} + {o}",
+            f"{i} - {o} + {n} + 2", f"{i} / 2", f"{i} % 3",
+        ))  # fmt: skip
+
+    # --- statements ---
+
+    def place(self, array: Array) -> str:
+        return array.name + "".join(f"[{self.index()}]" for _ in range(array.axes))
+
+    def assignment(self) -> str:
+        rng, self.left = self.rng, self.left - 1
+        target = rng.choice([*self.arrays, *self.arrays, *self.scalars])
+        place, form = self.place(target), rng.random()
+        if form < 0.4:
+            return f"{place} = {self.value(target)};"
+        if form < 0.7:
+            operator = rng.choice(("+=", "+=", "-="))
+            return f"{place} {operator} {self.small(target)};"
+        if form < 0.78 and (target.is_fraction or target.type == "unsigned"):
+            return f"{place} *= {self.small(target)};"
+        if form < 0.85:
+            return rng.choice(
+                (f"{place} = {place} + {self.small(target)};", f"{place} = {place} - {self.small(target)};")
+            )
+        value = self.small(target)
+        forms = (
+            f"{place} = {place} > {value} ? {place} : {value};", f"{place} = MAX({place}, {value});",
+            f"{place} = score({place}, {value});", f"if ({value} < {place}) {place} = {value};",
+            f"{place} = {value} < {place} ? {value} : {place};",
+        )  # fmt: skip
+        if target.is_fraction:
+            forms += (f"{place} = fmax({place}, {value});", f"{place} = fmin({value}, {place});")
+        return rng.choice(forms)
+
+    def value(self, target: Array) -> str:
+        """Return a value for a target that stays below 10000 where it is a signed integer."""
+        if target.is_fraction:
+            return self.fraction(2)
+        return f"({self.integer(2)}) % {self.rng.choice(('7', '101', '9001', '-13'))}"
+
+    def small(self, target: Array) -> str:
+        """Return a value of at most 3 digits where the target is an integer."""
+        if target.is_fraction:
+            return self.rng.choice((self.fraction(1), self.element(fractions=True), "0.5"))
+        return self.rng.choice((f"({self.integer(1)}) % 97", "1", self.rng.choice(self.counters or ["3"])))
+
+    def integer(self, depth: int) -> str:
+        """Return an integer expression whose parts stay inside int: elements are cut to 3 digits first."""
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.25:
+            forms = [f"({self.element(fractions=False)} % 1009)", *self.counters, str(rng.randint(-9, 9))]
+            if not self.whole and rng.random() < 0.3:
+                forms = [f"(int)fmax(fmin({self.element(fractions=True)}, 99.5), -99.5)"]
+            return rng.choice(forms)
+        one, two = self.integer(depth - 1), self.integer(depth - 1)
+        return rng.choice((
+            f"({one} + {two})", f"({one} - {two})", f"(({one}) % 31 * ({two}))", f"({one}) / {rng.choice((2, 3, -5))}",
+            f"({one} < {two} ? {one} : {two})", f"(short)({one})", f"-({one})", f"(unsigned)({one}) % 50u",
+        ))  # fmt: skip
+
+    def fraction(self, depth: int) -> str:
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.25:
+            return rng.choice((self.element(fractions=True), self.element(fractions=True), "0.25", "1.5f", "3"))
+        one, two = self.fraction(depth - 1), self.fraction(depth - 1)
+        return rng.choice((
+            f"({one} + {two})", f"({one} - {two})", f"({one} * {two}) * 0.25", f"({one}) / 3.0", f"fmax({one}, {two})",
+            f"({one} < {two} ? {one} : {two})", f"(float)({one})", f"({self.integer(1)} + {one})", f"sqrt(fabs({one}))",
+        ))  # fmt: skip
+
+    def element(self, *, fractions: bool) -> str:
+        """Return an element or a variable of the kind; a literal where there is none."""
+        usable = [each for each in (*self.arrays, *self.arrays, *self.scalars) if each.is_fraction == fractions]
+        if not usable:
+            return "0.75" if fractions else "5"
+        return self.place(self.rng.choice(usable))
+
+
+def random_function(seed: int) -> Function:
+    """Return a function over `int n`."""
+    rng = random.Random(f"wild {seed}")
+    depth = rng.choice((1, 2, 2, 3, 3, 3, 4, 5))
+    return Writer(rng, "n", depth, whole=rng.random() < 0.5).function(rng.randint(1, 5))
+
+
+def random_sized(seed: int) -> Function:
+    """Return a function of integers without parameters, small enough to look at all its instances."""
+    rng = random.Random(f"wild sized {seed}")
+    depth = rng.choice((1, 2, 2, 3, 3, 4, 5))
+    size = {1: 6, 2: 5, 3: 4, 4: 3, 5: 3}[depth]
+    return Writer(rng, str(size), depth, whole=True, narrow=False).function(rng.randint(1, 4))
