@@ -234,7 +234,7 @@ def main() -> None:
     arch, logs, worse = machine(asked.one_buffer), [], []
     print(
         "| kernel | source order (a), bits | isl (b) / a | single nodes (c) / a | ours / a | gap | compulsory "
-        "| status | CPU s |"
+        "| status | CPU s, all columns |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.kernels or KERNELS:

@@ -56,6 +56,7 @@ def is_tiled(fn: pm.CompiledFunction) -> bool:
         ("heat-3d", 190_000, 1),
         ("heat-3d", 60_000, 3),
         ("heat-3d", 21_000, 1),
+        ("heat-3d", 5000, 1),
         ("fdtd-2d", 10_000, 1),
         ("fdtd-2d", 3900, 3),
     ],

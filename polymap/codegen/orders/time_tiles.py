@@ -25,6 +25,7 @@ _LARGEST_SKEW = 8
 _LARGEST_SHIFT = 32
 Relations = Sequence[tuple[Statement, Statement, Map]]
 Entries = Mapping[str, Affine]
+Skewed = tuple[Entries, int]  # a coordinate of each statement, and its factor of the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +84,27 @@ def _tiles_of(schedule: Schedule, loop: Loop, cache_bytes: int, threads: int) ->
                 for each, relation in dependence_relations(workload)
                 if each.source in own and each.sink in own
             ]
-            entries, skews = list[Entries](), list[int]()
-            for axis in range(rank):
-                found = _coordinate(own, steps, relations, axis)
-                if found is None:
-                    return None
-                entries.append(found[0])
-                skews.append(found[1])
-                sizes = _sizes(shapes, skews, rank, cache_bytes // 2)
-                if sizes:
-                    return TimeTiles(loop, steps, tuple(entries), sizes)
+            coordinates = _coordinates(own, steps, relations, rank)
     except BudgetError:
         return None
+    skews = [skew for _, skew in coordinates]
+    for room in (cache_bytes // 2, cache_bytes):  # better half of it: lines meet in its sets
+        for tiled in range(1, len(skews) + 1):
+            sizes = _sizes(shapes, skews[:tiled], rank, room)
+            if sizes:
+                return TimeTiles(loop, steps, tuple(entry for entry, _ in coordinates[:tiled]), sizes)
     return None
+
+
+def _coordinates(own: Mapping[str, Statement], steps: Entries, relations: Relations, rank: int) -> list[Skewed]:
+    """Return the coordinates along the first axes, up to one that has none."""
+    found: list[Skewed] = []
+    for axis in range(rank):
+        skewed = _coordinate(own, steps, relations, axis)
+        if skewed is None:
+            break
+        found.append(skewed)
+    return found
 
 
 def _is_time(workload: Workload, own: Mapping[str, Statement], steps: Entries) -> bool:
@@ -148,9 +157,7 @@ def _part(shape: tuple[int, ...], sizes: tuple[int, ...], skews: Sequence[int], 
         yield min(extent, sizes[axis] + 2 * skews[axis]) if is_tiled else extent
 
 
-def _coordinate(
-    own: Mapping[str, Statement], steps: Entries, relations: Relations, axis: int
-) -> tuple[Entries, int] | None:
+def _coordinate(own: Mapping[str, Statement], steps: Entries, relations: Relations, axis: int) -> Skewed | None:
     """Return `index + a step + b` of each statement, index: of its result along the axis, so that none of them falls
     along a dependence, and the a, the least, with the least b. None if there is none."""
     for skew in range(_LARGEST_SKEW + 1):
