@@ -14,6 +14,7 @@ from polymap.workload.document import (
     workload_to_document as workload_to_document,
 )
 from polymap.workload.einsums import einsum as einsum
+from polymap.workload.expansion import expanded as expanded
 from polymap.workload.layers import LAYERS as LAYERS
 from polymap.workload.networks import (
     builtin_names as builtin_names,

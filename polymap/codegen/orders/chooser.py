@@ -10,11 +10,11 @@ from math import prod
 from polymap.codegen.orders.bands import in_one_band, in_strips
 from polymap.codegen.orders.contiguous import contiguous_order, cost_of, is_legal
 from polymap.codegen.orders.contraction import Contraction, Core, contraction_of, sum_of
-from polymap.codegen.orders.expansion import expanded
 from polymap.codegen.orders.time_tiles import in_time_tiles
 from polymap.codegen.orders.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
 from polymap.schedules import Loop, Schedule, TimeDim
+from polymap.workload import expanded
 
 _SECONDS = 8.0
 _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]

@@ -6,9 +6,10 @@ loops.
       "statements": [{"statement": "S0", "position": [0, 0, 0], "dims": ["i", "j"],
                       "counters": {"i": "i", "j": "-i+j"}, "constraints": ["-i+j", "i-j+7"]}]}}
 
-Accesses and expressions follow from `counters`: what each loop of the text is over the new ones. Reading trusts none of
-it: every instance must run once, in an order that keeps the dependences of the text, and no value may be lost in a
-folded buffer.
+With `"expanded": true` variables of the text that are one per iteration are arrays over its loops before any array is
+folded. Accesses and expressions follow from `counters`: what each loop of the text is over the new ones. Reading trusts
+none of it: every instance must run once, in an order that keeps the dependences of the text, and no value may be lost
+in a folded buffer.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from polymap.search.programs import (
     reordered,
     with_values,
 )
-from polymap.workload import affine_text, workload_from_document
+from polymap.workload import affine_text, expanded, workload_from_document
 
 C_FIELDS = ("name", "c", "sizes", "associative")
-_FIELDS = ("dims", "statements", "folded")
+_FIELDS = ("dims", "statements", "folded", "expanded")
 _STATEMENT = ("statement", "position", "dims", "counters", "constraints")
 _TOKEN = re.compile(r"\s*([0-9]+|[A-Za-z_]\w*|[-+*/()])", re.ASCII)
 _MOST_TEXT, _MOST_DEPTH, _MOST_DIMS, _MOST_PLACE = 4_000, 20, 64, 10_000
@@ -51,12 +52,16 @@ def rewritten_document(workload: Workload) -> dict[str, object] | None:
         text = workload_from_document(document)
     except PolymapError:
         return None
+    is_expanded = {each.name for each in text.tensors} != {each.name for each in workload.tensors}
+    text = expanded(text) if is_expanded else text
     shapes = {each.name: each.shape for each in text.tensors}
     new = {each.name: each.shape for each in workload.tensors if each.shape != shapes.get(each.name)}
     rewritten: dict[str, object] = {
         "dims": workload.extents(),
         "statements": [_statement_document(each) for each in workload.statements],
     }
+    if is_expanded:
+        rewritten["expanded"] = True
     if new:
         rewritten["folded"] = {name: list(shape) for name, shape in new.items()}
     mistakes: list[Mistake] = []
@@ -85,7 +90,10 @@ def rewritten_from_document(document: Table[str, object], where: str) -> Workloa
     """
     text = workload_from_document({name: value for name, value in document.items() if name != "rewritten"})
     mistakes: list[Mistake] = []
-    built = _built(text, document["rewritten"], f"{where}: rewritten", mistakes)
+    rewritten = document["rewritten"]
+    if is_table(rewritten) and rewritten.get("expanded") is True:
+        text = expanded(text)
+    built = _built(text, rewritten, f"{where}: rewritten", mistakes)
     if mistakes or built is None:
         raise InputError(mistakes)
     program, moduli = built
@@ -144,6 +152,8 @@ def _built(text: Workload, document: object, where: str, mistakes: list[Mistake]
     if not mistakes and len({each.position for each in statements}) < len(statements):
         mistakes.append(Mistake("PM613", f"{where}: two statements have one position", _HINT))
     moduli = _moduli(text, fields)
+    if fields.table.get("expanded", True) is not True:
+        fields.refuse("PM112", "expanded", "Expected true, or no such field.")
     if mistakes:
         return None
     return replace(text, dims=dims, statements=tuple(statements)), moduli

@@ -20,6 +20,7 @@ from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
 from polymap.search.programs.stays import Stays
 from polymap.search.resources import Limits
+from polymap.workload import expanded
 
 PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"
 MOST_INSTANCES = 12_000_000
@@ -64,11 +65,11 @@ class ProgramSearch:
         self.best: ProgramTree | None = None
         self.complete = ""
         self._climber: Climber | None = None
-        self._folding: Climber | None = None
+        self._folding: list[Climber] = []
 
     @property
     def scored(self) -> int:
-        return sum(each.scored for each in (self._climber, self._folding) if each is not None)
+        return sum(each.scored for each in (self._climber, *self._folding) if each is not None)
 
     def go_on(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
         """Search until it is told to stop; shapes looked at are steps of work. accepts: whether a legal tree meets the
@@ -117,23 +118,36 @@ class ProgramSearch:
 
     def _fold(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
         """Look for fused shapes whose temporaries fit in circular buffers: programs in the order of these shapes."""
-        arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
-        floors = _floors(self.workload, weights)
-        if self._folding is None:
-            folding = replace(arrays, folding=True)
-            self._folding = Climber(folding, self.arch, weights, floors, self.seed, stop)
-        self._folding.stop, self._folding.work = stop, stop.work
-        self._folding.run()
+        weights = weights_of(self.arch, self.objective)
+        if not self._folding:
+            for program in self._to_fold():
+                arrays, floors = replace(program_arrays(program), folding=True), _floors(program, weights)
+                self._folding.append(Climber(arrays, self.arch, weights, floors, self.seed, stop))
+        for number, climber in enumerate(self._folding, 1):
+            limits = stop.part(1 / (1 + len(self._folding) - number))
+            climber.stop, climber.work = limits, limits.work
+            climber.run()
+            self._take_folded(climber, accepts)
+            stop.work.add(limits.work.done)
+
+    def _to_fold(self) -> list[Workload]:
+        """Return the program where it has temporary arrays, and, of a C text, the program whose variables that are one
+        per iteration are arrays over its loops: these keep nothing from being exchanged or tiled."""
+        wider = expanded(self.workload)
+        has_arrays = any(each.temporary and each.shape for each in self.workload.tensors)
+        return [self.workload] * (has_arrays or wider == self.workload) + [wider] * (wider != self.workload)
+
+    def _take_folded(self, climber: Climber, accepts: Callable[[Mapping, Cost], bool]) -> None:
         every = tuple(range(1, len(self.arch.levels)))
-        for found in self._folding.found()[:MOST_FOLDED]:
-            program = contracted(replace(self._folding.program(found.rewriting), folding=False), found.shape)
+        for found in climber.found()[:MOST_FOLDED]:
+            program = contracted(replace(climber.program(found.rewriting), folding=False), found.shape)
             if program is None:
                 continue
             shape = source_shape(program.workload)
             when = timed(program, shape)
             if when is None:
                 continue
-            chosen = best_nodes(Stays(program, shape, when), self.arch, weights, floors, levels=every)
+            chosen = best_nodes(Stays(program, shape, when), self.arch, climber.weights, climber.floors, levels=every)
             before = self.best
             if chosen is not None and self._take(self._scored(program, shape, chosen[1]), accepts):
                 self.complete = self.complete if self.best is before else ""

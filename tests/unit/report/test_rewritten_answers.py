@@ -38,6 +38,18 @@ PROGRAMS = {
     for (int j = 0; j <= k; j++) y[k] = y[k] * A[k][j] + x[k];
 }""",
 }
+PROGRAMS["expanded"] = """void f(double A[8][8], double B[8][9], double C[8][9]) {
+  double t;
+  for (int i = 0; i < 8; i++)
+    for (int j = 0; j < 9; j++) {
+      t = 0;
+      for (int k = 0; k < i; k++) {
+        C[k][j] += B[i][j] * A[i][k];
+        t += B[k][j] * A[i][k];
+      }
+      C[i][j] += B[i][j] * A[i][i] + t;
+    }
+}"""
 MACHINE = {
     "name": "two",
     "nodes": [
@@ -65,7 +77,8 @@ def test_answers_about_rewritten_programs_are_read_back_whole(
     assert found.workload != pm.from_c(PROGRAMS[name])
     found.save(tmp_path / "run.json")
     document = json.loads((tmp_path / "run.json").read_text())
-    assert ("folded" in document["workload"]["rewritten"]) == (name == "folded")
+    rewritten = document["workload"]["rewritten"]
+    assert ("folded" in rewritten, "expanded" in rewritten) == (name in ("folded", "expanded"), name == "expanded")
     jsonschema.validate(document, _schema())
     loaded = pm.load_result(tmp_path / "run.json")
     assert (loaded, loaded.workload, loaded.arch) == (found, found.workload, found.arch)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from polymap.ir import Access, Affine, BudgetError, Statement, Tensor, Workload, accesses_of
-from polymap.workload import unset_read
+from polymap.workload.dependence_analysis import unset_read
 
 
 def expanded(workload: Workload) -> Workload:
