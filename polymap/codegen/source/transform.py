@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 
 import islpy as isl
 
 from polymap.codegen.c import lines_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances, time_map
-from polymap.codegen.source.loops import OPENMP, Demanded, LoopConflictError, Names, Parallel, loops_of
+from polymap.codegen.source.executed import check_instances
+from polymap.codegen.source.loops import OPENMP, Demanded, LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order, times_of
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.values import known_size
 from polymap.inputs import expected_kind, expected_text, shown
-from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, WorkloadError
+from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
 from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
@@ -68,15 +70,51 @@ def transform_c(
     _check_names(program, region, place, file)
     with _limited("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
-    if schedule is None:
-        times, name = _chosen(region, conflicts, order, tile, reorder_sums=reorder_sums)
+    if schedule is not None:
+        wanted = Parallel(parallel, _demanded(schedule))
+        order_of = [lambda: (_given(region, schedule), "a given one")]
     else:
-        times, name = _given(region, schedule), "a given one"
-    wanted = Parallel(parallel, () if schedule is None else _demanded(schedule))
+        wanted = Parallel(parallel)
+        order_of = [
+            partial(_chosen, region, conflicts, each, size, reorder_sums=reorder_sums)
+            for each, size in _attempts(order, tile)
+        ]
+    *others, last = [
+        partial(_written, region, conflicts, each, wanted, place, program, reorder_sums=reorder_sums)
+        for each in order_of
+    ]
+    for write in others:
+        with suppress(SolverError):  # isl's loops lost an instance: those of another order are tried
+            return write()
+    return last()
+
+
+def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
+    """Return (order, tile size) of what is tried one after the other."""
+    orders = (order, "original") if order == "auto" else (order,)
+    return tuple(dict.fromkeys((each, size) for each in orders for size in (tile, 1)))
+
+
+def _written(
+    region: Region,
+    conflicts: Sequence[Conflict],
+    order_of: Callable[[], tuple[Times, str]],
+    wanted: Parallel,
+    place: Placed,
+    program: CProgram,
+    *,
+    reorder_sums: bool,
+) -> str:
+    """Return the text of an order that is found legal."""
+    times, name = order_of()
     with _limited("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
+    names = _free_names(place.words)
     with _limited("the loops of an order"):
-        return _text(region, times, conflicts, wanted, place, program, name)
+        node = isl_loops(region, times, names)
+    check_instances(node, region, times, names.counter)
+    with _limited("the loops of an order"):
+        return _text(region, times, node, names, conflicts, wanted, place, program, name)
 
 
 def _limited(what: str) -> AbstractContextManager[None]:
@@ -238,15 +276,16 @@ def _violated(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> S
 def _text(
     region: Region,
     times: Times,
+    node: isl.AstNode,
+    names: Names,
     conflicts: Sequence[Conflict],
     parallel: Parallel,
     place: Placed,
     program: CProgram,
     name: str,
 ) -> str:
-    names = _free_names(place.words)
     try:
-        block = loops_of(region, times, conflicts, parallel, names)
+        block = loops_of(region, times, conflicts, parallel, names, node)
     except LoopConflictError as error:
         raise _violated(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
     pad = "    "
