@@ -25,6 +25,8 @@ from polymap.poly import budget
 from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
 
+Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
+
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
 _WIDE = ("int", "long", "")
@@ -77,8 +79,13 @@ def transform_c(
     else:
         orders = [partial(_own, region, schedule)]
     write = partial(_written, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
+    return _first_written(write, orders)
+
+
+def _first_written(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
+    """Return the text of the first order whose loops, as isl writes them, lose no instance."""
     for each in orders[:-1]:
-        with suppress(SolverError):  # isl's loops lost an instance: those of another order are tried
+        with suppress(SolverError):
             return write(each)
     return write(orders[-1])
 
@@ -99,7 +106,7 @@ def _written(
     wanted: Parallel,
     place: Placed,
     program: CProgram,
-    order_of: Callable[[], tuple[Times, str]],
+    order_of: Order,
     *,
     reorder_sums: bool,
 ) -> str:
