@@ -127,7 +127,7 @@ def compare(
     sanitized = SANITIZERS[0] in flags
     with tempfile.TemporaryDirectory() as directory:
         whole = "\n".join(_named(functions[seed].text, seed) for seed in functions)
-        original = compiled(whole, Path(directory, "original.so"), compiler, flags)
+        original = compiled(whole, Path(directory, "source.so"), compiler, flags)
         jobs: list[Job] = []
         labels: list[str] = []
         for name in (*VARIANTS, "explicit"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -286,13 +287,14 @@ def _transform(options: Options) -> int:
     """Write a C file with its loops in another order."""
     source, file = read_text(options.workload), shown(Path(options.workload).name).strip("'\"")
     with interrupts_wait():
-        from polymap.codegen.source import transform_c
-        from polymap.transform import schedule_from_text
-        from polymap.workload.c import from_c
+        from polymap.codegen.source import transform_c, workload_of_text
+        from polymap.transform import schedule_from_openscop, schedule_from_text
 
     sizes, schedule = dict(options.sizes), None
     if options.schedule is not None:
-        schedule = schedule_from_text(from_c(source, sizes, file=file), read_text(options.schedule))
+        order, workload = read_text(options.schedule), workload_of_text(source, sizes, file)
+        read = schedule_from_openscop if re.search(r"^\s*SCATTERING\b", order, re.MULTILINE) else schedule_from_text
+        schedule = read(workload, order)
     text = transform_c(
         source,
         sizes,

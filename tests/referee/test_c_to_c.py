@@ -28,6 +28,7 @@ from tests.c_to_c import (
     parameters_of,
     run_jobs,
 )
+from tests.c_to_c_functions import run_functions
 from tests.c_to_c_programs import run
 
 LOCALS = """
@@ -193,3 +194,56 @@ def test_circular_buffers_are_refused() -> None:
     assert "t[" in pm.transform_c(source, {"n": 8}, schedule=fused)
     with pytest.raises(pm.ScheduleError, match=r"PM286 the schedule keeps t modulo \[1\]"):
         pm.transform_c(source, {"n": 8}, schedule=pm.transform.contract(fused, "t"))
+
+
+STRIDED = """void f(int n, double B[2 * n + 6], double A[n]) {
+  for (int i = 1; i < n; i++)
+    for (int j = 0; j < n - i; j++)
+      for (int k = j; k <= j + 2 && k < n; k++)
+        for (int l = k; l < n; l += 2) B[j] += A[i];
+}"""
+
+
+def test_an_order_whose_loops_lose_iterations_in_isl_is_refused_or_left() -> None:
+    workload = pm.from_c(STRIDED, {"n": 6})
+    text = "S0[i,j,k,l] -> [j, 3*i + k, floor(i/3), floor(l/3), i, l]"
+    with pytest.raises(pm.SolverError, match=r"PM511 isl's loops .* do not run every instance of S0 once \(at n=3\)"):
+        pm.transform_c(STRIDED, schedule=pm.transform.schedule_from_text(workload, text))
+    assert "tiled by" not in pm.transform_c(STRIDED, order="isl", tile=3).splitlines()[1]
+
+
+def test_loops_that_count_down_take_schedules(tmp_path: Path) -> None:
+    source = """void f(int n, double A[n][n]) {
+      for (int i = 1; i < n; i++) for (int j = n - 2; j >= 0; j -= 2) A[i][j] = A[i - 1][j] + A[i][j + 1];
+    }"""
+    tiled = pm.transform.tile(pm.Schedule.original(pm.from_c(source, {"n": 6})), {"i": 2, "j": 3})
+    text = pm.transform_c(source, schedule=tiled)
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(source, "f"))
+    sizes = tuple({"n": size} for size in (1, 2, 3, 7, 13))
+    assert run_jobs([Job(paths[0], paths[1], "f", listed, sizes)]) == [[]]
+
+
+@pytest.mark.parametrize("value", ["8u / -5", "(short)(i * 1000)", "(unsigned char)(i - 300)", "(unsigned)(i - 5) / 2"])
+def test_subscripts_that_may_wrap_around_are_refused(value: str) -> None:
+    source = (
+        f"void f(int n, double A[n]) {{ for (int i = 2; i < n; i++) {{ int t = {value}; A[i + t] += A[i - 1]; }} }}"
+    )
+    with pytest.raises(pm.WorkloadError, match="PM262 't' is no sum of loop variables"):
+        pm.transform_c(source)
+
+
+@pytest.mark.slow
+def test_random_functions_over_a_size_equal_their_originals() -> None:
+    tally = run_functions(100, 8, turns=1)
+    assert not tally.wrong
+    assert tally.functions == 8
+    assert sum(tally.texts.values()) >= 35
+
+
+@pytest.mark.soak
+def test_many_random_functions_over_a_size_equal_their_originals() -> None:
+    tally = run_functions(10_000, 300)
+    assert not tally.wrong
+    assert tally.functions >= 290

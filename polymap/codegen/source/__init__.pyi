@@ -1,5 +1,6 @@
 from polymap.codegen.source.choices import ORDERS as ORDERS
 from polymap.codegen.source.dependences import conflicts_of as conflicts_of
+from polymap.codegen.source.given import workload_of_text as workload_of_text
 from polymap.codegen.source.loops import (
     Names as Names,
     Parallel as Parallel,

@@ -88,8 +88,8 @@ class LoopConflictError(Exception):
         self.conflict, self.pairs = conflict, pairs
 
 
-def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parallel: Parallel, names: Names) -> Block:
-    """Return the loops that run every instance of the region once, in the order of its times."""
+def isl_loops(region: Region, times: Times, names: Names) -> isl.AstNode:
+    """Return isl's loops for every instance of the region, in the order of its times."""
     length = max(each.dim(isl.dim_type.out) for each in times.values())
     whole: isl.UnionMap | None = None
     context = isl.Set.universe(isl.Space.params_alloc(next(iter(times.values())).get_ctx(), 0))
@@ -101,9 +101,21 @@ def loops_of(region: Region, times: Times, conflicts: Sequence[Conflict], parall
     for place in range(length):
         iterators = iterators.add(isl.Id(f"{names.counter}{place}", None, context.get_ctx()))
     build = isl.AstBuild.from_context(context).set_iterators(iterators)
+    return build.node_from_schedule_map(whole)
+
+
+def loops_of(
+    region: Region,
+    times: Times,
+    conflicts: Sequence[Conflict],
+    parallel: Parallel,
+    names: Names,
+    node: isl.AstNode | None = None,
+) -> Block:
+    """Return the loops that run every instance of the region once, in the order of its times. node: isl's, if known."""
     statements = {each.name: each for each in region.statements}
     printer = _Loops(region, statements, times, conflicts, parallel, names)
-    return printer.block(build.node_from_schedule_map(whole), inside_parallel=False)
+    return printer.block(isl_loops(region, times, names) if node is None else node, inside_parallel=False)
 
 
 def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:

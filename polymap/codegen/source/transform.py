@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 
 import islpy as isl
 
 from polymap.codegen.c import lines_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances, time_map
-from polymap.codegen.source.loops import OPENMP, Demanded, LoopConflictError, Names, Parallel, loops_of
+from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances
+from polymap.codegen.source.executed import check_instances
+from polymap.codegen.source.given import demanded, given_times
+from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order, times_of
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.values import known_size
 from polymap.inputs import expected_kind, expected_text, shown
-from polymap.ir import Affine, BudgetError, Dim, Floor, Mistake, OptionError, ScheduleError, WorkloadError
-from polymap.poly import CONTEXT, budget
-from polymap.schedules import LoopKind, Schedule
+from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
+from polymap.poly import budget
+from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
+
+Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 
 _OPERATIONS = 30_000_000
 _SECONDS = 60.0
-_MOST_UNROLLED = 64
 _WIDE = ("int", "long", "")
 
 
@@ -44,12 +48,12 @@ def transform_c(
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
     elsewhere. Without sizes the new loops hold for all values.
 
-    order: "isl" (chosen by isl's scheduler), "original",
-    or "auto" (isl's where it finds one in time). schedule: an order of one's own, for the workload that
-    `from_c(source, sizes)` returns; its parallel and vector loops become OpenMP loops. tile: the tile size of
-    permutable bands of two or more loops (1: no tiling). parallel: the outermost independent loops become OpenMP
-    loops. reorder_sums: accumulations may change their order, so that floats are rounded differently; otherwise every
-    result is the original's, bit for bit. file: what messages call the text.
+    order: "isl" (chosen by isl's scheduler), "original", or "auto" (isl's where it finds one in time). schedule: an
+    order of one's own, for the workload that `from_c(source, sizes)` returns; its parallel loops become OpenMP's. tile:
+    the tile size of permutable bands of two or more loops (1: no tiling), left out where isl's loops over tiles would
+    lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
+    change their order, so that floats are rounded differently; otherwise every result is the original's, bit for bit.
+    file: what messages call the text.
 
     Arrays are taken not to overlap, and subscripts to stay inside their arrays. Raises InputError and WorkloadError for
     C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
@@ -68,15 +72,54 @@ def transform_c(
     _check_names(program, region, place, file)
     with _limited("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
+    wanted = Parallel(parallel, () if schedule is None else demanded(schedule))
     if schedule is None:
-        times, name = _chosen(region, conflicts, order, tile, reorder_sums=reorder_sums)
+        choose = partial(_chosen, region, conflicts, reorder_sums=reorder_sums)
+        orders = [partial(choose, each, size) for each, size in _attempts(order, tile)]
     else:
-        times, name = _given(region, schedule), "a given one"
-    wanted = Parallel(parallel, () if schedule is None else _demanded(schedule))
+        orders = [partial(_own, region, schedule)]
+    write = partial(_written, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
+    return _first_written(write, orders)
+
+
+def _first_written(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
+    """Return the text of the first order whose loops, as isl writes them, lose no instance."""
+    for each in orders[:-1]:
+        with suppress(SolverError):
+            return write(each)
+    return write(orders[-1])
+
+
+def _own(region: Region, schedule: Schedule) -> tuple[Times, str]:
+    return given_times(region, schedule), "a given one"
+
+
+def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
+    """Return (order, tile size) of what is tried one after the other."""
+    orders = (order, "original") if order == "auto" else (order,)
+    return tuple(dict.fromkeys((each, size) for each in orders for size in (tile, 1)))
+
+
+def _written(
+    region: Region,
+    conflicts: Sequence[Conflict],
+    wanted: Parallel,
+    place: Placed,
+    program: CProgram,
+    order_of: Order,
+    *,
+    reorder_sums: bool,
+) -> str:
+    """Return the text of an order that is found legal."""
+    times, name = order_of()
     with _limited("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
+    names = _free_names(place.words)
     with _limited("the loops of an order"):
-        return _text(region, times, conflicts, wanted, place, program, name)
+        node = isl_loops(region, times, names)
+    check_instances(node, region, times, names.counter)
+    with _limited("the loops of an order"):
+        return _text(region, times, node, names, conflicts, wanted, place, program, name)
 
 
 def _limited(what: str) -> AbstractContextManager[None]:
@@ -152,68 +195,6 @@ def _chosen(
         return times_of(own_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"the original's{tiled}"
 
 
-def _demanded(schedule: Schedule) -> tuple[Demanded, ...]:
-    """Return the loops of a schedule that do not run one iteration after the other."""
-    found: list[Demanded] = []
-    for loop in schedule.loops():
-        statements = frozenset(loop.statements)
-        match loop.kind:
-            case LoopKind.SEQUENTIAL:
-                pass
-            case LoopKind.PARALLEL:
-                found.append(Demanded(loop.position, statements, OPENMP))
-            case LoopKind.VECTOR:
-                found.append(Demanded(loop.position, statements, "#pragma omp simd"))
-            case LoopKind.UNROLLED:
-                text = f"#pragma GCC unroll {loop.factor or _MOST_UNROLLED}"
-                found.append(Demanded(loop.position, statements, text, independent=False))
-    return tuple(found)
-
-
-def _given(region: Region, schedule: Schedule) -> Times:
-    """Return the times of a schedule over loop counters from 0."""
-    dims = {each.name: each for each in schedule.workload.dims}
-    own = {each.name: each for each in schedule.workload.statements}
-    other = [each for each in region.statements if each.name not in own or len(each.dims) != len(own[each.name].dims)]
-    if other:
-        text = f"{other[0].name}[{','.join(other[0].dims)}] (line {other[0].line})"
-        hint = "Make it for from_c(source, sizes), with sizes at which every statement runs."
-        raise ScheduleError(Mistake("PM283", f"the schedule is one of other statements: it lacks {text}", hint))
-    with _limited("a schedule as a relation"):
-        return {each.name: _given_time(each, own[each.name].dims, dims, schedule) for each in region.statements}
-
-
-def _given_time(each: SourceStatement, names: Sequence[str], dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
-    """Return the times of a statement: its loop variables as counters, put into the schedule's functions."""
-    space = each.domain.get_space()
-    local = isl.LocalSpace.from_space(space)
-    counters: dict[str, isl.Aff] = {}
-    for position, name in enumerate(names):
-        value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
-        offset, step = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin))), dims[name].step
-        counters[name] = (offset if step > 0 else offset.neg()).scale_down_val(_number(abs(step)))
-        if abs(step) != 1:
-            counters[name] = counters[name].floor()
-    entries = [_function(time, counters, local) for time in schedule.times[each.name]]
-    return time_map(space, entries).intersect_domain(each.domain)
-
-
-def _number(value: int) -> isl.Val:
-    return isl.Val(str(value), CONTEXT)
-
-
-def _function(time: Affine, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
-    total = isl.Aff.val_on_domain(local, _number(time.constant))
-    for factor, atom in time.terms:
-        part = _floor(atom, counters, local) if isinstance(atom, Floor) else counters[atom]
-        total = total.add(part.scale_val(_number(factor)))
-    return total
-
-
-def _floor(atom: Floor, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
-    return _function(atom.argument, counters, local).scale_down_val(_number(atom.divisor)).floor()
-
-
 def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *, reorder_sums: bool) -> None:
     """Refuse times that break a dependence."""
     found = broken(conflicts, times, reorder_sums=reorder_sums)
@@ -238,15 +219,16 @@ def _violated(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> S
 def _text(
     region: Region,
     times: Times,
+    node: isl.AstNode,
+    names: Names,
     conflicts: Sequence[Conflict],
     parallel: Parallel,
     place: Placed,
     program: CProgram,
     name: str,
 ) -> str:
-    names = _free_names(place.words)
     try:
-        block = loops_of(region, times, conflicts, parallel, names)
+        block = loops_of(region, times, conflicts, parallel, names, node)
     except LoopConflictError as error:
         raise _violated(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
     pad = "    "

@@ -152,3 +152,34 @@ def test_the_command_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "#pragma omp parallel for" in capsys.readouterr().out
     assert main(["transform", source, "--schedule", str(tmp_path / "order.txt"), "--tile", "4"]) == 2
     assert "--schedule excludes" in capsys.readouterr().err
+
+
+WAVE = """void f(int n, double A[n][n]) {
+  for (int i = 1; i < n; i++)
+    for (int j = 1; j < n; j++) A[i][j] = A[i - 1][j] + A[i][j - 1];
+}
+"""
+
+
+@pytest.mark.parametrize("openscop", [False, True])
+def test_the_command_takes_schedules_for_all_sizes(
+    openscop: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = pm.from_c(WAVE, {"n": 5})
+    (tmp_path / "kernel.c").write_text(WAVE, encoding="utf-8")
+    command = ["transform", str(tmp_path / "kernel.c"), "--schedule", str(tmp_path / "order.txt")]
+    texts = {0: "S0[i,j] -> [i + j, j, 0]", 2: "S0[i,j] -> [j, -i, 0]"}
+    for code, text in texts.items():
+        schedule = pm.transform.schedule_from_text(workload, text)
+        written = pm.transform.to_openscop(schedule) if openscop else text
+        (tmp_path / "order.txt").write_text(written, encoding="utf-8")
+        assert main(command) == code
+        out, err = capsys.readouterr()
+        if code == 0:
+            assert out == pm.transform_c(WAVE, schedule=schedule)
+            assert "if (n ==" not in out
+        else:
+            assert "S0[i=2, j=1] must come after S0[i=1, j=1] (for n=3), but not in this order" in err
+    (tmp_path / "order.txt").write_text("SCATTERING\n1 2 3\n" if openscop else "S0[i] -> [i]", encoding="utf-8")
+    assert main(command) != 0
+    assert ("PM436" if openscop else "PM434") in capsys.readouterr().err

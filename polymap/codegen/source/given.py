@@ -1,0 +1,93 @@
+"""A schedule of one's own as the times of a region: its counters from 0 are put for the loop variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import islpy as isl
+
+from polymap.codegen.source.dependences import Times, time_map
+from polymap.codegen.source.loops import OPENMP, Demanded
+from polymap.codegen.source.orders import OPERATIONS
+from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.ir import Affine, Dim, Floor, Mistake, ScheduleError, Workload
+from polymap.poly import CONTEXT, budget
+from polymap.schedules import LoopKind, Schedule
+from polymap.workload.c import from_c, read_program
+
+_MOST_UNROLLED = 64
+_SOME_SIZE = 9  # of a parameter without a value: large enough that most loops run
+
+
+def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Workload:
+    """Return the workload of a C text, which schedules are made for; parameters without sizes get some.
+
+    Raises as `from_c` does.
+    """
+    program = read_program(source, sizes, file)
+    with budget(OPERATIONS, what="the reading of a C program with symbolic sizes"):
+        missing = [name for name in region_of(program, sizes, file).parameters if name not in sizes]
+    some = {name: _SOME_SIZE + 2 * number for number, name in enumerate(missing)}
+    return from_c(source, {**sizes, **some}, file=file)
+
+
+def demanded(schedule: Schedule) -> tuple[Demanded, ...]:
+    """Return the loops of a schedule that do not run one iteration after the other."""
+    found: list[Demanded] = []
+    for loop in schedule.loops():
+        statements = frozenset(loop.statements)
+        match loop.kind:
+            case LoopKind.SEQUENTIAL:
+                pass
+            case LoopKind.PARALLEL:
+                found.append(Demanded(loop.position, statements, OPENMP))
+            case LoopKind.VECTOR:
+                found.append(Demanded(loop.position, statements, "#pragma omp simd"))
+            case LoopKind.UNROLLED:
+                text = f"#pragma GCC unroll {loop.factor or _MOST_UNROLLED}"
+                found.append(Demanded(loop.position, statements, text, independent=False))
+    return tuple(found)
+
+
+def given_times(region: Region, schedule: Schedule) -> Times:
+    """Return the times of a schedule over loop counters from 0."""
+    dims = {each.name: each for each in schedule.workload.dims}
+    own = {each.name: each for each in schedule.workload.statements}
+    other = [each for each in region.statements if each.name not in own or len(each.dims) != len(own[each.name].dims)]
+    if other:
+        text = f"{other[0].name}[{','.join(other[0].dims)}] (line {other[0].line})"
+        hint = "Make it for from_c(source, sizes), with sizes at which every statement runs."
+        raise ScheduleError(Mistake("PM283", f"the schedule is one of other statements: it lacks {text}", hint))
+    with budget(OPERATIONS, what="a schedule as a relation"):
+        return {each.name: _given_time(each, own[each.name].dims, dims, schedule) for each in region.statements}
+
+
+def _given_time(each: SourceStatement, names: Sequence[str], dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
+    """Return the times of a statement: its loop variables as counters, put into the schedule's functions."""
+    space = each.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    counters: dict[str, isl.Aff] = {}
+    for position, name in enumerate(names):
+        value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
+        offset, step = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin))), dims[name].step
+        counters[name] = (offset if step > 0 else offset.neg()).scale_down_val(_number(abs(step)))
+        if abs(step) != 1:
+            counters[name] = counters[name].floor()
+    entries = [_function(time, counters, local) for time in schedule.times[each.name]]
+    return time_map(space, entries).intersect_domain(each.domain)
+
+
+def _number(value: int) -> isl.Val:
+    return isl.Val(str(value), CONTEXT)
+
+
+def _function(time: Affine, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
+    total = isl.Aff.val_on_domain(local, _number(time.constant))
+    for factor, atom in time.terms:
+        part = _floor(atom, counters, local) if isinstance(atom, Floor) else counters[atom]
+        total = total.add(part.scale_val(_number(factor)))
+    return total
+
+
+def _floor(atom: Floor, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
+    return _function(atom.argument, counters, local).scale_down_val(_number(atom.divisor)).floor()
