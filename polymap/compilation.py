@@ -22,6 +22,7 @@ from polymap.ir import (
     Mistake,
     OptionError,
     ScheduleError,
+    SolverError,
     Workload,
 )
 from polymap.schedules import Schedule, check_mapping, dependence_violations
@@ -188,7 +189,7 @@ def _program(
         chosen = choose(workload, facts, threads=threads)
         try:
             return _of_choice(chosen, name, threads)
-        except BudgetError:  # the loops around tiles were too hard to write down
+        except (BudgetError, SolverError):  # the loops around tiles were too hard to write down, for isl too
             if not chosen.changes:
                 raise
             return _of_choice(choose(workload, facts, threads=threads, tiled=False), name, threads)
@@ -227,6 +228,7 @@ def _program_remark(workload: Workload, schedule: Schedule, order: str, threads:
     lines += [f"What changed: {each}" for each in changes]
     flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
     lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
+    lines.append("(gcc: --param=max-completely-peel-times=1 too; gcc 12 vectorizes some written-out loops wrongly)")
     return _plain("\n".join(lines))
 
 

@@ -347,3 +347,18 @@ def test_only_loops_with_such_sums_are_kept_out_of_vectors() -> None:
     for (int k = 0; k < n; k++) for (int i = 0; i < n; i++) c[k][i] += b[n - 1 - k];
     for (int k = 0; k < n; k++) b[k] = a[n - 1 - k]; }"""
     assert pm.compile(pm.from_c(text, {"n": 64}), "cpu_avx2").source.count("IN_TURN();") == 1
+
+
+def test_short_loops_around_a_dependence_are_right() -> None:
+    """gcc 12.2 vectorizes the loop over i once it has written out the one over j, and reads what is not yet written."""
+    text = """void f(unsigned A[9][9], unsigned B[9][9]) {
+    for (int i = 2; i < 7; i++) for (int j = 2; j < 7; j++) A[i][j] = B[i - 2][j + 2] + A[i - 2][j - 1]; }"""
+    fn = pm.compile(pm.from_c(text), "cpu_avx2")
+    start, other = np.arange(81, dtype=np.uint32).reshape(9, 9) * 7, np.arange(81, dtype=np.uint32).reshape(9, 9) ** 2
+    wanted = start.copy()
+    for i in range(2, 7):
+        for j in range(2, 7):
+            wanted[i, j] = other[i - 2, j + 2] + wanted[i - 2, j - 1]
+    arrays = {"A": start, "B": other}
+    found = fn(*(arrays[form.tensor] for form in fn.function.arrays))
+    assert (found == wanted).all()

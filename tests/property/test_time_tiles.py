@@ -109,6 +109,10 @@ def random_stencil(rng: random.Random) -> str:
         bounds = [f"for (int {dim} = {edge}; {dim} < n - {edge}; {dim}++) " for dim in dims]
         if rank > 1 and rng.random() < 0.2:
             bounds[1] = f"for (int j = {edge}; j <= i; j++) "
+        if rng.random() < 0.15:
+            bounds[0] = f"for (int i = {edge}; i < n - {edge}; i += {rng.randint(2, 3)}) "
+        if rng.random() < 0.15:
+            bounds.append(f"if (({dims[-1]} + t) % {rng.randint(2, 3)} == 0) ")
         sign = rng.choice(["=", "=", "+=", "-="])
         sweeps.append(f"{' '.join(bounds)}{target}{where} {sign} {' + '.join(reads)}{series};")
     if rank == 2 and rng.random() < 0.3:

@@ -22,6 +22,9 @@ EXACT_FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno"),
     *("-fno-tree-slp-vectorize", "-falign-loops=32"),
 )
+# gcc 12 was seen to vectorize a loop around a short one that it had written out, across a dependence of two iterations:
+# A[i][j] = A[i - 2][j - 1] for five j. Short loops stay loops until it has vectorized.
+_EXACT_GCC_FLAGS = ("--param=max-completely-peel-times=1",)
 _SHARED = ("-shared", "-fPIC")
 _VERSION_SECONDS = 120
 # What decides what compilers read besides their arguments.
@@ -61,7 +64,10 @@ def host_compiler(*, exact: bool = False) -> Compiler:
         hint = "Install one (Debian: apt install gcc), or set CC to the path of one."
         raise CompilerError(Mistake("PM602", what, hint))
     words = (path, *command[1:])
-    return Compiler(words, (*(EXACT_FLAGS if exact else FLAGS), *_split("CFLAGS")), _version(words))
+    version = _version(words)
+    flags = EXACT_FLAGS if exact else FLAGS
+    own = _EXACT_GCC_FLAGS if exact and "clang" not in version else ()
+    return Compiler(words, (*flags, *own, *_split("CFLAGS")), version)
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"

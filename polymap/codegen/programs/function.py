@@ -12,7 +12,7 @@ from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import filled
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import ALIGNMENT, Storage, storage_of
-from polymap.codegen.source import Names, Parallel, conflicts_of, loops_of
+from polymap.codegen.source import Names, Parallel, check_instances, conflicts_of, isl_loops, loops_of
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule
@@ -36,6 +36,7 @@ _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
 _OPERATIONS, _SECONDS = 8_000_000, 15.0  # of isl, for the loops of a program
+_CHECKED = 100_000  # of isl, for the check that its loops lose nothing
 _LEAST_PARALLEL = 2**14  # instances between two meetings of the threads
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
 
@@ -59,7 +60,7 @@ def program_function(
     threads: cores that the outermost loops with independent iterations are split over (OpenMP). remark: lines of the
     comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
     sums of bfloat16 are asked for, BudgetError where isl takes too long, or where temporaries would not fit into memory
-    or indices into 32 bits (PM601).
+    or indices into 32 bits (PM601), SolverError (PM511) where isl's loops are found to lose instances.
     """
     check_indices(workload)
     storage = storage_of(workload, schedule.times)
@@ -72,7 +73,9 @@ def program_function(
         clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
         parallel = Parallel(threads > 1, (), clauses, dealt, _LEAST_PARALLEL)
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
-        loops = loops_of(region, times, conflicts, parallel, _NAMES)
+        node = isl_loops(region, times, _NAMES)
+        loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
+    check_instances(node, region, times, _NAMES.counter, _CHECKED)
     body = (*_start(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
     helpers = "\n".join(tiles)

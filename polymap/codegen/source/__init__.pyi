@@ -1,10 +1,12 @@
 from polymap.codegen.source.choices import ORDERS as ORDERS
 from polymap.codegen.source.dependences import conflicts_of as conflicts_of
+from polymap.codegen.source.executed import check_instances as check_instances
 from polymap.codegen.source.given import workload_of_text as workload_of_text
 from polymap.codegen.source.loops import (
     Names as Names,
     Parallel as Parallel,
     expression_text as expression_text,
+    isl_loops as isl_loops,
     loops_of as loops_of,
 )
 from polymap.codegen.source.region import (

@@ -35,16 +35,18 @@ class _Call:
     places: frozenset[int]
 
 
-def lost_statement(node: isl.AstNode, region: Region, times: Times, prefix: str, sizes: Mapping[str, int]) -> str:
+def lost_statement(
+    node: isl.AstNode, region: Region, times: Times, prefix: str, sizes: Mapping[str, int], operations: int = OPERATIONS
+) -> str:
     """Return the name of a statement of which the loops do not run every instance once at its time; "" for none found.
 
     prefix: of the counters' names. sizes: values of parameters that are looked at, all values of the others. Statements
-    that isl does not reach in `OPERATIONS` are left out.
+    that isl does not reach in so many operations are left out.
     """
     length = max(each.dim(_OUT) for each in times.values())
     reader = _Reader(length, {f"{prefix}{place}": place for place in range(length)}, sizes)
     calls: dict[str, list[_Call]] = {each.name: [] for each in region.statements}
-    with suppress(BudgetError), budget(OPERATIONS, what="the instances of loops"):
+    with suppress(BudgetError), budget(operations, what="the instances of loops"):
         for call in reader.calls(node, isl.Set.universe(isl.Space.set_alloc(CONTEXT, 0, length)), frozenset()):
             calls[call.statement].append(call)
         for each in region.statements:
@@ -54,11 +56,11 @@ def lost_statement(node: isl.AstNode, region: Region, times: Times, prefix: str,
     return ""
 
 
-def check_instances(node: isl.AstNode, region: Region, times: Times, prefix: str) -> None:
+def check_instances(node: isl.AstNode, region: Region, times: Times, prefix: str, operations: int = OPERATIONS) -> None:
     """Raise SolverError where isl's loops are found not to run every instance once, at some small and large sizes."""
     for least in SIZES if region.parameters else SIZES[:1]:
         sizes = {name: least + 2 * number for number, name in enumerate(region.parameters)}
-        lost = lost_statement(node, region, times, prefix, sizes)
+        lost = lost_statement(node, region, times, prefix, sizes, operations)
         if lost:
             at = ", ".join(f"{name}={size}" for name, size in sizes.items())
             what = f"isl's loops for this order do not run every instance of {lost} once{at and f' (at {at})'}"
