@@ -23,7 +23,8 @@ class Conflict:
     """Pairs { source -> sink } of instances that touch one element of an array, the source first in program order.
 
     accumulates: both only add to (or multiply) the element, and may change places if rounding may change. living: the
-    pairs of `relation` in which both see one and the same variable, None for arrays that no loop declares.
+    pairs of `relation` in which both see one and the same variable, None for arrays that no loop declares. exact: the
+    result of the accumulations is the same in every order (maxima and minima of integers).
     """
 
     source: str
@@ -32,6 +33,11 @@ class Conflict:
     relation: isl.Map
     accumulates: bool
     living: isl.Map | None
+    exact: bool = False
+
+    def is_free(self, *, reorder_sums: bool) -> bool:
+        """Return whether the instances may change places."""
+        return self.exact or (reorder_sums and self.accumulates)
 
 
 def original_times(region: Region) -> dict[str, isl.Map]:
@@ -80,7 +86,8 @@ def conflicts_of(region: Region) -> tuple[Conflict, ...]:
                 if one.declared is not None or other.declared is not None:
                     living = _same_variable(relation, one, other)
                 sums = accumulate(first, one, second, other)
-                found.append(Conflict(first.name, second.name, one.array, relation, sums, living))
+                exact = sums and first.accumulates in ("max", "min")
+                found.append(Conflict(first.name, second.name, one.array, relation, sums, living, exact))
     return tuple(found)
 
 
@@ -118,7 +125,7 @@ def _same_variable(relation: isl.Map, one: Reference, other: Reference) -> isl.M
 def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -> tuple[Conflict, isl.Map] | None:
     """Return the first conflict whose sink does not run after its source, with these pairs; None for legal times."""
     for each in conflicts:
-        if reorder_sums and each.accumulates:
+        if each.is_free(reorder_sums=reorder_sums):
             continue
         wrong = each.relation.intersect(times[each.source].lex_ge_map(times[each.sink]))
         if not wrong.is_empty():

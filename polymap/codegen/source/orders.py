@@ -19,7 +19,7 @@ CPU_S = 30.0  # of isl's scheduler
 
 def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
     """Return the program's order; nested loops that are permutable are tiled (1: not)."""
-    kept = [each for each in conflicts if not (reorder_sums and each.accumulates)]
+    kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
     return _tree(list(region.statements), 0, kept, tile)
 
 
@@ -33,7 +33,7 @@ def isl_order(
     """
     what = "isl's order of a C program"
     with budget(OPERATIONS, seconds=math.inf, what=what):
-        kept = [each.relation for each in conflicts if not (reorder_sums and each.accumulates)]
+        kept = [each.relation for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
         domain = _union([each.domain for each in region.statements]).to_str()
         relations = _relations(kept).to_str() if kept else ""
     found = within_work(Effort(OPERATIONS, cpu_s), what, scheduled, domain, relations)

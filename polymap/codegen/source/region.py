@@ -16,6 +16,7 @@ from polymap.codegen.source.values import Alias, NotAffineError, Scope, conditio
 from polymap.ir import Mistake, WorkloadError
 from polymap.workload.c import (
     FLOATS,
+    INTEGERS,
     SPELLING,
     Assign,
     Binary,
@@ -33,8 +34,12 @@ from polymap.workload.c import (
     Literal,
     Name,
     Unary,
+    accumulation,
+    common,
     is_pure,
+    keeps_values,
     parts,
+    promoted,
     render,
 )
 
@@ -79,7 +84,8 @@ class SourceStatement:
 
     dims: its loop variables, outermost first, made unique. signs: 1 for loops that count up, else -1. position: as in
     `ir.Statement`. constants: the integers that its body names. references: what it touches, its target last.
-    accumulates: "+" or "*" for an update that may change its order if rounding may change, else "".
+    accumulates: "+" or "*" for an update that may change its order if rounding may change, "max" or "min" for one of
+    integers whose order never matters, else "".
     """
 
     name: str
@@ -240,7 +246,8 @@ class _Walker:
         data = place.scope.data | {each.name}
         names = {name: meaning for name, meaning in place.scope.names.items() if name != each.name}
         declared = {**place.declared, each.name: Declared(each.line, len(place.dims))}
-        place = replace(place, scope=replace(place.scope, data=data, names=names), declared=declared)
+        types = {**place.types, each.name: kind}
+        place = replace(place, scope=replace(place.scope, data=data, names=names), declared=declared, types=types)
         if each.value is not None:
             self._assignment(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
         return place
@@ -359,6 +366,11 @@ class _Walker:
         accumulates = "" if guard is not None else _accumulation(each)
         if any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in reads):
             accumulates = accumulates if each.operator == "=" and _occurs_once(each) else ""
+        extreme, operand = _extreme(each, guard, place.types)
+        if extreme:
+            others = [self._reference(part, place, domain, reads=True) for part in self._data_in(operand, place)]
+            if not any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in others):
+                accumulates = extreme
         body = ast.Assign(c_expression(each.target), each.operator, c_expression(each.value))
         text: ast.Stmt = body if guard is None else ast.If(c_expression(guard), (body,))
         shown = [each.target, each.value, *(() if guard is None else (guard,))]
@@ -508,6 +520,47 @@ def _accumulation(each: Assign) -> str:
     if each.operator == "=" and isinstance(each.value, Binary) and each.value.operator == "-":
         return "+" if render(each.value.left) == render(each.target) else ""
     return ""
+
+
+def _extreme(each: Assign, guard: CExpression | None, types: Mapping[str, str]) -> tuple[str, CExpression]:
+    """Return "max" or "min" and the operand where an integer becomes the larger or smaller one of itself and that.
+
+    No value may change its type on the way (`short x; x = x > e ? x : e` cuts an `int`), and none is a float: of those
+    the order decides what becomes of NaN, and which zero is kept.
+    """
+    value = each.value if guard is None else Choice(guard, each.value, each.target, each.line)
+    found = accumulation(each.target, value) if each.operator == "=" else None
+    if found is None:
+        return "", each.value
+    operator, operand, compared = found
+    own, other = types.get(_array(each.target), ""), _kind(operand, types)
+    if own not in INTEGERS or other not in INTEGERS:
+        return "", each.value
+    kind = compared or common(own, other)
+    kept = keeps_values(own, kind) and keeps_values(other, kind) and keeps_values(other, own)
+    return (operator.name.lower() if kept else ""), operand
+
+
+def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
+    """Return the element type of an expression, "" where it is not told."""
+    match expression:
+        case Literal() | Cast():
+            return expression.element_type or ""
+        case Name(name) | Item(name):
+            return types.get(name, "")
+        case Choice(_, then, other):
+            sides = [_kind(then, types), _kind(other, types)]
+            return common(*sides) if all(each in INTEGERS for each in sides) else ""
+        case Unary("-" | "+", operand):
+            found = _kind(operand, types)
+            return promoted(found) if found in INTEGERS else ""
+        case Binary(operator, left, right):
+            found = [_kind(left, types), _kind(right, types)]
+            if operator not in ("+", "-", "*", "/", "%"):
+                return "int32"
+            return common(*found) if all(each in INTEGERS for each in found) else ""
+        case _:
+            return ""
 
 
 def _occurs_once(each: Assign) -> bool:

@@ -32,8 +32,11 @@ from polymap.workload.c.types import (
     INTEGERS as INTEGERS,
     SPELLING as SPELLING,
     bits_of as bits_of,
+    common as common,
+    keeps_values as keeps_values,
     limits as limits,
     number_type as number_type,
+    promoted as promoted,
     type_of as type_of,
 )
-from polymap.workload.c.values import is_pure as is_pure
+from polymap.workload.c.values import accumulation as accumulation, is_pure as is_pure

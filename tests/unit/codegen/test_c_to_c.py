@@ -183,3 +183,29 @@ def test_the_command_takes_schedules_for_all_sizes(
     (tmp_path / "order.txt").write_text("SCATTERING\n1 2 3\n" if openscop else "S0[i] -> [i]", encoding="utf-8")
     assert main(command) != 0
     assert ("PM436" if openscop else "PM434") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "update", "free"),
+    [
+        ("int", "A[i] = MAX(A[i], B[j][i]);", True),
+        ("int", "A[i] = A[i] >= B[j][i] + j ? A[i] : B[j][i] + j;", True),
+        ("int", "if (B[j][i] < A[i]) A[i] = B[j][i];", True),
+        ("unsigned", "A[i] = B[j][i] < A[i] ? B[j][i] : A[i];", True),
+        ("int", "A[i] = MAX(A[i], A[i + 1]);", False),
+        ("short", "A[i] = MAX(A[i], B[j][i] + 1);", False),
+        ("int", "A[i] = MAX(A[i], (unsigned)B[j][i]);", False),
+        ("double", "A[i] = fmax(A[i], B[j][i]);", False),
+    ],
+)
+def test_maxima_of_integers_may_come_in_any_order(kind: str, update: str, free: bool) -> None:
+    source = f"""#define MAX(a, b) ((a) > (b) ? (a) : (b))
+    void f(int n, {kind} A[n + 1], {kind} B[n][n]) {{
+      for (int j = 0; j < n; j++) for (int i = 0; i < n; i++) {update}
+    }}"""
+    schedule = pm.transform.schedule_from_text(pm.from_c(source, {"n": 5}), "S0[j,i] -> [i, -j]")
+    if free:
+        assert "Written by polymap" in pm.transform_c(source, schedule=schedule)
+    else:
+        with pytest.raises(pm.ScheduleError, match="PM280"):
+            pm.transform_c(source, schedule=schedule)
