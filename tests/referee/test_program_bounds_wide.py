@@ -126,3 +126,13 @@ def test_no_order_moves_less() -> None:
 @pytest.mark.parametrize("seed", range(2, 32))
 def test_no_order_moves_less_in_many_cases(seed: int) -> None:
     assert check(seed, 20) > 0
+
+
+@pytest.mark.parametrize("room", [3, 8])
+def test_statements_that_touch_the_same_at_the_same_points_share_what_is_moved(room: int) -> None:
+    text = "for (int i = 0; i < 6; i++) for (int j = 0; j < 6; j++) for (int k = 0; k < 6; k++) "
+    text += "{ C[i][j] += A[i][k] * B[k][j]; C[i][j] += 2.0 * A[i][k] * B[k][j]; C[i][j] += A[i][k] + B[k][j]; }"
+    work = from_c(f"void f(double A[6][6], double B[6][6], double C[6][6]) {{ {text} }}")
+    run = run_of(work)
+    order = list(range(len(run.points)))
+    assert program_traffic_bits(work, machine(random.Random(0), 64 * room)) <= moved_bits(work, run, order, 64 * room)
