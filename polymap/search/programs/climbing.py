@@ -240,9 +240,12 @@ class Climber:
         the best shapes go on.
         """
         self.score((), source_shape(self.programs[()].workload))
-        for beginnings in self._rounds():
+        rounds = iter(()) if self.is_over else self._rounds()
+        for beginnings in rounds:
             for found in self._promising(beginnings):
                 self.climb(found, SHORT)
+            if self.is_over:
+                break
         for found in self.found()[:CLIMBS]:
             self.climb(found)
         idle = 0
@@ -321,7 +324,9 @@ class Climber:
     ) -> list[tuple[bool, tuple[Rewriting, Shape]]]:
         found: dict[tuple[Rewriting, Shape], bool] = {}
         for rewriting, shape in shapes:
-            grown = None if self.is_over else self._all_tiled(rewriting, shape, tile, skipped)
+            if self.is_over:
+                break
+            grown = self._all_tiled(rewriting, shape, tile, skipped)
             if grown is not None:
                 found.setdefault((rewriting, grown[1]), grown[0])
                 found.setdefault((rewriting, self._fused(rewriting, grown[1])), grown[0])
