@@ -49,7 +49,9 @@ class Fusion:
     for, a nest of it, or one that computes the same with its loops renamed, shifted, skewed or tiled and its temporary
     arrays in circular buffers.
 
-    moved: per level and tensor. forbidden: loops of different nests that cannot be one.
+    bound: what no tree costs less than; space: of which space that is known (docs/program_space.md), "" for all trees.
+    moved: per level and tensor. forbidden: loops of
+    different nests that cannot be one.
     """
 
     objective: str
@@ -61,19 +63,23 @@ class Fusion:
     unfused: tuple[UnfusedPart, ...]
     moved: tuple[MovedElements, ...]
     forbidden: tuple[ForbiddenFusion, ...]
+    bound: float = 0.0
+    space: str = ""
 
     @property
-    def pays(self) -> bool:
-        """Return whether the best tree costs less than the nests one after the other."""
-        return self.value < self.unfused_value
+    def pays(self) -> bool | None:
+        """Return whether fusing costs less than the best way found to run nest after nest: True where a tree that does
+        was found, False where the bound proves that none does, None where that is not known."""
+        if self.value < self.unfused_value:
+            return True
+        return False if self.bound >= self.unfused_value else None
 
     def saved_elements(self, level: str) -> int:
         """Return how many elements fewer a level reads and writes in the best tree."""
         return sum(row.saved for row in self.moved if row.level == level)
 
     def __str__(self) -> str:
-        what = "Fusion pays" if self.pays else "Fusion does not pay"
-        lines = [f"{what}: {self.objective} {self.value:,.0f}, nest after nest {self.unfused_value:,.0f}."]
+        lines = [self._verdict()]
         for level in dict.fromkeys(row.level for row in self.moved):
             rows = [row for row in self.moved if row.level == level]
             before, after = sum(row.unfused for row in rows), sum(row.fused for row in rows)
@@ -82,6 +88,23 @@ class Fusion:
         if self.forbidden:
             lines += ["Loops that cannot be one:", *(f"  {each}" for each in self.forbidden)]
         return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        """Return what is known, as far as values and bound prove it; nest after nest is searched, not proven."""
+        told = (
+            f"{self.objective} {self.value:,.0f}, the best way found to run nest after nest {self.unfused_value:,.0f}"
+        )
+        trees = f"tree{f' among {self.space}' if self.space else ''}"
+        match self.pays:
+            case True if self.value <= self.bound:
+                return f"A fused tree costs {told}; no {trees} costs less, proven."
+            case True:
+                return f"A fused tree costs {told}; no {trees} is below {self.bound:,.0f}."
+            case False:
+                return f"Fusion cannot pay, proven: no {trees} costs less than nest after nest; {told}."
+            case None:
+                known = f"no fused tree found does, no {trees} is below {self.bound:,.0f}"
+                return f"Whether fusion pays is not known: {known}; {told}."
 
 
 def fusion(
@@ -122,7 +145,8 @@ def fusion(
     least, tree = min(trees, key=lambda each: each[0])
     moved = _moved(workload, arch, [part.cost for part in unfused], tree.cost)
     found = tree.workload, tree.mapping, tree.cost
-    return Fusion(objective, least, *found, value, unfused, moved, forbidden_fusions(workload))
+    bound = min(float(best.bound or 0), least)
+    return Fusion(objective, least, *found, value, unfused, moved, forbidden_fusions(workload), bound, best.space.name)
 
 
 Way = tuple[float, tuple[UnfusedPart, ...]]  # what it costs, and its trees

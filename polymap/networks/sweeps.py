@@ -65,6 +65,11 @@ class SweepTable(Tabled):
         neighbours."""
         return sum(row.how == how.value for row in self.rows)
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether every row is proven: an optimum, that there is no mapping, or that the machine is off the front."""
+        return all(row.status in ("OPTIMAL", "INFEASIBLE", "DISMISSED") for row in self.rows)
+
     def totals(self) -> list[MachineTotal]:
         """Return the sums of each machine that maps all workloads."""
         machines: dict[str, list[SweepRow]] = {}
@@ -82,8 +87,9 @@ class SweepTable(Tabled):
         return found
 
     def front(self) -> list[MachineTotal]:
-        """Return the totals that no other machine beats: none has smaller or equal sums and fewer or as many on-chip
-        bits, and one of them less. By rising sums; the status tells which are proven."""
+        """Return the totals that no other machine's values found beat: none has smaller or equal sums and fewer or as
+        many on-chip bits, and one of them less. By rising sums; the status tells which values are proven; where
+        `is_proven` holds, this is the front of the machines themselves."""
         kept: list[MachineTotal] = []
         for each in sorted(self.totals(), key=MachineTotal.place):
             if not any(other.beats(each) for other in kept):

@@ -83,7 +83,8 @@ def sweep_text(found: SweepTable) -> str:
     head = ("workload", "machine", *(("objective", "value") if several else units), "")
     shown = table(head, rows, left=3 if several else 2, prose=1)
     best = table(("machine", *(f"{each} of all" for each in units), "on-chip bits", ""), front, prose=1)
-    return f"{shown}\n\nno machine has less of {'all' if several else 'both'}:\n{best}\n\n{_sources(found)}"
+    told = "no machine has less of" if found.is_proven else "of the values found (not all proven) none is less in"
+    return f"{shown}\n\n{told} {'all' if several else 'both'}:\n{best}\n\n{_sources(found)}"
 
 
 def _bits(count: int | None) -> str:

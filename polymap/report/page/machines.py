@@ -41,19 +41,22 @@ _COLOURS = ("#2f6fde", "#e08a1e", "#2a9d6f", "#b5485d", "#7a5cc2", "#5b6b7a", "#
 
 @dataclass(frozen=True, slots=True)
 class MachineFrontFigure:
-    """What is drawn: per machine its on-chip bits, the sum of the first objective, whether no other machine beats it,
-    whether all of it is proven, and its label; machines with an unlimited level are left out."""
+    """What is drawn: per machine its on-chip bits, the sum of the first objective, whether no other machine's values
+    found beat it, whether all of it is proven, and its label; machines with an unlimited level are left out. is_proven:
+    of all rows of the sweep."""
 
     title: str
     objective: str
     points: tuple[tuple[int, float, bool, bool, str], ...]
+    is_proven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class BindingFigure:
-    """What takes most on each machine of a grid: of a latency the level or compute unit that decides it, weighed by the
-    workloads' cycles; else the node with the most energy. cells: rows of the second field's values, the lowest first;
-    of each machine the name ("" where not all is mapped) and its share.
+    """What takes most on each machine of a grid in the mappings found: of a latency the level or compute unit that
+    decides it, weighed by the workloads' cycles; else the node with the most energy. cells: rows of the second field's
+    values, the lowest first; of each machine the name ("" where not all is mapped), its share, and whether the mappings
+    are proven best (of others that are, another node may take most).
 
     across, up: the fields and their values.
     """
@@ -61,7 +64,7 @@ class BindingFigure:
     title: str
     across: tuple[str, tuple[object, ...]]
     up: tuple[str, tuple[object, ...]]
-    cells: tuple[tuple[tuple[str, Fraction], ...], ...]
+    cells: tuple[tuple[tuple[str, Fraction, bool], ...], ...]
 
 
 def machine_front_figure(table: SweepTable) -> MachineFrontFigure:
@@ -78,10 +81,9 @@ def machine_front_figure(table: SweepTable) -> MachineFrontFigure:
     if not points:
         raise OptionError(Mistake("PM575", "no machine of the sweep maps all workloads", "The rows tell why."))
     front = sum(point[2] for point in points)
-    told = (
-        f"{len(points):,} machines, {front:,} that no other beats in {' and '.join(table.objectives)} and on-chip bits"
-    )
-    return MachineFrontFigure(told, table.objectives[0], tuple(points))
+    beaten = "no other beats" if table.is_proven else "no value found beats"
+    told = f"{len(points):,} machines, {front:,} that {beaten} in {' and '.join(table.objectives)} and on-chip bits"
+    return MachineFrontFigure(told, table.objectives[0], tuple(points), table.is_proven)
 
 
 def _key(total: MachineTotal) -> str:
@@ -116,7 +118,8 @@ def machine_front_svg(figure: MachineFrontFigure) -> Picture:
         )
         shapes.append(hint([mark], words))
     shapes += [FRAME.across("on-chip memory"), FRAME.up(figure.objective)]
-    shapes += [*FRAME.key(0, FOUND, "no machine beats it"), *FRAME.key(1, _FAINT, "beaten")]
+    keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
+    shapes += [*FRAME.key(0, FOUND, keys[0]), *FRAME.key(1, _FAINT, keys[1])]
     return picture(840, 436, f"{figure.objective} against on-chip memory: {figure.title}", shapes)
 
 
@@ -143,15 +146,15 @@ def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
     cells = tuple(tuple(_most(rows[a, b]) for a in wide) for b in tall)
     others = ", ".join(f"{name} {value}" for name, value in first.items() if name not in (across, up))
     what = "what decides the latency" if table.objectives[0] == "latency" else "where most of the energy goes"
-    return BindingFigure(
-        f"{what}, share of all workloads{f'; {others}' if others else ''}", (across, wide), (up, tall), cells
-    )
+    unsure = any(name and not proven for row in cells for name, _, proven in row)
+    title = f"{what}, share of all workloads{f'; {others}' if others else ''}{'; ? not proven' if unsure else ''}"
+    return BindingFigure(title, (across, wide), (up, tall), cells)
 
 
-def _most(rows: list[SweepRow]) -> tuple[str, Fraction]:
-    """Return the node that takes most of all rows of one machine, and its share."""
+def _most(rows: list[SweepRow]) -> tuple[str, Fraction, bool]:
+    """Return the node that takes most of all rows of one machine, its share, and whether all rows are proven."""
     if any(row.mapping is None for row in rows):
-        return "", Fraction(0)
+        return "", Fraction(0), False
     sums: dict[str, Fraction] = {}
     for row in rows:
         cost: Cost = evaluate(row.layer, row.arch, row.mapping)
@@ -163,20 +166,20 @@ def _most(rows: list[SweepRow]) -> tuple[str, Fraction]:
             sums[name] = sums.get(name, Fraction(0)) + row.multiplicity * amount
     name = max(sums, key=lambda one: sums[one])
     total = sum(sums.values(), Fraction(0))
-    return name, sums[name] / total if total else Fraction(0)
+    return name, sums[name] / total if total else Fraction(0), all(row.status == "OPTIMAL" for row in rows)
 
 
 def binding_svg(figure: BindingFigure) -> Picture:
     """Return the grid: a colour for each node that takes most somewhere, and its share."""
     figure = expected_figure(figure, BindingFigure)
-    names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _ in row))
+    names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _, _ in row))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)} | {"not mapped": _FAINT}
     shapes = head("What binds where", figure.title)
     bottom = _TOP + _SIDE * len(figure.cells)
     for i, row in enumerate(figure.cells):
         top = bottom - _SIDE * (i + 1)
         shapes.append(text(_LEFT - 10, top + _SIDE / 2 + 4, _tick(figure.up, i), size=11, fill=GREY, anchor="end"))
-        for j, (name, share) in enumerate(row):
+        for j, (name, share, proven) in enumerate(row):
             told = name or "not mapped"
             cell = rect(_LEFT + _SIDE * j, top, _SIDE - 3, _SIDE - 3, fill=tint(colours[told], 0.3), round_by=4)
             middle = _LEFT + _SIDE * (j + 0.5) - 1.5
@@ -188,9 +191,11 @@ def binding_svg(figure: BindingFigure) -> Picture:
                 bold=True,
                 anchor="middle",
             )
-            part = text(middle, top + 56, percent(share) if name else "", size=11, fill=GREY, anchor="middle")
+            sure = "" if proven else " ?"
+            part = text(middle, top + 56, percent(share) + sure if name else "", size=11, fill=GREY, anchor="middle")
             words = f"{figure.across[0]} {_tick(figure.across, j)}, {figure.up[0]} {_tick(figure.up, i)}: {told}"
-            shapes.append(hint([cell, label, part], f"{words} {percent(share)}" if name else words))
+            words += f" {percent(share)}{'' if proven else ', mappings not proven'}" if name else ""
+            shapes.append(hint([cell, label, part], words))
     for j in range(len(figure.across[1])):
         place = _LEFT + _SIDE * (j + 0.5)
         shapes.append(text(place, bottom + 18, _tick(figure.across, j), size=11, fill=GREY, anchor="middle"))

@@ -175,13 +175,19 @@ def _space(answer: Answer) -> Section:
 
 
 def _second(answer: Answer) -> tuple[str, Mapping] | None:
-    """Return the best mapping for another objective and its name, None where it is the same one or none is found."""
-    objective = "energy" if answer.result.objective == "latency" else "latency"
+    """Return a mapping that is better than the answer in another objective, and of those of its value the best in the
+    objective asked for, with its name; None where none is found: the answer then dominates all that was found."""
+    own = answer.result.objective if answer.result.objective in ("energy", "latency") else "energy"
+    other = "energy" if own == "latency" else "latency"
     limits = {"time_limit_s": _SECOND_S, "work_limit": _SECOND_WORK}
-    found = search(answer.workload, answer.arch, objective, "divide", **limits)
-    if found.best is None or found.best == answer.best or found.workload != answer.workload:
+    found = search(answer.workload, answer.arch, f"lex:{other},{own}", "divide", **limits)
+    if found.best is None or found.cost is None or found.workload != answer.workload:
         return None
-    return f"best for {objective}" if found.status == "OPTIMAL" else f"good for {objective}", found.best
+    values = [cost.energy_pj_exact if other == "energy" else cost.latency_cycles for cost in (found.cost, answer.cost)]
+    if values[0] >= values[1]:
+        return None
+    proven = found.bounds[0][1] == found.values[0][1]  # the order may be open although its first part is proven
+    return f"{'best for' if proven else 'better in'} {other}", found.best
 
 
 def _beside(answer: Answer, name: str, mapping: Mapping) -> Section:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import hypot
 
@@ -18,6 +18,7 @@ from polymap.ir import (
 )
 from polymap.report import listing, plural
 from polymap.report.figures import GREY, Picture, circle, expected_figure, head, hint, line, picture, rect, text
+from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
 
 _STEP, _RADIUS = 34.0, 6.0
@@ -25,13 +26,16 @@ _LEFT, _TOP, _ASIDE = 76.0, 142.0, 46.0
 _NARROW = 430.0  # room for the title
 _COLOURS = ("#2f6fde", "#df8213", "#0d9373", "#8a5cd6")
 _MOST_POINTS = 10_000
+_MOST_WALKED = 1_000_000
+_Touch = tuple[tuple[str, int], bool]  # (tensor, element), whether it is written
 
 
 @dataclass(frozen=True, slots=True)
 class DomainFigure(Shown):
-    """points: counters (first loop, second loop) of every instance. arrows: constant distances between two instances.
-    tiles: per point the number of its tile along both loops. wavefronts: per point when it may run, from 0: after
-    every instance that an arrow leads from."""
+    """points: counters (first loop, second loop) of every instance. arrows: constant distances of dependences between
+    two instances of the statement. tiles: per point the number of its tile along both loops. wavefronts: per point how
+    many instances of the statement must run one after the other before it, along the longest chain of dependences of
+    the whole program: through other statements, and of distances that vary, too."""
 
     title: str
     loops: tuple[str, str]
@@ -44,8 +48,9 @@ class DomainFigure(Shown):
 def domain_figure(workload: Workload | str, statement: str, *, tile: tuple[int, int] = (4, 4)) -> DomainFigure:
     """Return the instances of a statement of two loops in program order; tile: instances along each loop.
 
-    Dependences whose distance varies have no arrow. Raises OptionError for a statement that the program lacks, one with
-    other than two loops, too many instances or none, and tiles that are no two positive integers.
+    Dependences whose distance varies, and those through other statements, have no arrow; wavefronts respect them.
+    Raises OptionError for a statement that the program lacks, one with other than two loops, with too many instances or
+    none, for a program with too many, and for tiles that are no two positive integers.
     """
     workload = workload_of(workload)
     chosen = _statement(workload, statement)
@@ -65,9 +70,8 @@ def domain_figure(workload: Workload | str, statement: str, *, tile: tuple[int, 
     found = {distance for each in own for distance in each.distances}
     arrows = sorted((one, other) for one, other in found if one is not None and other is not None)
     tiles = tuple((i // height, j // width) for i, j in points)
-    return DomainFigure(
-        f"{workload.name}: {statement}", (first, second), points, tuple(arrows), tiles, _fronts(points, arrows)
-    )
+    fronts = _fronts(workload, workload.statements.index(chosen))
+    return DomainFigure(f"{workload.name}: {statement}", (first, second), points, tuple(arrows), tiles, fronts)
 
 
 def _statement(workload: Workload, name: str) -> Statement:
@@ -95,11 +99,37 @@ def _tile(tile: object) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def _fronts(points: Sequence[tuple[int, int]], arrows: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    when: dict[tuple[int, int], int] = {}
-    for i, j in points:  # arrows lead forwards in program order
-        when[i, j] = max((when[i - di, j - dj] + 1 for di, dj in arrows if (i - di, j - dj) in when), default=0)
-    return tuple(when.values())
+def _fronts(workload: Workload, number: int) -> tuple[int, ...]:
+    """Return per instance of a statement, in program order, how many of its instances precede it on the longest chain
+    of dependences. The program is walked in its order: a read follows the writes of its element, a write every access.
+    """
+    if (count := instance_bound(workload)) > _MOST_WALKED:
+        what = f"'{workload.name}' has up to {count:,} instances; wavefronts are known of at most {_MOST_WALKED:,}"
+        raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
+    arrays = program_arrays(workload)
+    before = [0] * arrays.count  # of the statement's instances, on the longest chain to each instance
+    first, length = arrays.first[number], arrays.points[number].shape[1]
+    written, touched = dict[tuple[str, int], int](), dict[tuple[str, int], int]()
+    for instance, accesses in _walked(arrays):
+        chain = max((touched if writes else written).get(place, 0) for place, writes in accesses)
+        before[instance] = chain
+        chain += first <= instance < first + length
+        for place, writes in accesses:
+            touched[place] = max(touched.get(place, 0), chain)
+            if writes:
+                written[place] = max(written.get(place, 0), chain)
+    return tuple(before[first : first + length])
+
+
+def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
+    """Yield the instances in program order: the number of each, and its accesses."""
+    found: list[list[_Touch]] = [[] for _ in range(arrays.count)]
+    for name, own in arrays.accesses.items():
+        kinds: list[bool] = (own.kind != READ).tolist()
+        for instance, element, writes in zip(own.instance.tolist(), own.element.tolist(), kinds, strict=True):
+            found[instance].append(((name, element), writes))
+    for instance in arrays.order.argsort().tolist():
+        yield instance, found[instance]
 
 
 def domain_svg(figure: DomainFigure) -> Picture:

@@ -12,7 +12,7 @@ from polymap.ir import (
     Shown,
     show_as_picture,
 )
-from polymap.report import exact, percent, unit_of, unit_text
+from polymap.report import exact, percent, plural, unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -34,6 +34,7 @@ from polymap.report.space.axes import Shapes, grid, log_word
 from polymap.search.run import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
+_INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"
 _COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
 
 
@@ -45,6 +46,17 @@ class FateFigure(Shown):
     fates: tuple[tuple[str, int], ...]
     trees: int | None
     scored: int
+    is_proven: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """What closes the proof, or what is still open; "" where there is nothing to add."""
+        told = dict(self.fates)
+        if not self.is_proven:
+            return f"The proof is open: {plural(told.get(_OPEN, 0), 'structure')} left."
+        if not told[_INSIDE] and told[_BOUND]:
+            return "The first mapping found was the best: the bound of every structure already excludes a better one."
+        return ""
 
 
 def fate_figure(result: SearchResult) -> FateFigure:
@@ -54,9 +66,11 @@ def fate_figure(result: SearchResult) -> FateFigure:
         hint = 'A search with tiles="divide" lists them: pm.explore(..., tiles="divide"), or result.dividing.'
         raise OptionError(Mistake("PM575", "the structures of this search were not listed", hint))
     left = space.listed - space.evaluated - space.pruned - (space.infeasible or 0)
-    fates = [("searched inside", space.evaluated), ("refuted by a bound", space.pruned)]
-    fates += [("nothing fits", space.infeasible or 0), *([("left open", left)] if left else [])]
-    return FateFigure(f"{result.status}, {exact(space.listed)} structures", tuple(fates), space.legal, result.work)
+    fates = [(_INSIDE, space.evaluated), (_BOUND, space.pruned)]
+    fates += [("nothing fits", space.infeasible or 0), *([(_OPEN, left)] if left else [])]
+    title = f"{result.status}, {exact(space.listed)} structures"
+    proven = result.status in ("OPTIMAL", "INFEASIBLE")
+    return FateFigure(title, tuple(fates), space.legal, result.work, proven)
 
 
 def fate_svg(figure: FateFigure) -> Picture:
@@ -75,6 +89,9 @@ def fate_svg(figure: FateFigure) -> Picture:
     bottom = 100 + 44 * len(figure.fates) + 14
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
     shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
+    if figure.sentence:
+        bottom += 20
+        shapes.append(text(28, bottom, figure.sentence, size=12, fill=GREY))
     return picture(800, bottom + 24, f"Structures: {figure.title}", shapes)
 
 

@@ -44,22 +44,30 @@ _ROW = 26.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of the machine. value: of the objective with it, None where nothing fits; is_proven: it is optimal."""
+    """One change of the machine. value: of the objective with it, None where no mapping is known; is_proven: it is
+    optimal, or nothing fits."""
 
     what: str
     factor: float
     value: float | None
     is_proven: bool
 
+    @property
+    def nothing(self) -> str:
+        """Return what stands where there is no value."""
+        return "nothing fits" if self.is_proven else "none known"
+
 
 @dataclass(frozen=True, slots=True)
 class SensitivityFigure(Shown):
-    """value: of the machine as it is; changes in the order of the machine, halves before doubles."""
+    """value: of the machine as it is, which may not be proven; changes in the order of the machine, halves before
+    doubles."""
 
     title: str
     objective: str
     value: float
     changes: tuple[Change, ...]
+    is_proven: bool = True
 
 
 def sensitivity_figure(
@@ -82,7 +90,8 @@ def sensitivity_figure(
         changes.append(Change(what, factor, value, is_proven=result.status in ("OPTIMAL", "INFEASIBLE")))
     names = list(dict.fromkeys(change.what for change in changes))
     changes.sort(key=lambda change: (names.index(change.what), change.factor))
-    return SensitivityFigure(f"{workload.name} on {arch.name}", objective, float(base.value), tuple(changes))
+    title = f"{workload.name} on {arch.name}"
+    return SensitivityFigure(title, objective, float(base.value), tuple(changes), base.status == "OPTIMAL")
 
 
 def _changed(arch: Architecture, factor: float) -> list[tuple[str, Architecture]]:
@@ -114,33 +123,35 @@ def sensitivity_svg(figure: SensitivityFigure) -> Picture:
     unit = unit_text(figure.objective)
     spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
     told = f"{figure.title}: {figure.objective} {unit(figure.value)}{spelled}"
+    told += "" if figure.is_proven else " (not proven)"
     shapes: Shapes = head("What one change of the machine costs", told)
     for tick in ticks_of(x):
         shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")
     for change in figure.changes:
         top = frame.top + 2 * _ROW * names.index(change.what) + (_ROW if change.factor > 1 else 0)
         before = f"{figure.objective} {unit(figure.value)}{spelled}"
-        after = "nothing fits" if change.value is None else f"{unit(change.value)}{spelled}"
+        after = change.nothing if change.value is None else f"{unit(change.value)}{spelled}"
         words = f"{change.what} {'doubled' if change.factor > 1 else 'halved'}: {before} -> {after}"
-        shapes.append(hint(_bar(x.place(0), x, top, change, figure.value), words))
+        shapes.append(hint(_bar(figure, x, top, change), words))
     for row, name in enumerate(names):
         base = frame.top + 2 * _ROW * row
         shapes.append(text(frame.left - 12, base + _ROW + 4, name, size=12, anchor="end"))
         shapes.append(line(28, base, frame.right, base, stroke="#eef0f3"))
     shapes.append(line(x.place(0), frame.top, x.place(0), frame.bottom, stroke=INK, width=1.5))
-    shapes.append(frame.across(f"change of the best {figure.objective}"))
+    shapes.append(frame.across(f"change of the best {figure.objective} known"))
     shapes += [*frame.key(0, BOUND, "halved (upper bar)"), *frame.key(1, FOUND, "doubled (lower bar)")]
     return picture(800, frame.bottom + 62, f"Sensitivity: {figure.title}", shapes)
 
 
-def _bar(zero: float, x: Axis, top: float, change: Change, value: float) -> Shapes:
-
-    colour = FOUND if change.factor > 1 else BOUND
+def _bar(figure: SensitivityFigure, x: Axis, top: float, change: Change) -> Shapes:
+    """Return the bar of one change; what rests on a value that is not proven says so."""
+    zero, colour = x.place(0), FOUND if change.factor > 1 else BOUND
     if change.value is None:
-        return [text(zero + 6, top + 17, "nothing fits", size=11, fill=colour)]
-    share = 100 * (change.value / value - 1)
+        return [text(zero + 6, top + 17, change.nothing, size=11, fill=colour)]
+    share = 100 * (change.value / figure.value - 1)
     end = x.place(share)
-    words = ("no change" if abs(share) < 0.005 else f"{share:+.3g} %") + ("" if change.is_proven else " (not proven)")
+    words = "no change" if abs(share) < 0.005 else f"{share:+.3g} %"
+    words += "" if change.is_proven and figure.is_proven else " (not proven)"
     bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
     return [bar, text(max(zero, end) + 6, top + 17, words, size=11, fill=GREY)]
 

@@ -29,12 +29,17 @@ _SIDE, _LEFT, _TOP = 64.0, 110.0, 108.0
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The best mapping for one pair of sizes: its dataflow, its energy in pJ, whether that is proven. None: nothing
-    fits."""
+    """The best mapping known for one pair of sizes: its dataflow, its energy in pJ, and whether it is proven that none
+    costs less. None: no mapping is known; where that is proven, nothing fits."""
 
     dataflow: str | None
     energy_pj: float
     is_proven: bool
+
+    @property
+    def name(self) -> str:
+        """Return the dataflow, or why there is none."""
+        return self.dataflow or ("nothing fits" if self.is_proven else "none known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +112,13 @@ def winner_svg(figure: WinnerFigure) -> Picture:
     shapes.append(text(_LEFT, bottom + 40, f"size of {figure.across[0]}", size=11.5, fill=GREY))
     shapes.append(text(_LEFT, _TOP - 14, f"size of {figure.up[0]}", size=11.5, fill=GREY))
     right = _LEFT + _SIDE * len(figure.across[1]) + 32
-    names = dict.fromkeys(winner.dataflow or "nothing fits" for row in figure.winners for winner in row)
+    names = dict.fromkeys(winner.name for row in figure.winners for winner in row)
     for place, name in enumerate(names):
         form, colour = FORMS.get(name, OTHER)
         shapes += mark(form, right + 6, _TOP + 6 + 26 * place, colour)
         shapes.append(text(right + 22, _TOP + 10 + 26 * place, name, size=12))
     if any(not winner.is_proven for row in figure.winners for winner in row):
-        shapes.append(text(right, _TOP + 10 + 26 * len(names), "?  best found, not proven", size=12, fill=GREY))
+        shapes.append(text(right, _TOP + 10 + 26 * len(names), "?  not proven", size=12, fill=GREY))
     return picture(right + 190, max(bottom + 60, _TOP + 200), f"Which dataflow wins: {figure.title}", shapes)
 
 
@@ -122,7 +127,7 @@ def _told(figure: WinnerFigure, i: int, j: int) -> str:
     sizes = f"{figure.across[0]} {size(figure.across[1][j])}, {figure.up[0]} {size(figure.up[1][i])}"
     winner = figure.winners[i][j]
     if winner.dataflow is None:
-        return f"{sizes}: nothing fits"
+        return f"{sizes}: {'nothing fits' if winner.is_proven else 'no mapping is known'}"
     return f"{sizes}: {winner.dataflow}, {energy(winner.energy_pj)}, {'proven' if winner.is_proven else 'not proven'}"
 
 
@@ -130,7 +135,8 @@ def _cell(left: float, top: float, winner: Winner) -> Shapes:
     form, colour = FORMS.get(winner.dataflow or "", OTHER)
     shapes = [rect(left, top, _SIDE - 2, _SIDE - 2, fill=tint(colour, 0.25), stroke=RULE, round_by=3)]
     if winner.dataflow is None:
-        return [*shapes, text(left + _SIDE / 2, top + _SIDE / 2 + 4, "no fit", size=10, anchor="middle", fill=GREY)]
+        told = "no fit" if winner.is_proven else "?"
+        return [*shapes, text(left + _SIDE / 2, top + _SIDE / 2 + 4, told, size=10, anchor="middle", fill=GREY)]
     shapes += mark(form, left + _SIDE / 2 - 1, top + 22, colour, 8)
     told = energy(winner.energy_pj) + ("" if winner.is_proven else " ?")
     return [*shapes, text(left + _SIDE / 2 - 1, top + 50, told, size=10, anchor="middle", fill=INK)]

@@ -99,8 +99,8 @@ def space_text(result: SearchResult) -> str:
         ("mappings by syntax", space.syntactic),
         ("legal", space.legal),
         ("with different costs", space.distinct),
-        ("evaluated", space.evaluated),
-        ("pruned", space.pruned),
+        ("evaluated", space.evaluated if space.evaluated or space.listed is not None else None),
+        ("pruned", space.pruned if space.pruned or space.listed is not None else None),
         ("infeasible", space.infeasible),
         ("structures listed", space.listed),
     )

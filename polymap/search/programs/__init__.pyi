@@ -3,7 +3,9 @@ from polymap.search.programs.contraction import (
     may_be_folded as may_be_folded,
 )
 from polymap.search.programs.instances import (
+    READ as READ,
     Ints as Ints,
+    ProgramArrays as ProgramArrays,
     instance_bound as instance_bound,
     program_arrays as program_arrays,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
 from xml.etree import ElementTree
+
+import pytest
 
 import polymap as pm
 from polymap.report.programs.statements import StatementEdge
@@ -15,6 +18,67 @@ for (int k = 0; k < N; k++) for (int l = 0; l < N; l++) x[k] += A[l][k] * y[l];
 #pragma endscop
 """
 STENCIL = "void f(double A[20]) { for (int s = 0; s < 4; s++) for (int i = 1; i < 19; i++) A[i] = A[i-1] + A[i+1]; }"
+
+
+JACOBI = """
+double A[12], B[12];
+#pragma scop
+for (int t = 0; t < 4; t++) {
+  for (int i = 1; i < 11; i++) B[i] = A[i-1] + A[i] + A[i+1];
+  for (int k = 1; k < 11; k++) A[k] = B[k];
+}
+#pragma endscop
+"""
+VARYING = "void f(double A[40]) { for (int s = 0; s < 4; s++) for (int i = 0; i < 8; i++) A[s + 2*i] = A[3*s] + A[i]; }"
+THROUGH = """
+double A[9][9], T[9];
+#pragma scop
+for (int i = 0; i < 8; i++) {
+  for (int j = 1; j < 9; j++) A[i][j] = A[i][j-1] + T[i];
+  T[i+1] = A[i][8];
+}
+#pragma endscop
+"""
+
+
+def _longest_chains(work: pm.Workload, statement: str) -> tuple[int, ...]:
+    """Return per instance of a statement how many of its instances precede it on the longest chain, pair by pair."""
+    extents = work.extents()
+    events: list[tuple[tuple[int, ...], str, set[tuple[str, tuple[int, ...]]], set[tuple[str, tuple[int, ...]]]]] = []
+    for each in work.statements:
+        for values in product(*(range(extents[dim]) for dim in each.dims)):
+            at = dict(zip(each.dims, values, strict=True))
+            if all(rule.evaluate(at) >= 0 for rule in each.constraints):
+                when = [*each.position[:1]]
+                for value, position in zip(values, each.position[1:], strict=True):
+                    when += [value, position]
+                places = [(one.tensor, tuple(index.evaluate(at) for index in one.index)) for one in each.reads]
+                target = each.target.tensor, tuple(index.evaluate(at) for index in each.target.index)
+                events.append((tuple(when), each.name, {*places, target}, {target}))
+    events.sort(key=lambda event: event[0])
+    chains: list[int] = []
+    for place, (_, _, touched, written) in enumerate(events):
+        earlier = [
+            chains[one] + (events[one][1] == statement)
+            for one in range(place)
+            if written & events[one][2] or touched & events[one][3]
+        ]
+        chains.append(max(earlier, default=0))
+    return tuple(chain for chain, event in zip(chains, events, strict=True) if event[1] == statement)
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"), [(JACOBI, "S0"), (JACOBI, "S1"), (STENCIL, "S0"), (VARYING, "S0"), (THROUGH, "S0")]
+)
+def test_wavefronts_respect_every_dependence_of_the_program(text: str, statement: str) -> None:
+    work = pm.from_c(text)
+    figure = pm.domain_figure(work, statement)
+    assert figure.wavefronts == _longest_chains(work, statement)
+
+
+def test_wavefronts_through_other_statements_are_counted() -> None:
+    assert max(pm.domain_figure(pm.from_c(JACOBI), "S0").wavefronts) == 3  # one after each step of time
+    assert max(pm.domain_figure(pm.from_c(THROUGH), "S0").wavefronts) == 63  # T makes all rows wait
 
 
 def test_the_graph_holds_one_edge_per_pair_kind_and_array() -> None:

@@ -1,0 +1,130 @@
+"""Sentences follow proofs: with better values and bounds they turn from "not known" to known, and then stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+import polymap as pm
+from polymap.fusion_gain import Fusion
+from polymap.networks import SweepRow, SweepTable, sweep_text
+from polymap.report.page.report import Answer, _second  # pyright: ignore[reportPrivateUsage]
+from polymap.report.space.capacity import CapacityFigure, CapacityPoint, knee_of
+from polymap.report.space.course import FateFigure
+from polymap.report.space.sensitivity import Change, SensitivityFigure, sensitivity_svg
+from polymap.report.space.winners import Winner, WinnerFigure, winner_svg
+
+UNKNOWN = "not known"
+
+
+def _points(rng: Random, energies: Sequence[int | None], slack: float) -> tuple[CapacityPoint, ...]:
+    """Return what a search that is open by at most `slack` may know of sizes with these least energies (None: none)."""
+    points: list[CapacityPoint] = []
+    for place, least in enumerate(energies):
+        bits = 64 << place
+        if least is None:
+            points.append(CapacityPoint(bits, None, 0.0, None, 0.0, fits=None if rng.random() < slack else False))
+            continue
+        known = rng.random() >= slack / 4
+        value = least * (1 + slack * rng.random()) if known else None
+        points.append(
+            CapacityPoint(bits, value, 0.0, value, least * (1 - slack * rng.random()), fits=True if known else None)
+        )
+    return tuple(points)
+
+
+def _least_near(energies: Sequence[int | None]) -> int | None:
+    """Return the least size within 5 % of the largest, from the optima themselves."""
+    last = energies[-1]
+    return next(
+        (64 << place for place, each in enumerate(energies) if each is not None and last and 20 * each <= 21 * last),
+        None,
+    )
+
+
+def test_a_knee_is_that_of_the_optima_or_not_known() -> None:
+    said = 0
+    for seed in range(2000):
+        rng = Random(seed)
+        optima = sorted((rng.randint(900, 1300) for _ in range(rng.randint(2, 6))), reverse=True)
+        energies = [*[None] * rng.randint(0, 2), *optima]
+        for slack in (0.9, 0.3, 0.1, 0.03, 0.0):
+            points = _points(rng, energies, slack)
+            figure = CapacityFigure("", "GLB", "DRAM", points, None, knee_of(points))
+            assert figure.knee in ((None, _least_near(energies)) if slack else (_least_near(energies),)), seed
+            assert (UNKNOWN in figure.sentence) == (figure.knee is None), seed
+            said += slack > 0 and figure.knee is not None
+    assert said > 1000  # the test reaches sentences that are known before all is proven
+
+
+def test_a_verdict_on_sizes_needs_proofs() -> None:
+    """Values 16 times above their bounds say nothing of what is enough."""
+    points = tuple(CapacityPoint(8192 * 4**k, 5.6e6, 5.6e6, 2.8e8, 1.7e7) for k in range(4))
+    assert UNKNOWN in CapacityFigure("", "GLB", "DRAM", points, None, knee_of(points)).sentence
+    proven = tuple(replace(point, energy_bound=2.8e8) for point in points)
+    assert "Already 1 KiB is enough" in CapacityFigure("", "GLB", "DRAM", proven, None, knee_of(proven)).sentence
+
+
+def test_no_mapping_known_is_not_nothing_fits() -> None:
+    winners = (Winner(None, 0.0, is_proven=False), Winner(None, 0.0, is_proven=True))
+    drawn = winner_svg(WinnerFigure("", ("RF", (8, 16)), ("GLB", (8,)), (winners,)))
+    assert "no mapping is known" in drawn
+    assert "nothing fits" in drawn
+    changes = (Change("RF size", 0.5, None, is_proven=False), Change("RF size", 2.0, None, is_proven=True))
+    drawn = sensitivity_svg(SensitivityFigure("", "energy", 5.0, changes))
+    assert "none known" in drawn
+    assert "nothing fits" in drawn
+
+
+def test_changes_of_a_value_that_is_not_proven_are_not_proven() -> None:
+    change = Change("RF size", 2.0, 5.0, is_proven=True)
+    figure = SensitivityFigure("", "energy", 5.0, (change,), is_proven=False)
+    assert "no change (not proven)" in sensitivity_svg(figure)
+    assert "no change (not proven)" not in sensitivity_svg(replace(figure, is_proven=True))
+
+
+def test_fate_says_what_is_open_or_how_bounds_closed_all() -> None:
+    fates = (("searched inside", 0), ("refuted by a bound", 7), ("nothing fits", 0))
+    assert "bound of every structure" in FateFigure("", fates, None, 7).sentence
+    assert "2 structures left" in FateFigure("", (*fates, ("left open", 2)), None, 7, is_proven=False).sentence
+
+
+@pytest.mark.parametrize("name", ["resnet50.conv4_x", "alexnet.fc8", "mobilenet_v2.fc"])
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+def test_the_second_mapping_of_a_report_is_not_dominated(name: str, objective: str) -> None:
+    workload, arch = pm.builtin_workload(name), pm.load_arch("flat3")
+    result = pm.explore(workload, arch, objective, tiles="divide")
+    second = _second(Answer(workload, arch, result, result.best, result.cost))
+    if second is None:
+        return
+    one, other = result.cost, pm.evaluate(workload, arch, second[1])
+    assert (other.energy_pj < one.energy_pj) != (other.latency_cycles < one.latency_cycles)
+
+
+def _row(status: str, value: int) -> SweepRow:
+    return SweepRow("layer", f"m{value}", status, Fraction(value), Fraction(1), 0.1, on_chip_bits=100 - value)
+
+
+def test_the_front_of_a_sweep_is_of_machines_only_where_all_is_proven() -> None:
+    proven = SweepTable(("energy",), (_row("OPTIMAL", 5), _row("OPTIMAL", 6)))
+    assert "no machine has less of both" in sweep_text(proven)
+    assert "of the values found (not all proven)" in sweep_text(
+        replace(proven, rows=(*proven.rows, _row("FEASIBLE", 7)))
+    )
+
+
+def test_fusion_is_said_not_to_pay_only_where_the_bound_says_so() -> None:
+    stages = ["R[i,j] = max(X[i,j], 0.0)", "Y[i,j] = R[i,j] * 2.0"]
+    work = pm.program(stages, i=4, j=4, types="float32", temporary=["R"])
+    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 2048}, {"compute": "PE"}]
+    arch = pm.arch_from_document({"name": "one buffer", "nodes": nodes})
+    found: Fusion = pm.fusion(work, arch, "traffic:DRAM", time_limit_s=20, work_limit=400)
+    even = replace(found, value=100.0, unfused_value=100.0)
+    assert [replace(even, bound=bound).pays for bound in (0.0, 99.0, 100.0)] == [None, None, False]
+    assert UNKNOWN in str(replace(even, bound=50.0))
+    assert "cannot pay, proven" in str(replace(even, bound=100.0))
+    assert "A fused tree costs" in str(replace(even, value=90.0))
