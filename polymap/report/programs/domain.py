@@ -125,8 +125,10 @@ def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
     """Yield the instances in program order: the number of each, and its accesses."""
     found: list[list[_Touch]] = [[] for _ in range(arrays.count)]
     for name, own in arrays.accesses.items():
+        numbers: list[int] = own.instance.tolist()
+        elements: list[int] = own.element.tolist()
         kinds: list[bool] = (own.kind != READ).tolist()
-        for instance, element, writes in zip(own.instance.tolist(), own.element.tolist(), kinds, strict=True):
+        for instance, element, writes in zip(numbers, elements, kinds, strict=True):
             found[instance].append(((name, element), writes))
     for instance in arrays.order.argsort().tolist():
         yield instance, found[instance]
