@@ -76,13 +76,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Tabled):
-    """The best of each family, in the order asked for. optimum: value of the best mapping of all."""
+    """The best of each family, in the order asked for. optimum: value of the best mapping known of all; is_proven:
+    whether no mapping is better."""
 
     workload: Workload
     arch: Architecture
     objective: str
     members: tuple[Member, ...]
     optimum: float | None
+    is_proven: bool = False
 
     def __getitem__(self, family: str) -> Member:
         return next(each for each in self.members if each.family == _SHORT.get(family.upper(), family))
@@ -137,7 +139,8 @@ def compare(
     for name in names:
         lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
         members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven))
-    return Comparison(workload, arch, objective, tuple(members), float(values[0]) if values else None)
+    optimum = float(values[0]) if values else None
+    return Comparison(workload, arch, objective, tuple(members), optimum, bool(values) and values[0] <= bound)
 
 
 def _families(given: object) -> list[str]:

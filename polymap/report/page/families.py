@@ -25,7 +25,8 @@ def comparison_text(comparison: Comparison) -> str:
         for each in comparison.members
     ]
     name = f"{comparison.objective},{unit}" if unit else comparison.objective
-    shown = table(("family", name, "no member below", "gap", "of the optimum", ""), rows, prose=1)
+    of_what = "of the optimum" if comparison.is_proven else "of the best known"
+    shown = table(("family", name, "no member below", "gap", of_what, ""), rows, prose=1)
     open_ = [each for each in comparison.members if each.status not in ("OPTIMAL", "INFEASIBLE")]
     found = [each.family for each in open_ if each.value is not None]
     missing = [each.family for each in open_ if each.value is None]
