@@ -125,8 +125,7 @@ def compare(
     floor = values[-1] if is_complete and values else bound
     best: dict[str, Scored] = {}
     for mapping, cost in reversed(listed):
-        best[dataflow_of(workload, arch, mapping, cost).value] = (mapping, cost)
-        best[OPTIMUM] = (mapping, cost)
+        best[dataflow_of(workload, arch, mapping, cost).value] = best[OPTIMUM] = (mapping, cost)
     proven = {name for name in best if name != _NAMES[-1]} if is_complete else set[str]()
     missing = [] if not values else [name for name in names if name not in best or name == _NAMES[-1]]
     if missing:
@@ -139,8 +138,8 @@ def compare(
     for name in names:
         lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
         members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven))
-    optimum = float(values[0]) if values else None
-    return Comparison(workload, arch, objective, tuple(members), optimum, bool(values) and values[0] <= bound)
+    first = (float(values[0]), values[0] <= bound) if values else (None, False)
+    return Comparison(workload, arch, objective, tuple(members), *first)
 
 
 def _families(given: object) -> list[str]:

@@ -20,7 +20,6 @@ from polymap.explore import search
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
-from polymap.referees.second_prover import second_proof
 from polymap.search.dividing import bounds as bound
 from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
@@ -35,6 +34,7 @@ from polymap.search.run.answer import number_of
 from polymap.search.run.result import SearchResult
 from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
+from tests.second_prover.prover import second_proof
 
 _EXTENTS = (1, 2, 2, 3, 5, 7, 7, 9, 12, 16, 97, 1009, 65_536, 999_983, 2**61 - 1, 10**30 + 57)
 _SECONDS = 1.0  # of CPU time

@@ -13,12 +13,12 @@ from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.explore import search
 from polymap.ir.errors import OptionError, SolverError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.referees.second_prover import second_proof
-from polymap.referees.second_prover_form import Form
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests.referee.problems import Problem, random_problem
+from tests.second_prover.form import Form
+from tests.second_prover.prover import second_proof
 
 _BATCH = 5
 _QUICK = 1  # batch; the others are slow

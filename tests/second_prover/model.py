@@ -17,7 +17,7 @@ from math import prod
 from ortools.sat.python import cp_model
 
 from polymap.ir import Mistake, OptionError, SolverError
-from polymap.referees.second_prover_form import Exponents, Factor, Form, Placement, Power, Sum, primes_of
+from tests.second_prover.form import Exponents, Factor, Form, Placement, Power, Sum, primes_of
 
 Point = tuple[int, ...]  # the exponents of a product, one per prime
 Order = tuple[int, int]  # nodes: the first stands no lower than the second

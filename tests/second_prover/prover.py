@@ -14,8 +14,8 @@ from itertools import combinations
 from math import prod
 
 from polymap.ir import Architecture, Compute, Mapping, MappingNode, Spatial, Storage, Temporal, Workload
-from polymap.referees.second_prover_form import Exponents, Factor, Form, Placement, primes_of
-from polymap.referees.second_prover_model import Order, PlacementModel, value_of
+from tests.second_prover.form import Exponents, Factor, Form, Placement, primes_of
+from tests.second_prover.model import Order, PlacementModel, value_of
 
 
 @dataclass(frozen=True, slots=True)

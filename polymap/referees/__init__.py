@@ -1,1 +1,0 @@
-"""Proofs that share no code with the search, for the tests."""
