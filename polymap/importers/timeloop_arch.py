@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import prod
 from typing import Any, NamedTuple
 
 from polymap.arch import arch_from_document
@@ -105,9 +106,10 @@ class _Builder:
             what = f"words of {part.name} have {memory.bits} bits, of an outer level {self.bits}"
             raise part.value.refuse(what, "Bits belong to tensors here: give all levels the same datawidth.")
         self.bits = memory.bits
-        if memory.cluster > 1 and level.get("leak_pj_per_cycle"):
-            what = f"{part.name} leaks, and {memory.cluster} copies share a memory"
-            raise part.value.refuse(what, "Give the leak of one copy: leave out cluster_size, with the width of one.")
+        copies = prod(node["size"] for node in self.nodes if "fanout" in node)
+        if copies % memory.cluster:
+            what = f"{memory.cluster} copies of {part.name} share a memory, and there are {copies}"
+            raise part.attributes.refuse("cluster_size", what, "Say the copies: instances, or names such as PE[0..7].")
         self.check_capacity(part, level)
         self.nodes.append(level)
 
