@@ -166,7 +166,7 @@ def mapping(rng: random.Random) -> Table:
 def constraints(rng: random.Random) -> Table:
     """Constraints of explorations on ARRAY."""
     targets = [
-        table(target="GLB", type="spatial", factors=_factors({"R": 1, "C": rng.choice([1, 1, 2])}, rng)),
+        table(target="GLB", type="spatial", factors=_factors({"R": 1, "C": 1}, rng)),
         table(target="GLB", type=rng.choice(["bypass", "dataspace"]), keep=["I"], bypass=["W"]),
         table(target="Spad", type="datatype", keep=["O"]),
     ]
