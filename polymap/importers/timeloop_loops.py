@@ -118,7 +118,8 @@ def _head(value: Value, machine: Machine) -> tuple[dict[str, Value], str, str]:
     fields = value.table("a directive")
     for name in _HEAD:
         if name not in fields:
-            raise value.refuse(f"a directive has no {name}", did_you_mean(name, tuple(fields)).replace("Known", "Found"))
+            hint = did_you_mean(name, tuple(fields)).replace("Known", "Found")
+            raise value.refuse(f"a directive has no {name}", hint)
     target, kind = fields["target"].text("target"), fields["type"].text("type")
     if kind not in _FIELDS:
         hint = did_you_mean(kind[:64], ("temporal", "spatial", "bypass", "dataspace"))

@@ -164,9 +164,9 @@ def test_files_without_changes_are_read(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutants_are_read_as_timeloop_reads_them_or_refused(kind: str) -> None:
-    found = tally(kind, range(30))
-    assert found["read"] >= 3
-    assert found["refused"] >= 12
+    found = tally(kind, range(80))
+    assert found["read"] >= 8
+    assert found["refused"] >= 50
 
 
 @pytest.mark.soak
