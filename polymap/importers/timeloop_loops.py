@@ -152,12 +152,12 @@ def _held(fields: dict[str, Value], workload: Workload) -> tuple[list[str], list
 def _loops(
     fields: dict[str, Value], workload: Workload, value: Value, *, any_order: bool
 ) -> list[tuple[str, int, Value]]:
-    """Return (dim, factor, where) of every dim, outermost first; a factor 0 stands for what other levels leave. Dims
-    that the permutation leaves out follow as the problem has them."""
+    """Return (dim, factor, where) of every dim, outermost first; a factor 0 stands for what other levels leave."""
     factors = _factors(fields["factors"], workload) if "factors" in fields else {}
     order = _permutation(fields["permutation"], workload) if "permutation" in fields else []
     unordered = [dim for dim, factor in factors.items() if dim not in order and factor != 1]
-    if unordered and not any_order and len([factor for factor in factors.values() if factor != 1]) > 1:
+    several = len([factor for factor in factors.values() if factor != 1]) > 1
+    if unordered and not any_order and (several or "split" in fields):
         raise value.refuse(f"the permutation says nothing of {', '.join(unordered)}", "Name every dim with a factor.")
     order += [dim for dim in workload.extents() if dim not in order]
     return [(dim, factors.get(dim, 1), value) for dim in reversed(order)]

@@ -454,14 +454,10 @@ def mapping_read(file: Table) -> list[tuple[object, ...]]:
         kept = tuple(each for each in SPACES if each not in found.held.get(level, ([], []))[1])
         nodes += [("store", level, kept)] if kept else []
         nodes += [("for", dim, factor) for dim, factor in found.temporal.get(level, []) if factor > 1]
-        for axis, size, loops in zip("XY", (4, 2), found.spatial.get(level, ([], [])), strict=True):
-            used = [(dim, factor) for dim, factor in loops if factor > 1]
-            product = 1
-            for _, factor in used:
-                product *= factor
-            if product > size:
-                raise Refused("fan-out")
-            nodes += [("par", axis, dim, factor) for dim, factor in used]
+        for axis, loops in zip(
+            "XY", found.spatial.get(level, ([], [])), strict=True
+        ):  # more than fit: `evaluate` says so
+            nodes += [("par", axis, dim, factor) for dim, factor in loops if factor > 1]
     if nodes[0] != ("store", "DRAM", SPACES):
         raise Refused("outermost")
     return nodes
