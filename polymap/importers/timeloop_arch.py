@@ -207,7 +207,7 @@ def _whole_mesh(part: _Part, outer: _Mesh) -> _Mesh:
         axis, size = ("X", x) if x is not None else ("Y", y)
         what = f"mesh{axis} of {name} is {size}" + (f", meshY {y}" if x is not None and y is not None else "")
         hint = "Say the copies of the whole machine: instances, or names such as PE[0..7]."
-        raise attributes.refuse(f"mesh{axis}", f"{what}, and there are {copies} copies of it", hint)
+        raise attributes.refuse(f"mesh{axis}", f"{what}, and the whole machine has {copies} of it", hint)
     return mesh
 
 
