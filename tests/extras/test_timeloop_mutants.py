@@ -1,4 +1,7 @@
-"""1,000 mutants of Timeloop files and more: each is read as Timeloop reads it, or refused with its line."""
+"""Mutants of Timeloop files: each is read as Timeloop reads it, or refused with its line.
+
+1,000 of each kind: `.venv-extras/bin/python -m pytest -m soak tests/extras`, in the environment of `make extras`.
+"""
 
 from __future__ import annotations
 
