@@ -11,6 +11,7 @@ import pytest
 import polymap as pm
 from polymap.arch import document as machines
 from polymap.cli.arguments import command_names
+from polymap.importers import timeloop_attributes as attributes
 from polymap.schedules import document as mappings
 from polymap.search.problem import goals, read_rules
 from polymap.workload import document as workloads, layers
@@ -53,6 +54,7 @@ FIELDS = [
     pytest.param("files.md", fields_of_mappings(), id="mapping"),
     pytest.param("reference/constraints.md", read_rules.FIELDS, id="constraints"),
     pytest.param("reference/objectives.md", goals.SINGLE_FORMS, id="objectives"),
+    pytest.param("howto/timeloop.md", attributes.NAMES, id="timeloop"),
     pytest.param("howto/layer.md", (*layers.ALIASES, *layers.EXTENTS), id="layers"),
 ]
 

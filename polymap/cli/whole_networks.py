@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
+from pathlib import Path
 
 from polymap.cli.arguments import Options
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs
 from polymap.cli.output import Document, say, write_documents
-from polymap.inputs import parse_json, read_text, shown
-from polymap.ir import Architecture, Mistake, OptionError
+from polymap.inputs import located, parse_json, read_text, shown
+from polymap.ir import ArchError, Architecture, Mistake, OptionError, WorkloadError
 from polymap.networks import (
     LayerAnswer,
     Network,
@@ -138,7 +139,8 @@ def run_sweep(options: Options) -> int:
     """Run the sweep of a specification file and write its table; interrupted, the store keeps what is answered."""
     if options.workload in ("merge", "states"):
         return _tell_store(options)
-    document = parse_json(read_text(options.workload), shown(options.workload))
+    text = read_text(options.workload)
+    document = parse_json(text, shown(options.workload))
     last: list[SweepProgress] = []
 
     def note(progress: SweepProgress) -> None:
@@ -154,6 +156,8 @@ def run_sweep(options: Options) -> int:
         else:
             with _processes(options.workers) as pool:
                 found = sweep_of_document(document, options.store, pool, note)
+    except (ArchError, WorkloadError, OptionError) as error:
+        raise type(error)(located(error.mistakes, shown(Path(options.workload).name), text)) from None
     except KeyboardInterrupt:
         done = f" after {last[0].done:,} of {last[0].rows:,} rows" if last else ""
         told = "the same command goes on" if options.store else "with --store FILE a later run goes on"

@@ -14,9 +14,16 @@ from polymap.importers.yaml_tables import Value, read_yaml
 from polymap.inputs import expected_kind, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
 
-COMPUTE_ACTIONS = ("compute", "mac_random", "mac", "multiply")
-_LEVEL_ACTIONS = {"read_pj": ("read",), "write_pj": ("write", "update"), "leak_pj_per_cycle": ("leak", "idle")}
+_COMPUTE_ACTIONS = {"pj": ("compute", "mac_random", "mult_random", "mac", "mult", "multiply")}
+_LEVEL_ACTIONS = {
+    "read_pj": ("read", "random_read"),
+    "write_pj": ("write", "update", "fill", "random_write", "random_update", "random_fill"),
+    "leak_pj_per_cycle": ("leak", "idle"),
+}
 _OPTIONAL = "leak_pj_per_cycle"
+# Of tensors that are not dense, of operands that stay, and what a compute unit loses while it waits: not counted.
+_UNCOUNTED = re.compile(r"(.*_)?(gated|skipped|metadata|reused)(_.*)?|(de)?compression_count")
+_COMPUTE_UNCOUNTED = ("leak", "idle")
 _RANGE = re.compile(r"\[.*?\]")
 Found = TypeVar("Found")
 
@@ -70,16 +77,35 @@ def _with_energies(
         mistakes.append(Mistake("PM661", f"{file} has no table of {shown(node.name)}", "Every level needs one."))
         return node
     place, energies = table
-    wanted = {"pj": COMPUTE_ACTIONS} if isinstance(node, ComputeUnit) else _LEVEL_ACTIONS
+    is_compute = isinstance(node, ComputeUnit)
+    return replace(node, **fields_of_actions(node.name, place, energies, mistakes, is_compute=is_compute))
+
+
+def fields_of_actions(
+    name: str, table: Value, energies: dict[str, Fraction], mistakes: list[Mistake], *, is_compute: bool
+) -> dict[str, Fraction]:
+    """Return the energies of a part of the machine by its fields; adds actions that it lacks, that are not known, and
+    those of one field that differ."""
+    wanted = _COMPUTE_ACTIONS if is_compute else _LEVEL_ACTIONS
+    known = [action for actions in wanted.values() for action in actions]
     found: dict[str, Fraction] = {}
     for field, actions in wanted.items():
-        action = next((each for each in actions if each in energies), None)
-        if action is not None:
-            found[field] = energies[action]
+        given = {each: energies[each] for each in actions if each in energies}
+        if len(set(given.values())) > 1:
+            told = " and ".join(f"{each} {shown(pj)}" for each, pj in given.items())
+            what = f"the table of {shown(name)} has {told}"
+            mistakes.extend(table.refuse(what, "One energy stands for all of them here: give one.").mistakes)
+        if given:
+            found[field] = next(iter(given.values()))
         elif field != _OPTIONAL:
-            what = f"the table of {shown(node.name)} has no action {' or '.join(actions)}"
-            mistakes.extend(place.refuse(what, f"Found: {', '.join(energies) or 'none'}.").mistakes)
-    return replace(node, **found)
+            what = f"the table of {shown(name)} has no action {' or '.join(actions)}"
+            mistakes.extend(table.refuse(what, f"Found: {', '.join(energies) or 'none'}.").mistakes)
+    for action in energies:
+        is_known = action in known or (is_compute and action in _COMPUTE_UNCOUNTED) or _UNCOUNTED.fullmatch(action)
+        if not is_known:
+            what = f"the action {shown(action)} of {shown(name)} is not read"
+            mistakes.extend(table.refuse(what, did_you_mean(action[:64], known)).mistakes)
+    return found
 
 
 def _read(
@@ -102,10 +128,9 @@ def _read(
 
 def tables_of(section: Value, key: str) -> list[Value]:
     """Return the tables of an ERT or ART. Raises InputError (PM661) where there are none."""
-    fields = section.table(key)
-    if "tables" not in fields:
+    if "tables" not in section.table(key):
         raise section.refuse(f"there is no {key} with tables", f"Expected {key}: {{version: ..., tables: [...]}}.")
-    return fields["tables"].items(f"{key}.tables")
+    return section.fields(key, ("version", "tables"))["tables"].items(f"{key}.tables")
 
 
 def component_of(table: Value) -> str:
@@ -118,12 +143,12 @@ def component_of(table: Value) -> str:
 
 def action_energies(table: Value) -> dict[str, Fraction]:
     """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
-    fields = table.table("a table")
+    fields = table.fields("a table", ("name", "actions"))
     if "actions" not in fields:
         raise table.refuse("a table of the ERT lacks its actions")
     found: dict[str, Fraction] = {}
     for action in fields["actions"].items("actions"):
-        told = action.table("an action")
+        told = action.fields("an action", ("name", "arguments", "energy"))
         if "name" not in told or "energy" not in told:
             raise action.refuse("an action lacks its name or energy")
         name = told["name"].text("name")
@@ -132,7 +157,7 @@ def action_energies(table: Value) -> dict[str, Fraction]:
 
 
 def _area(table: Value) -> Fraction:
-    fields = table.table("a table")
+    fields = table.fields("a table", ("name", "area"))
     if "area" not in fields:
         raise table.refuse("a table of the ART has no area")
     return fields["area"].number("area")

@@ -32,7 +32,7 @@ def to_timeloop(workload: Workload | str, arch: Architecture | str, mapping: Map
     """
     workload, arch = question_of(workload, arch)
     reasons: list[str] = []
-    text = [*_problem(workload, reasons), *_architecture(workload, arch, reasons), *_ert(arch)]
+    text = [*_problem(workload, reasons), *_architecture(workload, arch, reasons), *_ert(arch, reasons)]
     if mapping is not None:
         check_mapping(workload, arch, mapping_of(mapping))
         text += _mapping(workload, arch, mapping, reasons)
@@ -84,24 +84,33 @@ def _architecture(workload: Workload, arch: Architecture, reasons: list[str]) ->
         if isinstance(node, Fanout):
             if node.multicast is not Multicast.IDENTICAL or not node.reduction or node.dims is not None:
                 reasons.append(f"multicast, reduction or dims of the fan-out {node.name}")
+            if node.has_energies:
+                reasons.append(f"energies of the fan-out {node.name}")
             lines += ["    - !Container", f"      name: {node.name}", f"      spatial: {{meshX: {node.size}}}"]
         elif isinstance(node, MemoryLevel):
-            lines += _level(node, min(bits), reasons)
+            lines += _level(node, min(bits), reasons, is_outermost=node is arch.levels[0])
         else:
             lines += ["    - !Component", f"      name: {node.name}", "      class: compute"]
     return lines
 
 
-def _level(level: MemoryLevel, bits: int, reasons: list[str]) -> Lines:
-    if level.buffering != 1 or (level.holds is not None and set(level.holds) != set(level.must_hold)):
-        reasons.append(f"buffering, or what {level.name} may hold and need not")
+def _level(level: MemoryLevel, bits: int, reasons: list[str], *, is_outermost: bool) -> Lines:
+    if level.buffering != 1 and level.capacity_bits is None:
+        reasons.append(f"buffering of {level.name}, which has no capacity")
+    if level.holds is not None and set(level.holds) != set(level.must_hold):
+        reasons.append(f"what {level.name} may hold and need not")
     if any(name.startswith("@") for name in (*(level.holds or ()), *level.must_hold)):
         reasons.append(f"roles that {level.name} holds")
     depth, rest = (None, 0) if level.capacity_bits is None else divmod(level.capacity_bits, level.word_bits)
     if rest:
         reasons.append(f"a capacity of {level.name} that is no whole number of words")
+    if level.word_bits % bits:
+        reasons.append(f"words of {level.name} ({level.word_bits} bits) that are no whole elements ({bits} bits)")
     attributes: dict[str, object] = {"datawidth": bits, "width": level.word_bits}
-    attributes |= {} if depth is None else {"depth": depth}
+    if not is_outermost:
+        attributes["depth"] = "null" if depth is None else depth  # null: it holds all
+    if level.buffering != 1:
+        attributes["multiple_buffering"] = level.buffering
     if level.bandwidth_bits_per_cycle is not None:
         attributes["shared_bandwidth"] = _decimal(level.bandwidth_bits_per_cycle / bits, reasons)
     for way in ("read", "write"):
@@ -115,7 +124,7 @@ def _level(level: MemoryLevel, bits: int, reasons: list[str]) -> Lines:
     return lines
 
 
-def _ert(arch: Architecture) -> Lines:
+def _ert(arch: Architecture, reasons: list[str]) -> Lines:
     lines = ["ERT:", "  version: 0.4", "  tables:"]
     for node in arch.nodes:
         if isinstance(node, MemoryLevel):
@@ -125,7 +134,7 @@ def _ert(arch: Architecture) -> Lines:
         else:
             continue
         lines += [f"    - name: {node.name}", "      actions:"]
-        lines += [f"        - {{name: {name}, energy: {_decimal(pj, [])}}}" for name, pj in actions.items()]
+        lines += [f"        - {{name: {name}, energy: {_decimal(pj, reasons)}}}" for name, pj in actions.items()]
     return lines
 
 

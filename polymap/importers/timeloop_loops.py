@@ -9,6 +9,7 @@ from typing import Any
 
 from polymap.importers.timeloop_arch import Machine
 from polymap.importers.yaml_tables import Value
+from polymap.inputs import shown
 from polymap.ir import (
     Compute,
     Fanout,
@@ -20,11 +21,17 @@ from polymap.ir import (
     Storage,
     Temporal,
     Workload,
+    did_you_mean,
 )
 from polymap.schedules import check_mapping
 
-_FIELDS = ("target", "type", "factors", "permutation", "split", "keep", "bypass")
 _BYPASS = ("bypass", "datatype", "dataspace")
+_HEAD = ("target", "type")
+_FIELDS = {
+    "temporal": (*_HEAD, "factors", "permutation"),
+    "spatial": (*_HEAD, "factors", "permutation", "split"),
+    **dict.fromkeys(_BYPASS, (*_HEAD, "keep", "bypass")),
+}
 
 
 @dataclass(slots=True)
@@ -35,6 +42,14 @@ class _Directives:
     loops: dict[str, list[tuple[str, int, Value]]] = field(default_factory=dict[str, list[tuple[str, int, Value]]])
     spread: dict[str, list[tuple[str, int, Value]]] = field(default_factory=dict[str, list[tuple[str, int, Value]]])
     bypassed: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    seen: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def note(self, value: Value, target: str, kind: str) -> None:
+        """Note a directive. Raises InputError for a second one of a target and kind."""
+        kind = "bypass" if kind in _BYPASS else kind
+        if (target, kind) in self.seen:
+            raise value.refuse(f"a second {kind} directive of {target}", "Write one with all of both.")
+        self.seen.add((target, kind))
 
 
 def mapping_of(section: Value, workload: Workload, machine: Machine) -> Mapping:
@@ -71,13 +86,12 @@ def mapping_of(section: Value, workload: Workload, machine: Machine) -> Mapping:
 
 def _read_directive(value: Value, workload: Workload, machine: Machine, found: _Directives) -> None:
     fields, target, kind = _head(value, machine)
+    found.note(value, target, kind)
     if kind in _BYPASS:
-        _read_bypass(fields, workload, found.bypassed.setdefault(target, set()))
+        found.bypassed[target] = set(_held(fields, workload)[1])
         return
     loops = _loops(fields, workload, value, any_order=kind == "spatial" and "split" not in fields)
     if kind == "temporal":
-        if target in found.loops:
-            raise value.refuse(f"a second temporal directive of {target}")
         found.loops[target] = loops
         return
     spread = machine.spreads.get(target)
@@ -85,10 +99,9 @@ def _read_directive(value: Value, workload: Workload, machine: Machine, found: _
         if any(factor != 1 for _, factor, _ in loops):
             raise value.refuse(f"{target} has no fan-out", f"Known: {', '.join(machine.spreads) or 'none'}.")
         return
-    split = fields["split"].integer("split", 0) if "split" in fields else None
-    along_x = loops if split is None else loops[len(loops) - split :] if split else []
-    if split is None and not spread.x:
-        along_x = []
+    along_x = loops if spread.x else []
+    if "split" in fields:  # so many innermost dims, of all dims
+        along_x = loops[max(0, len(loops) - fields["split"].integer("split", 0)) :]
     along_y = loops[: len(loops) - len(along_x)]
     for name, part in ((spread.x, along_x), (spread.y, along_y)):
         used = [each for each in part if each[1] != 1]
@@ -96,8 +109,6 @@ def _read_directive(value: Value, workload: Workload, machine: Machine, found: _
             raise value.refuse(
                 f"{target} has no fan-out along {'XY'[part is along_y]}, and {used[0][0]} is spread there"
             )
-        if used and name in found.spread:
-            raise value.refuse(f"a second spatial directive of {target}")
         if used:
             found.spread[name] = part
 
@@ -105,41 +116,51 @@ def _read_directive(value: Value, workload: Workload, machine: Machine, found: _
 def _head(value: Value, machine: Machine) -> tuple[dict[str, Value], str, str]:
     """Return fields, target and type of a directive."""
     fields = value.table("a directive")
-    for name, each in fields.items():
-        if name not in _FIELDS:
-            raise each.refuse(f"{name} of a directive is not read", f"Known: {', '.join(_FIELDS)}.")
-    for name in ("target", "type"):
+    for name in _HEAD:
         if name not in fields:
-            raise value.refuse(f"a directive has no {name}")
+            hint = did_you_mean(name, tuple(fields)).replace("Known", "Found")
+            raise value.refuse(f"a directive has no {name}", hint)
     target, kind = fields["target"].text("target"), fields["type"].text("type")
-    if kind not in ("temporal", "spatial", *_BYPASS):
-        raise fields["type"].refuse(f"the type {kind!r} is not read", "Known: temporal, spatial, bypass, dataspace.")
+    if kind not in _FIELDS:
+        hint = did_you_mean(kind[:64], ("temporal", "spatial", "bypass", "dataspace"))
+        raise fields["type"].refuse(f"the type {shown(kind)} is not read", hint)
+    fields = value.fields(f"a {kind} directive", _FIELDS[kind])
     levels = [level.name for level in machine.arch.levels]
     known = [*levels, *machine.spreads] if kind == "spatial" else levels
     if target not in known:
-        raise fields["target"].refuse(f"the target {target!r} is unknown", f"Known: {', '.join(known)}.")
+        raise fields["target"].refuse(f"the target {shown(target)} is unknown", did_you_mean(target[:64], known))
     return fields, target, kind
 
 
-def _read_bypass(fields: dict[str, Value], workload: Workload, bypassed: set[str]) -> None:
-    for name in ("keep", "bypass"):
+def _held(fields: dict[str, Value], workload: Workload) -> tuple[list[str], list[str]]:
+    """Return the tensors that a directive keeps and those that it bypasses, each named once."""
+    kept: list[str] = []
+    bypassed: list[str] = []
+    known = [tensor.name for tensor in workload.tensors]
+    for name, names in (("keep", kept), ("bypass", bypassed)):
         for each in fields[name].items(name) if name in fields else []:
             tensor = each.text("a data space")
-            if tensor not in [known.name for known in workload.tensors]:
-                raise each.refuse(f"the problem has no data space {tensor!r}")
-            (bypassed.add if name == "bypass" else bypassed.discard)(tensor)
+            if tensor not in known:
+                hint = did_you_mean(tensor[:64], known)
+                raise each.refuse(f"the problem has no data space {shown(tensor)}", hint)
+            if tensor in (*kept, *bypassed):
+                raise each.refuse(f"the data space {shown(tensor)} is named twice")
+            names.append(tensor)
+    return kept, bypassed
 
 
 def _loops(
     fields: dict[str, Value], workload: Workload, value: Value, *, any_order: bool
 ) -> list[tuple[str, int, Value]]:
-    """Return (dim, factor, where) outermost first; a factor 0 stands for what other levels leave."""
+    """Return (dim, factor, where) of every dim, outermost first; a factor 0 stands for what other levels leave."""
     factors = _factors(fields["factors"], workload) if "factors" in fields else {}
     order = _permutation(fields["permutation"], workload) if "permutation" in fields else []
     unordered = [dim for dim, factor in factors.items() if dim not in order and factor != 1]
-    if unordered and not any_order and len([factor for factor in factors.values() if factor != 1]) > 1:
+    several = len([factor for factor in factors.values() if factor != 1]) > 1
+    if unordered and not any_order and (several or "split" in fields):
         raise value.refuse(f"the permutation says nothing of {', '.join(unordered)}", "Name every dim with a factor.")
-    return [(dim, factors.get(dim, 1), value) for dim in reversed([*order, *unordered])]
+    order += [dim for dim in workload.extents() if dim not in order]
+    return [(dim, factors.get(dim, 1), value) for dim in reversed(order)]
 
 
 def _factors(value: Value, workload: Workload) -> dict[str, int]:
@@ -196,16 +217,18 @@ def constraints_of(section: Value, workload: Workload, machine: Machine) -> dict
     """Return the constraints of `explore`: bypass and dataspace directives as `store`, whole spatial factors as
     `fanouts`. Raises InputError (PM661) for others: orders and temporal factors of a level have no equal there."""
     if section.is_table and "targets" in section.plain:
-        section = section.table("constraints")["targets"]
+        # `template` says which factors Timeloop's mapper tries.
+        section = section.fields("constraints", ("version", "targets", "template"))["targets"]
+    seen = _Directives()
     store: dict[str, dict[str, list[str]]] = {}
     fanouts: dict[str, dict[str, Any]] = {}
     for value in section.items("constraints"):
         fields, target, kind = _head(value, machine)
+        seen.note(value, target, kind)
         if kind in _BYPASS:
-            for name, word in (("keep", "must"), ("bypass", "never")):
-                if name in fields:
-                    _read_bypass({name: fields[name]}, workload, set())
-                    store.setdefault(target, {})[word] = [each.plain for each in fields[name].items(name)]
+            for word, tensors in zip(("must", "never"), _held(fields, workload), strict=True):
+                if tensors:
+                    store.setdefault(target, {})[word] = tensors
         elif kind == "spatial" and target in machine.spreads:
             _constrain_spread(value, fields, workload, machine, fanouts)
         else:
@@ -221,6 +244,8 @@ def _constrain_spread(
 ) -> None:
     """Note spatial factors: 1 forbids a dim, more asks for so many; the order on one fan-out has no effect on costs."""
     target = fields["target"].text("target")
+    if "permutation" in fields:
+        _permutation(fields["permutation"], workload)
     names = [name for name in machine.spreads[target] if name]
     factors = _factors(fields["factors"], workload) if "factors" in fields else {}
     for dim, factor in factors.items():

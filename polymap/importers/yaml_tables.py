@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from polymap.importers.nodes import extra
 from polymap.inputs import MAX_DEPTH, MAX_INTEGER, as_fraction, read_text, shown
-from polymap.ir import InputError, Mistake
+from polymap.ir import InputError, Mistake, did_you_mean
 
 _MOST_NODES = 100_000
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -47,6 +47,25 @@ class Value:
             raise self.refuse(f"{what} is {self.told()}", "Expected a table of fields.")
         return self.plain  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
+    def fields(self, what: str, known: Iterable[str]) -> dict[str, Value]:
+        """Return its fields, with - in names as _. Raises InputError with every field that is not among the known ones,
+        or given in both spellings."""
+        found: dict[str, Value] = {}
+        mistakes: list[Mistake] = []
+        names = tuple(known)
+        for written, value in self.table(what).items():
+            name = written.replace("-", "_")
+            if name in found:
+                mistakes.extend(value.refuse(f"{what}.{name} is given twice, with - and with _").mistakes)
+            elif name not in names:
+                told = written if written.isprintable() and len(written) <= 60 else shown(written)
+                unread = f"{what}.{told} is not read (it is {value.told()})"
+                mistakes.extend(value.refuse(unread, did_you_mean(name[:64], names)).mistakes)
+            found[name] = value
+        if mistakes:
+            raise InputError(mistakes)
+        return found
+
     def items(self, what: str) -> list[Value]:
         """Return its items."""
         if not isinstance(self.plain, list):
@@ -63,6 +82,12 @@ class Value:
         """Return its integer, at least `least` and at most 10^100."""
         if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not least <= self.plain <= MAX_INTEGER:
             raise self.refuse(f"{what} is {self.told()}", f"Expected an integer >= {least}.")
+        return self.plain
+
+    def flag(self, what: str) -> bool:
+        """Return its truth value."""
+        if not isinstance(self.plain, bool):
+            raise self.refuse(f"{what} is {self.told()}", "Expected true or false.")
         return self.plain
 
     def number(self, what: str) -> Any:

@@ -46,6 +46,8 @@ _TOML_TOKEN = re.compile(
 )
 _TOML_NUMBER = re.compile(r"([\w-]+)[\"']?\s*=\s*([-+]?(?:nan|inf)\b|[-+]?[0-9][0-9_.eE+-]*)")
 _TOML_PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
+_TOML_TWICE = re.compile("Cannot (declare|mutate|overwrite)")
+_TOML_HEADER = re.compile(r"\s*\[\[?\s*([\w.\"'-]+)\s*\]")
 _TOML_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
 
 
@@ -197,11 +199,14 @@ def _toml_mistake(text: str, message: str, where: str) -> Mistake:
     if text.lstrip().startswith("{"):
         return Mistake("PM106", f"{where} is not TOML: it looks like JSON", "Let the file's name end in .json.")
     place = _TOML_PLACE.fullmatch(message)
+    lines = text.splitlines()
+    at = min(int(place.group(2) or len(lines)) if place else len(lines), len(lines)) - 1
+    if header := _TOML_HEADER.match(lines[at]) if lines and _TOML_TWICE.match(message) else None:
+        what = f"{where} is not TOML: {header.group(1)} is declared before, and again in line {at + 1}"
+        return Mistake("PM106", what, f"Write [[{header.group(1)}]] before each item of a list; else keep one.")
     if place is None or "overwrite" not in place.group(1):
         hint = "An inline table ({...}) stands on one line." if "key part" in message else ""
         return Mistake("PM106", f"{where} is not TOML: {message}", hint)
-    lines = text.splitlines()
-    at = min(int(place.group(2) or len(lines)), len(lines)) - 1
     key = _TOML_KEY.match(lines[at])
     for before in range(at - 1, -1, -1):
         other = _TOML_KEY.match(lines[before])

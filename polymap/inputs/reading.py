@@ -327,7 +327,10 @@ class Fields:
 
     def items(self, name: str) -> Sequence[object]:
         """Return a list; () where it is absent or something else."""
-        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", "Expected a list.")
+        hint = "Expected a list."
+        if is_table(self.table.get(name)):
+            hint = f"Expected a list: [[{name}]] before each item in TOML, [{{...}}, {{...}}] in JSON."
+        return self._read(name, (), lambda v: v if is_list(v) else None, "PM112", hint)
 
     def names(
         self, name: str, default: Default, *, roles: Sequence[str] = (), null: bool = False

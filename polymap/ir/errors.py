@@ -98,8 +98,14 @@ class OutputError(PolymapError, OSError):
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """Return "Did you mean 'x'?" for the closest known word, or "Known: ..." where none is close."""
-    close = [each for each in known if each.lower() == word.lower()]  # one of the other case is closest
+    same = [each for each in known if _letters(each) == _letters(word)]
+    close = sorted(same, key=lambda each: each.lower() != word.lower())  # one of the other case alone is closest
     close = close or get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"Did you mean '{close[0]}'?"
     return f"Known: {', '.join(known[:20])}." if known else ""
+
+
+def _letters(word: str) -> str:
+    """Return a word without what is easily mistaken in names: case, and the marks between its parts."""
+    return word.lower().replace("-", "").replace("_", "").replace(" ", "")

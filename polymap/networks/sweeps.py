@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping as Table, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product as combinations
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from polymap.arch import arch_from_document, arch_to_document
 from polymap.asked import arch_of, workload_of
 from polymap.inputs import expected_method, is_list, is_table, shown
-from polymap.ir import Architecture, Mapping, MaybeNone, MemoryLevel, Mistake, OptionError, Tabled, Workload
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    MaybeNone,
+    MemoryLevel,
+    Mistake,
+    OptionError,
+    PolymapError,
+    Tabled,
+    Workload,
+)
 from polymap.networks.columns import Column, How, column_of
 from polymap.networks.exploration import Document, Executor
 from polymap.networks.model import Network, builtin_network
@@ -21,6 +31,8 @@ from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
 from polymap.search.run import Options
 from polymap.workload import workload_from_document
+
+Read = TypeVar("Read")
 
 _FIELDS = ("workloads", "machines", "objective", "tiles", "time_limit_s", "seed", "front_only")
 
@@ -160,7 +172,10 @@ def sweep_of_document(
     workloads, machines = document.get("workloads"), document.get("machines")
     if not is_list(workloads) or not (is_list(machines) or is_table(machines)):
         raise OptionError(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
-    named = [each if isinstance(each, str) else workload_from_document(each) for each in workloads]
+    named = [
+        each if isinstance(each, str) else _told_in(f"workloads[{index}]", workload_from_document, each)
+        for index, each in enumerate(workloads)
+    ]
     options: dict[str, Any] = {name: document[name] for name in _FIELDS[2:] if name in document}
     if not isinstance(options.get("front_only", False), bool):
         raise OptionError(Mistake("PM565", f"front_only is {shown(options['front_only'])}", "Expected true or false."))
@@ -210,7 +225,10 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
     """Return (label, machine) of each machine asked about."""
     if not is_table(machines):
         listed = _several(machines, "the machines")
-        found = [arch_from_document(each) if is_table(each) else arch_of(each) for each in listed]
+        found = [
+            _told_in(f"machines[{index}]", arch_from_document, each) if is_table(each) else arch_of(each)
+            for index, each in enumerate(listed)
+        ]
         return [(arch.name, arch) for arch in found]
     unknown = [name for name in machines if name not in ("base", "grid")]
     grid = machines.get("grid", {})
@@ -218,7 +236,9 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
         hint = 'Expected {"base": a machine, "grid": {"GLB.capacity_bits": [262144, 524288]}}.'
         raise OptionError(Mistake("PM565", f"the machines of the sweep are {shown(machines)}", hint))
     base = machines["base"]
-    document = arch_to_document(arch_from_document(base) if is_table(base) else arch_of(base))
+    document = arch_to_document(
+        _told_in("machines.base", arch_from_document, base) if is_table(base) else arch_of(base)
+    )
     fields: dict[str, Sequence[object]] = {name: tuple(values) for name, values in grid.items() if is_list(values)}
     return [_changed(document, dict(zip(fields, values, strict=True))) for values in combinations(*fields.values())]
 
@@ -244,4 +264,14 @@ def _changed(document: Table[str, Any], values: Table[str, object]) -> tuple[obj
             hint = f"Expected NODE.FIELD; nodes: {', '.join(names)}."
             raise OptionError(Mistake("PM565", f"the grid names {shown(field_name)}", hint))
         names[node][key] = value
-    return dict(values), arch_from_document({**document, "nodes": nodes})
+    told = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+    changed = {**document, "nodes": nodes}
+    return dict(values), _told_in(f"the grid of the sweep: {told}", arch_from_document, changed)
+
+
+def _told_in(place: str, read: Callable[[object], Read], document: object) -> Read:
+    """Return what a part of the specification describes; mistakes tell the part."""
+    try:
+        return read(document)
+    except PolymapError as error:
+        raise type(error)(replace(each, what=f"{each.what} (in {place})") for each in error.mistakes) from None

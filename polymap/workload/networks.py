@@ -210,7 +210,7 @@ def builtin_workload(name: str) -> Workload:
             return _workload(name, shape)
     names = builtin_names()
     inside = [known for known in names if known.startswith(f"{network}.")]
-    hint = did_you_mean(name[:100], inside or (*names, *LAYERS))
+    hint = did_you_mean(name[:100], inside or (*names, *NETWORKS, *LAYERS))
     if not hint.startswith("Did"):
         hint = f"Networks: {', '.join(NETWORKS)}; `polymap list` shows every layer." if not inside else hint
     raise WorkloadError(Mistake("PM230", f"there is no built-in workload {shown(name)}", hint))

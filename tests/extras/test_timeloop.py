@@ -190,3 +190,177 @@ def damaged(text: str, rng: random.Random) -> str:
         else:
             text = text[: rng.randrange(1, len(text))] + "\n"
     return text if "\n" in text else text + "\n"
+
+
+TREE = """\
+architecture:
+  version: 0.3
+  subtree:
+  - name: system
+    local:
+    - {name: DRAM, class: DRAM, attributes: {width: 64, word-bits: 16}}
+    subtree:
+    - name: PE%s
+      local:
+      - {name: B, class: smartbuffer_SRAM, attributes: {%s}}
+      - {name: mac, class: intmac, attributes: {%s}}
+"""
+PLAIN = "depth: 1024, width: 64, word_bits: 16"
+
+
+def tree_of(copies: str = "", memory: str = PLAIN, mac: str = "") -> pm.Architecture:
+    return pm.from_timeloop(CONV_PROBLEM, TREE % (copies, memory, mac))[1]
+
+
+@pytest.mark.parametrize(
+    ("memory", "capacity", "word"),
+    [
+        (PLAIN, 65536, 64),
+        ("memory_depth: 1024, memory_width: 64, word_bits: 16", 65536, 64),
+        ("data_storage_depth: 1024, data_storage_width: 64, datawidth: 16", 65536, 64),
+        ("depth: 1024, width: 64", 65536, 64),  # a data word of 16 bits where nothing is said
+        ("depth: 1024, block-size: 4, word_width: 16", 65536, 64),
+        ("depth: 1024, n_words: 4, width: 64", 65536, 64),
+        ("depth: 1024, block_size: 2, cluster-size: 1, width: 32", 32768, 32),
+        ("entries: 4096, width: 64", 65536, 64),
+        ("sizeKB: 8, width: 64", 65536, 64),
+        # Timeloop's own figures, exercises 06: psum_spad "Size 16, Word bits 16, Block size 1".
+        ("depth: 16, width: 16, update_fifo_depth: 2, datawidth: 16, read_bandwidth: 2, write_bandwidth: 2", 256, 16),
+        ("depth: null, width: 64", None, 64),
+    ],
+)
+def test_capacities_and_words_in_all_their_spellings(memory: str, capacity: int | None, word: int) -> None:
+    level = tree_of(memory=memory).levels[1]
+    assert (level.capacity_bits, level.word_bits) == (capacity, word)
+
+
+def test_copies_that_share_a_memory_have_a_block_each() -> None:
+    level = tree_of("[0..3]", "depth: 1024, width: 64, block-size: 1, cluster-size: 4").levels[1]
+    assert (level.capacity_bits, level.word_bits) == (16384, 64)  # 1,024 data words each; an access pays for four
+    assert level.access_pj(64, 0) == level.read_pj
+
+
+def test_buffering_and_bandwidths() -> None:
+    level = tree_of(memory=f"{PLAIN}, multiple-buffering: 2.0, bandwidth: 4").levels[1]
+    assert (level.buffering, level.usable_bits) == (2, 32768)
+    assert (level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle) == (32, 32)
+
+
+@pytest.mark.parametrize(
+    ("copies", "memory", "mac", "fans"),
+    [
+        ("", "", "instances: 256", {"mac_X": 256}),
+        ("", "", "instances: 256, meshX: 16", {"mac_X": 16, "mac_Y": 16}),
+        ("", "", "instances: 256, meshY: 256", {"mac_Y": 256}),
+        ("[0..167]", ", meshX: 14", "", {"B_X": 14, "B_Y": 12}),  # 168 (14*12), as Timeloop's figures have it
+        ("[1..168]", ", meshX: 14, meshY: 12", "meshX: 14", {"B_X": 14, "B_Y": 12}),
+        ("", ", instances: 8", "instances: 16", {"B_X": 8, "mac_X": 2}),
+    ],
+)
+def test_copies_in_all_their_spellings(copies: str, memory: str, mac: str, fans: dict[str, int]) -> None:
+    assert {node.name: node.size for node in tree_of(copies, PLAIN + memory, mac).fanouts} == fans
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [
+        ("width: 64, word_bits: 16", "the level B has no capacity"),
+        (f"{PLAIN}, memory_depth: 512", "B has depth 1024 and memory_depth 512"),
+        (f"{PLAIN}, entries: 16", "B has depth (4096 words) and entries (16 words)"),
+        ("depth: 1024, width: 60, word_bits: 16", "width of B is 60, not 16 bits of a data word"),
+        (f"{PLAIN}, multiple_buffering: 1.5", "multiple_buffering of B is 1.5"),
+        (f"{PLAIN}, min_utilization: 0.5", "B.min_utilization is not read (it is 0.5)"),
+        (f"{PLAIN}, meshX: 16", "meshX of B is 16, and the whole machine has 1 of it"),
+        (f"{PLAIN}, memory_dpeth: 1", "B.memory_dpeth is not read (it is 1)\n      Did you mean 'memory_depth'?"),
+        (f"{PLAIN}, word-bits: 16", "B.word_bits is given twice, with - and with _"),
+        (f"{PLAIN}, network_read: noc", "B.network_read is not read (it is 'noc')"),
+        (f"{PLAIN}, network_fill_latency: 3", "B.network_fill_latency is not read (it is 3)"),
+        (f"{PLAIN}, vector_access_energy: 3", "B.vector_access_energy is not read"),
+        (f"{PLAIN}, shared_bandwidth: 3, read_bandwidth: 2", "B has shared_bandwidth and read_bandwidth"),
+        (f"{PLAIN}, read_bandwidth: 2", "B has a read_bandwidth alone"),
+    ],
+)
+def test_attributes_that_are_not_understood_are_told(memory: str, told: str) -> None:
+    with pytest.raises(pm.InputError, match="PM661 the text, line 10") as caught:
+        tree_of(memory=memory)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("class: SRAM", "class: register_file", "the class 'register_file' of buffer"),
+        ("class: regfile", "class: regfile\n          enabled: 1", "enabled is 1"),
+        ("name: buffer\n", "name: buffer\n      sparse_optimizations: {x: 1}\n", "sparse_optimizations of buffer"),
+        ("keep: [A]", "keep: [Weights]", "the problem has no data space 'Weights'"),
+        ("version: 0.4\n  nodes", "versoin: 0.4\n  nodes", "architecture.versoin is not read (it is 0.4)"),
+        ("mapping:", "mapper: {}\nmaping: {}\nmapping:", "the key 'maping' of the file is not read"),
+        ("read_write: true", "read_write: 1", "read_write of Z is 1"),
+        ("name: W,", "name: A,", "the data space 'A' is given twice"),
+        ("{M: 8,", "{densities: {A: 0.5}, M: 8,", "instance.densities is no dimension"),
+        ("permutation: [M, N]}", "permutation: [M, N], keep: [A]}", "a temporal directive.keep is not read"),
+        ("bypass: [W]}", "bypass: [A, W]}", "the data space 'A' is named twice"),
+        ("datawidth: 8, depth: 8", "depth: 8", "register has no datawidth"),
+        ("depth: 128", "depth: 128, meshX: 4", "buffer.meshX is not read (it is 4)"),
+    ],
+)
+def test_fields_of_version_4_that_are_not_understood_are_told(old: str, new: str, told: str) -> None:
+    assert old in GEMM
+    text = GEMM.replace(old, new, 1)
+    with pytest.raises(pm.InputError, match="PM661 the text, line") as caught:
+        pm.from_timeloop(text, text, text)
+    assert told in str(caught.value)
+
+
+def test_a_component_that_is_not_enabled_is_left_out_and_containers_hand_attributes_down() -> None:
+    text = GEMM.split("mapping:")[0].replace("name: core", "name: core\n      attributes: {datawidth: 8}")
+    text = text.replace("attributes: {datawidth: 8, width: 32, depth: 128}", "attributes: {width: 32, depth: 128}")
+    assert pm.from_timeloop(text, text)[1].levels[1].capacity_bits == 4096
+    disabled = text.replace("class: regfile", "class: regfile\n          enabled: false")
+    assert [level.name for level in pm.from_timeloop(disabled, disabled)[1].levels] == ["main_memory", "buffer"]
+
+
+UPDATE = "{name: update, energy: 7}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("name: system.chip.Buffer", "name: system.chip.Bufer", "the ERT has no table of 'Buffer'"),
+        ("- name: system.DRAM", "- {name: noc, actions: []}\n    - name: system.DRAM", "a table of 'noc', which is no"),
+        (UPDATE, "{name: updaet, energy: 7}", "the table of 'Buffer' has no action write"),
+        (
+            "{name: update, energy: 7}",
+            "{name: update, energy: 7}, {name: leek, energy: 7}",
+            "action 'leek' of 'Buffer'",
+        ),
+        (
+            "{name: update, energy: 7}",
+            "{name: update, energy: 7}, {name: write, energy: 5}",
+            "write 5.0 and update 7.0",
+        ),
+    ],
+)
+def test_energies_that_belong_nowhere_are_told(old: str, new: str, told: str) -> None:
+    assert old in CONV_ARCH
+    with pytest.raises(pm.InputError, match="PM661 the text, line") as caught:
+        pm.from_timeloop(CONV_PROBLEM, CONV_ARCH.replace(old, new, 1))
+    assert told in str(caught.value)
+
+
+def test_buffering_and_unlimited_levels_come_back() -> None:
+    nodes = [
+        {"level": "D", "word_bits": 32},
+        {"level": "L", "word_bits": 16},
+        {"level": "B", "word_bits": 16, "capacity_bits": 4096, "buffering": 2},
+        {"compute": "M"},
+    ]
+    arch = pm.arch_from_document({"name": "timeloop", "nodes": nodes})
+    layer = pm.einsum("C[m] += A[m,k] * B[k]", m=4, k=4)
+    text = pm.to_timeloop(layer, arch)
+    assert pm.from_timeloop(text, text)[1] == arch
+    with pytest.raises(pm.OptionError, match=r"PM662 .*words of D \(32 bits\) that are no whole elements \(24 bits\)"):
+        pm.to_timeloop(pm.einsum("C[m] += A[m,k] * B[k]", m=4, k=4, bits=24), arch)
+    fan = {"fanout": "X", "size": 2, "pj_per_word": 1}
+    with pytest.raises(pm.OptionError, match="PM662 .*energies of the fan-out X"):
+        pm.to_timeloop(layer, pm.arch_from_document({"nodes": [nodes[0], fan, nodes[3]]}))

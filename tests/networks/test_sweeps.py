@@ -92,6 +92,28 @@ def test_grids_and_stores_that_cannot_be_used_are_refused(tmp_path: Path) -> Non
         pm.sweep(LAYERS, ["flat3"], store=tmp_path / "text")
 
 
+def test_mistakes_of_a_machine_in_a_specification_name_the_file_and_the_grid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dram = {"level": "DRAM", "bandwidth_bits_per_cycle": 8}
+    base = {"nodes": [dram, {"level": "B", "capacity_bits": 4096}, {"compute": "M"}]}
+    wrong = {"nodes": [{"level": "DRAM", "read_pJ": 8}, {"compute": "M"}]}
+    field = "DRAM.read_bandwidth_bits_per_cycle"
+    cases = (
+        ("resnet50.fc", {"base": base, "grid": {field: [8]}}, "PM310 ", f"(in the grid of the sweep: {field} = 8)"),
+        ("resnet50.fc", {"base": wrong}, "PM110 ", "(in machines.base)"),
+        ("resnet50.fc", ["flat3", wrong], "PM110 ", "(in machines[1])"),
+        ({"einsum": "C[m] += A[m]", "size": {"m": 4}}, ["flat3"], "PM110 ", "(in workloads[0])"),
+        ("resnet-50.fc", ["flat3"], "PM230 ", "Did you mean 'resnet50.fc'?"),
+    )
+    for workload, machines, *parts in cases:
+        spec = tmp_path / "spec.json"
+        spec.write_text(json.dumps({"workloads": [workload], "machines": machines}), encoding="utf-8")
+        assert main(("sweep", str(spec))) == 2
+        told = capsys.readouterr().err
+        assert all(part in told for part in (*parts, "spec.json")), told
+
+
 def test_the_command_line_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, store = tmp_path / "spec.json", str(tmp_path / "runs.sqlite")
     layer = {"matmul": {"m": 8, "n": 8, "k": 8}}

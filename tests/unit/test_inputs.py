@@ -107,7 +107,10 @@ BAD_TOML = [
     ("a = " + "1" * 5000, "PM109"),
     ("a = 1e1000000", "PM109 .* exponent"),
     ("a = ", "PM106"),
-    ("[t]\n[t]", "PM106"),
+    ("[t]\n[t]", r"PM106 file is not TOML: t is declared before, and again in line 2\n.*\[\[t\]\] before each item"),
+    ("[[nodes]]\na = 1\n[nodes]\nb = 2", r"PM106 .* nodes is declared .* line 3\n.*\[\[nodes\]\]"),
+    ("[nodes]\na = 1\n[[nodes]]\nb = 2", r"PM106 .* nodes is declared .* line 3\n.*\[\[nodes\]\]"),
+    ("nodes = []\n[[nodes]]\na = 1", r"PM106 .* nodes is declared .* line 2\n.*\[\[nodes\]\]"),
 ]
 
 
@@ -366,7 +369,8 @@ def test_fields_tell_every_mistake_at_once() -> None:
         "PM114 nodes[3]: names[2] is 'a b'\n      "
         "A name is a letter or _ followed by letters, digits and _ (ASCII, at most 64 characters).",
         "PM114 nodes[3]: names[3] is '@inptu'\n      Did you mean '@input'?",
-        "PM112 nodes[3]: list is a table\n      Expected a list.",
+        "PM112 nodes[3]: list is a table\n      "
+        "Expected a list: [[list]] before each item in TOML, [{...}, {...}] in JSON.",
         "PM113 nodes[3]: count is 0\n      Expected an integer >= 1.",
         "PM113 nodes[3]: few is too large: 3\n      Expected an integer >= 1 and <= 2.",
         "PM113 nodes[3]: huge is too large: an integer of about 102 digits\n      "

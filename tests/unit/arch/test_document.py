@@ -227,6 +227,11 @@ def test_bandwidths_come_shared_or_in_pairs(fields: dict[str, object], code: str
     assert codes(machine({"level": "L", **fields})) == [code]
 
 
+def test_one_table_for_the_list_of_nodes_is_told_in_both_notations() -> None:
+    with pytest.raises(ArchError, match=r"PM112 machine: nodes is a table\n +Expected a list: \[\[nodes\]\] before"):
+        arch_from_document({"nodes": DRAM})
+
+
 def test_null_means_unlimited() -> None:
     arch = arch_from_document(machine({"level": "L", "capacity_bits": None, "bandwidth_bits_per_cycle": None}))
     assert arch.levels[1] == MemoryLevel("L")

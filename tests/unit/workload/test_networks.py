@@ -119,6 +119,10 @@ def test_unknown_names_get_a_suggestion() -> None:
         ("resnet50.conv2x", "resnet50.conv2_x"),
         ("resnet5.conv2_x", "resnet50.conv2_x"),
         ("gpt2.score", "gpt2.scores"),
+        ("resnet-50", "resnet50"),
+        ("ResNet_50.conv2-x", "resnet50.conv2_x"),
+        ("mobilenet-v2", "mobilenet_v2"),
+        ("bertbase", "bert_base"),
     ):
         with pytest.raises(WorkloadError, match=f"PM230 .*'{wrong}'\n.*Did you mean '{meant}'"):
             builtin_workload(wrong)
