@@ -52,13 +52,14 @@ $(EXTRAS)/.ready: tests/extras/requirements.txt pyproject.toml
 	$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-soak: $(READY)
+soak: $(READY) $(EXTRAS)/.ready
 	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES) --sets-every 10 --tally out
 	$(BIN)/python -m tests.c_tally 2000 --first 20000 --state out/c_tally.json
 	$(BIN)/python -m tests.search_tally 2000 --first 20000 --state out/search_tally.json
 	$(BIN)/python -m tests.any_size_tally --cases 2000 --first 20000 --state out/any_size_tally.json
 	$(BIN)/python -m tests.c_to_c
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
+	$(EXTRAS)/bin/python -m pytest -q tests/extras -m soak
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants --mutants 400
