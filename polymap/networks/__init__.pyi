@@ -1,9 +1,11 @@
+from polymap.networks.coverage import missing_text as missing_text
 from polymap.networks.exploration import (
     LayerAnswer as LayerAnswer,
     NetworkAnswer as NetworkAnswer,
     explore_network as explore_network,
 )
 from polymap.networks.model import (
+    Feed as Feed,
     MappedNode as MappedNode,
     Network as Network,
     Part as Part,
