@@ -32,6 +32,18 @@ class Loops(NamedTuple):
     operands: tuple[Operand, ...] = ()
 
 
+class Inner(NamedTuple):
+    """Where an inner graph of a model stands: the name of the node in front of those of its nodes, the node's operator,
+    and how often it runs; None where that depends on values, so that nothing in it is mapped."""
+
+    prefix: str
+    operator: str
+    times: int | None = 1
+
+
+OUTER = Inner("", "")
+
+
 class Nodes:
     """Collects the nodes of a model; every node is told exactly once."""
 
@@ -51,9 +63,10 @@ class Nodes:
         read: Callable[[], Call | Loops | None],
         reads: Iterable[str] = (),
         writes: Iterable[str] = (),
+        inner: Inner = OUTER,
     ) -> None:
         """Note a node: the call, or its workloads, that `read` returns, a view where it is None, or the reason of
-        NotMapped. reads, writes: names of the values at its inputs and outputs, in order."""
+        NotMapped. reads, writes: names of the values at its inputs and outputs, in order. inner: the graph around."""
         reads = list(reads)
         self._edges += [(self._producer[value][0], node) for value in reads if value in self._producer]
         try:
@@ -62,11 +75,13 @@ class Nodes:
                 self._views.append(View(node, operator))
             else:
                 loops = Loops(parts_of(call), call.operands) if isinstance(call, Call) else call
-                self._mapped.append(MappedNode(node, operator, loops.parts))
+                times = _times(loops, inner)
+                self._mapped.append(MappedNode(node, operator, loops.parts, times))
                 self._feed(node, loops, reads)
         except NotMapped as reason:
             self._left_out.append(Unmapped(node, operator, str(reason)))
-            self._macs += [] if reason.macs is None else [(node, reason.macs)]
+            is_known = reason.macs is not None and (inner.times is not None or reason.macs == 0)
+            self._macs += [(node, (reason.macs or 0) * (inner.times or 0))] if is_known else []
         except WorkloadError as error:  # sizes beyond what a workload may have
             self._left_out.append(Unmapped(node, operator, error.mistakes[0].what))
         self.produces(node, writes)
@@ -94,6 +109,16 @@ class Nodes:
         return network_of_nodes(
             name, self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs
         )
+
+
+def _times(loops: Loops, inner: Inner) -> int:
+    """Return how often a node runs; raises NotMapped where that depends on values."""
+    if inner.times is None:
+        macs = sum(part.macs for part in loops.parts)
+        told = f"; {macs:,} MACs each time" if macs else ""
+        what = f"it stands inside {inner.operator}: whether and how often it runs depends on values{told}"
+        raise NotMapped(what, macs)
+    return inner.times
 
 
 def _fed(feed: Feed, operand: Operand, place: int) -> Feed:

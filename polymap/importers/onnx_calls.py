@@ -267,7 +267,12 @@ class NodeCall:
                 raise NotMapped("no affine loop nest is known for this operator")
 
     def _recurrent_macs(self) -> int | None:
-        """Return the multiply-accumulates of a recurrence: each step and direction, all weights of a gate and state."""
+        """Return the multiply-accumulates of a recurrence: each step and direction, all weights of a gate and state.
+
+        Nodes with graphs inside have none themselves: those inside are told for themselves.
+        """
+        if self.operator in ("If", "Loop", "Scan", "NonZero", "Resize"):
+            return 0
         if self.operator not in ("LSTM", "GRU", "RNN") or len(self.inputs) < 3:
             return None
         shapes = [None if each is None else each.shape for each in self.inputs[:3]]

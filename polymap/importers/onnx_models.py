@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from polymap.importers.nodes import Nodes, extra
+from polymap.importers.nodes import OUTER, Inner, Nodes, extra
 from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
-from polymap.importers.operators import Call, NotMapped, Shape, parts_of
+from polymap.importers.operators import Call, NotMapped, Shape
 from polymap.inputs import as_integer, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
@@ -32,9 +32,9 @@ def from_onnx(
 ) -> Network:
     """Return the network of an ONNX file; needs the extra `onnx`.
 
-    batch: of the dims named batch (batch_size or N, where no dim is), and of first dims without a name. sizes: of
-    further free dims, by name ("length"), or by place ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each
-    free by themselves. shapes: of whole inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's
+    batch: of the dims named batch, batch_size or N (the first of these names that the file has); without them of the
+    first dim of an input, if only one is free. sizes: of further free dims, by name ("length"), or by place
+    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves. shapes: of whole inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's
     types. External weights are not read. Raises InputError for a file that is no model, free dims without sizes, and
     sizes that the file contradicts; MissingPackageError without the package.
     """
@@ -118,7 +118,7 @@ def _is_fixed(dim: Any) -> bool:
 class _Sizes:
     """The sizes that the caller gives, and what they bind. Dims of one name have one size; dims without, each its own.
 
-    `batch` binds the first name of _BATCH that the file has, and first dims without a name.
+    `batch` binds the first name of _BATCH that the file has; without one the only first dim that nothing else binds.
     """
 
     def __init__(self, file: str, batch: object, sizes: object, shapes: object) -> None:
@@ -159,6 +159,7 @@ class _Sizes:
         known = {dim.dim_param for dim in dims.values() if not _is_fixed(dim) and _is_name(dim.dim_param)}
         self._sort_names(inputs, known)
         self._bind_names(dims)
+        self._bind_batch(dims, known)
         missing: dict[str, None] = {}
         for (name, axis), dim in dims.items():
             if not _is_fixed(dim):
@@ -202,7 +203,7 @@ class _Sizes:
                         Mistake("PM641", f"{shown(word)} is given twice: {size} and {self._places[place]}")
                     )
             elif word in _BATCH:
-                self._batch = size  # of first dims without a name
+                self._batch = size
             else:
                 hint = f"Free dims: {', '.join(sorted(known)[:20]) or 'none with a name'}; others as INPUT[AXIS]."
                 self._mistakes.append(Mistake("PM641", f"there is no free dim {shown(word)}", hint))
@@ -225,12 +226,19 @@ class _Sizes:
                 self._names[dim.dim_param] = size
         self._names = {name: abs(size) for name, size in self._names.items()}
 
+    def _bind_batch(self, dims: Mapping[tuple[str, int], Any], known: set[str]) -> None:
+        """Let the only first dim without a name or a size be the batch, where no dim has its name."""
+        first = [place for place, dim in dims.items() if place[1] == 0 and not _is_fixed(dim)]
+        left = [place for place in first if not _is_name(dims[place].dim_param) and place not in self._places]
+        if len(left) == 1 and self._batch is not None and not known & set(_BATCH):
+            self._places[left[0]] = self._batch
+
     def _size_of(self, name: str, axis: int, dim: str) -> int | None:
         """Return the size of a free dim; None where nothing tells it."""
         if _is_name(dim):
             size = self._names.get(dim)
         else:
-            size = self._places.get((name, axis), self._batch if axis == 0 else None)
+            size = self._places.get((name, axis))
         return size if size is not None and 0 < size < _MOST_SIZE else None
 
     def _refuse(self, missing: Mapping[str, None]) -> None:
@@ -296,30 +304,43 @@ class _Graph:
 
     def network(self, name: str) -> Network:
         nodes = Nodes()
-        self._tell(nodes, self._graph, "", set(), "")
+        self._tell(nodes, self._graph, set(), OUTER)
         return nodes.network(name[:200] or "model")
 
-    def _tell(self, nodes: Nodes, graph: Any, prefix: str, used: set[str], inside: str) -> None:
-        """Tell all nodes of a graph; inside: why nodes of an inner graph are not mapped, "" for the outer one."""
+    def _tell(self, nodes: Nodes, graph: Any, used: set[str], inner: Inner) -> None:
+        """Tell all nodes of a graph, and of the graphs inside its nodes."""
         for place, node in enumerate(graph.node):
             label = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{place}"
-            label = "".join(letter if letter.isprintable() else "?" for letter in prefix + label)[:150]
+            label = "".join(letter if letter.isprintable() else "?" for letter in inner.prefix + label)[:150]
             label = label if label not in used else f"{label}#{place}"
             used.add(label)
-            nodes.tell(
-                label, node.op_type, lambda node=node: self._call(node, inside), list(node.input), list(node.output)
-            )
+            graphs = [each.g for each in node.attribute if each.HasField("g")]
+            around = Inner(f"{label}.", node.op_type, self._times(node, inner))
+            is_view = bool(graphs) and around.times is not None  # what it computes is told of the nodes inside
+            read = lambda node=node, is_view=is_view: None if is_view else self._call(node)  # noqa: E731
+            nodes.tell(label, node.op_type, read, list(node.input), list(node.output), inner)
             if node.op_type in ("Constant", "Shape", "Size") or self._is_constant(node):
                 self._constants.update(node.output)
-            for each in node.attribute:
-                if each.HasField("g"):
-                    self._note_all(each.g)
-                    self._tell(nodes, each.g, f"{label}.", used, inside or f"it stands inside {node.op_type}")
+            for each in graphs:
+                self._note_all(each)
+                self._tell(nodes, each, used, around)
+
+    def _times(self, node: Any, inner: Inner) -> int | None:
+        """Return how often the graph inside a node runs: a Scan once for each slice of its last inputs."""
+        given = {each.name: each for each in node.attribute}
+        if node.op_type != "Scan" or self._opset < 9 or "num_scan_inputs" not in given or inner.times is None:
+            return None
+        count = given["num_scan_inputs"].i
+        axes = list(given["scan_input_axes"].ints) if "scan_input_axes" in given else [0] * count
+        shape = self._shapes.get(node.input[-count]) if 0 < count <= len(node.input) and axes else None
+        if shape is None or not -len(shape) <= axes[0] < len(shape):
+            return None
+        return shape[axes[0]] * inner.times
 
     def _is_constant(self, node: Any) -> bool:
         return bool(node.input) and all(name in self._constants for name in node.input if name)
 
-    def _call(self, node: Any, inside: str) -> Call | None:
+    def _call(self, node: Any) -> Call | None:
         """Return what a node computes, None for a view; raises NotMapped."""
         given = self._attributes(node)
         is_own = node.domain in ("", "ai.onnx")
@@ -329,18 +350,18 @@ class _Graph:
             return None
         if not node.output:
             raise NotMapped("it has no operands or no result")
-        inputs = tuple(self._value(name) if name else None for name in node.input)
-        output = self._value(node.output[0])
         asked = NodeCall(
-            node.op_type, "" if is_own else node.domain, given, inputs, output, self._opset, self._values, self._constants,
-            self._bits,
-        )  # fmt: skip
-        call = asked.call()
-        if call is not None and inside:
-            macs = sum(part.macs for part in parts_of(call))
-            raise NotMapped(f"{inside}: whether and how often it runs depends on values; {macs:,} MACs each time",
-                            None if macs else 0)  # fmt: skip
-        return call
+            operator=node.op_type,
+            domain="" if is_own else node.domain,
+            given=given,
+            inputs=tuple(self._value(name) if name else None for name in node.input),
+            output=self._value(node.output[0]),
+            opset=self._opset,
+            values=self._values,
+            constants=self._constants,
+            bits=self._bits,
+        )
+        return asked.call()
 
     def _note_constant(self, name: str, given: Mapping[str, Any]) -> None:
         if "value" in given:

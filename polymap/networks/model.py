@@ -50,11 +50,13 @@ class Part(NamedTuple):
 
 
 class MappedNode(NamedTuple):
-    """A node and the workloads that compute it, in order (attention: scores, softmax, context)."""
+    """A node and the workloads that compute it, in order (attention: scores, softmax, context). times: how often it
+    runs (in a loop of the model)."""
 
     node: str
     operator: str
     parts: tuple[Part, ...]
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +165,13 @@ def network_of_nodes(
     """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
     layers: dict[tuple[Workload, bool], NetworkLayer] = {}
     numbers: list[tuple[str, tuple[int, ...]]] = []
-    for node, operator, parts in mapped:
+    for node, operator, parts, times in mapped:
         own: list[int] = []
         for workload, is_product in parts:
             key = replace(workload, name=""), is_product
             label = node if len(parts) == 1 else f"{node}.{workload.name}"
             first = layers.get(key) or NetworkLayer(label, replace(workload, name=label[:200]), 0, operator, is_product)
-            layers[key] = replace(first, multiplicity=first.multiplicity + 1)
+            layers[key] = replace(first, multiplicity=first.multiplicity + times)
             own.append(list(layers).index(key))
         numbers.append((node, tuple(own)))
     joined = tuple(dict.fromkeys(edges))
