@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from polymap.importers.nodes import Nodes, extra
-from polymap.importers.operators import NotMapped
+from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
+from polymap.importers.operators import NotMapped, Operand
 from polymap.inputs import expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
 from polymap.networks import Network, Part
@@ -15,6 +16,7 @@ from polymap.workload import einsum
 _DIALECTS = ("builtin", "func", "linalg", "arith", "tensor", "memref", "math", "affine", "scf")
 _FRAMES = ("builtin.module", "func.func", "func.return")
 _VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast")
+_ENDS = (".return", ".yield", ".terminator")  # of operations of other dialects that end a block
 _OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min"}
 _FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "absf": "fabs",
               "erf": "erf", "floor": "floor", "ceil": "ceil"}  # fmt: skip
@@ -30,22 +32,92 @@ def from_linalg(text: str, *, name: str = "linalg", bits: int | None = None) -> 
     compute nothing are views, all others unmapped. bits: of all tensors, instead of their element types. Raises
     InputError (PM643) for a text that is no such module, MissingPackageError without the package.
     """
-    module = _parsed(expected_text(text, "the module", InputError))
-    nodes = Nodes()
-    names: dict[Any, str] = {}
-    for number, operation in enumerate(_top_level(module)):
-        node = f"{operation.name}#{number}"
-        if operation.name.startswith(_VIEWS):
-            nodes.tell(node, operation.name, lambda: None)
-        else:
-            nodes.tell(node, operation.name, lambda each=operation: (_part(each, bits),))
-        reads = [names[operand] for operand in operation.operands if operand in names]
-        names |= dict.fromkeys(operation.results, node)
-        nodes.connect(node, reads, [node])
-    return nodes.network(name)
+    parsed = _parsed(expected_text(text, "the module", InputError))
+    reader = _Reader(parsed, bits)
+    reader.tell(parsed.module, OUTER)
+    return reader.nodes.network(name)
 
 
-def _parsed(text: str) -> Any:
+class _Parsed(NamedTuple):
+    """A module, the operations that stand for what xdsl could not read (with the reason), and which of these have the
+    values as results that no other operation defines."""
+
+    module: Any
+    skipped: dict[Any, str]
+    producers: dict[Any, Any]
+
+
+class _Reader:
+    """Tells the operations of a module in order, without what stands in the bodies of operations of linalg."""
+
+    def __init__(self, parsed: _Parsed, bits: int | None) -> None:
+        self.nodes = Nodes()
+        self._parsed, self._bits, self._count = parsed, bits, 0
+
+    def tell(self, operation: Any, inner: Inner) -> None:
+        """Tell what stands inside an operation."""
+        for each in (one for region in operation.regions for block in region.blocks for one in block.ops):
+            name = _name(each)
+            if name in _FRAMES or name.endswith(".func"):
+                self.tell(each, inner)
+                continue
+            if name.endswith(_ENDS) and not each.results:
+                continue
+            node = f"{name}#{self._count}"
+            self._count += 1
+            enters = name.startswith("scf.") or (bool(each.regions) and not name.startswith("linalg."))
+            times = _times(each, inner) if enters else None
+            is_view = name.startswith(_VIEWS) or (enters and times is not None)
+            read = lambda each=each, is_view=is_view: None if is_view else self._loops(each)  # noqa: E731
+            self.nodes.tell(node, name, read, map(self._key, each.operands), map(self._key, each.results), inner)
+            self.nodes.produces(node, [self._key(value) for value, own in self._parsed.producers.items() if own is each])
+            if enters:
+                self.tell(each, Inner("", name, times))
+
+    def _key(self, value: Any) -> str:
+        return str(id(value))  # the module keeps all values while it is read
+
+    def _loops(self, operation: Any) -> Loops:
+        if operation in self._parsed.skipped:
+            raise NotMapped(self._parsed.skipped[operation])
+        if operation.name.startswith("scf."):
+            raise NotMapped("how often it runs depends on values", 0)
+        part, places = _part(operation, self._bits)
+        return Loops((part,), tuple(Operand(self._key(operation.operands[place])) for place in places))
+
+
+def _name(operation: Any) -> str:
+    """Return an operation's name as the text has it, also where xdsl does not know the operation."""
+    found = operation.attributes.get("op_name__") if operation.name == "builtin.unregistered" else None
+    return str(getattr(found, "data", operation.name))
+
+
+def _times(operation: Any, inner: Inner) -> int | None:
+    """Return how often the body of an operation runs: a loop with constant bounds; None for others."""
+    if inner.times is None or operation.name != "scf.for":
+        return None
+    bounds = [_constant(each) for each in operation.operands[:3]]
+    if None in bounds or not bounds[2]:
+        return None
+    low, high, step = (each or 0 for each in bounds)
+    return inner.times * max(0, -(-(high - low) // step)) or None
+
+
+def _owner(value: Any) -> Any:
+    """Return what defines a value; None for the results of operations that xdsl could not read."""
+    try:
+        return value.owner
+    except ValueError:
+        return None
+
+
+def _constant(value: Any) -> int | None:
+    owner = _owner(value)
+    number = getattr(getattr(getattr(owner, "value", None), "value", None), "data", None)
+    return number if getattr(owner, "name", "") == "arith.constant" and isinstance(number, int) else None
+
+
+def _parsed(text: str) -> _Parsed:
     context = extra("xdsl.context", "from_linalg").Context(allow_unregistered=True)
     for dialect, load in extra("xdsl.dialects", "from_linalg").get_all_dialects().items():
         if dialect in _DIALECTS:
@@ -54,25 +126,107 @@ def _parsed(text: str) -> Any:
     told = (errors.ParseError, errors.VerifyException, errors.DiagnosticException, *_DAMAGE, RecursionError)
     try:
         # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
-        return extra("xdsl.parser", "from_linalg").Parser(context, text).parse_module()
+        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, told)(context, text)
+        return _Parsed(parser.parse_module(), parser.skipped, parser.producers)
     except told as error:
-        what = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(Mistake("PM643", f"the text is no module of linalg: {what}")) from None
+        raise InputError(Mistake("PM643", f"the text is no module of linalg: {_line(error)}")) from None
 
 
-def _top_level(operation: Any) -> list[Any]:
-    """Return the operations in order, without what stands in the bodies of operations of linalg."""
-    found: list[Any] = []
-    for each in (inner for region in operation.regions for block in region.blocks for inner in block.ops):
-        if each.name not in _FRAMES:
-            found.append(each)
-        if each.name in _FRAMES or each.name.startswith("scf."):
-            found += _top_level(each)
-    return found
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _part(operation: Any, bits: int | None) -> Part:
-    """Return the workload of a structured operation; raises NotMapped with the reason."""
+_START = r'(?:%[\w$.-]+(?::\d+)?\s*(?:,\s*%[\w$.-]+(?::\d+)?\s*)*=|[A-Za-z_]\w*\.[\w.$]+(?![\w.$]|\s*[,}=])|return\b|"[\w.$]+"\s*\()'
+_NEXT = re.compile(rf"\s*(?://[^\n]*\s*)*(?:{_START}|\}}|\^|\Z|[#!][\w.$]+\s*=|\{{-#)")
+_BODY = re.compile(rf"\{{\s*(?://[^\n]*\s*)*(?:{_START}|\^|\}}\s*(?:\n|\Z))")
+_HEAD = re.compile(r"\s*(?:((?:%[\w$.-]+(?::\d+)?[\s,]*)+)=\s*)?\"?([A-Za-z_]\w*(?:\.[\w.$]+)?)")
+_NAMES = re.compile(r"%([\w$.-]+)")
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[][(){}<>]|\n|[^][(){}<>\n"/-]+|.', re.DOTALL)
+
+
+_OPENING, _CLOSING = ("(", "[", "{", "<"), (")", "]", "}", ">")
+_NEVER_SKIPPED = ("func.", "builtin.", "module", "return")
+
+
+def _reason(name: str, error: Exception) -> str:
+    dialect = name.partition(".")[0]
+    if dialect not in _DIALECTS:
+        return f"no operation of linalg, but of the dialect {dialect[:60]}"
+    return f"xdsl cannot read it: {_line(error)}"
+
+
+def _lenient(base: Any, told: tuple[type[Exception], ...]) -> Any:
+    """Return a parser in which an operation that xdsl cannot read stands for itself: its results have the types of their
+    uses, and the operations in its regions are read."""
+
+    unregistered = extra("xdsl.dialects.builtin", "from_linalg").UnregisteredOp
+
+    class Lenient(base):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.skipped: dict[Any, str] = {}
+            self.producers: dict[Any, Any] = {}
+            self._open: dict[str, Any] = {}  # names that skipped text defines in this region, and its operation
+            self._arguments: list[str] = []  # that the next region may have
+
+        def parse_operation(self) -> Any:
+            names, references = dict(self.ssa_values), {n: dict(v) for n, v in self.forward_ssa_references.items()}
+            blocks = (self.blocks, self.forward_block_references, self._open)
+            start, stack = self.pos, list(self._parser_state.dialect_stack)
+            head = _HEAD.match(self.lexer.input.content, start)
+            try:
+                made = super().parse_operation()
+            except told as error:
+                if head is None or head[2].startswith(_NEVER_SKIPPED):
+                    raise
+                self.ssa_values, self.forward_ssa_references = names, references
+                self.blocks, self.forward_block_references, self._open = blocks
+                self._parser_state.dialect_stack[:] = stack
+                made = self._skipped(start, head, error)
+            for name in self.forward_ssa_references.keys() & self._open.keys():
+                values = self.forward_ssa_references.pop(name).values()
+                self.producers |= dict.fromkeys(values, self._open[name])
+            return made
+
+        def _skipped(self, start: int, head: re.Match[str], error: Exception) -> Any:
+            """Return the operation that stands for the text from `start` on, and go on behind it."""
+            regions: list[Any] = []
+            text, place, depth = self.lexer.input.content, head.end(), 0
+            while place < len(text) and not (depth == 0 and text[place] == "\n" and _NEXT.match(text, place)):
+                if depth == 0 and _BODY.match(text, place):
+                    self._arguments = [n for n in _NAMES.findall(text, head.end(), place) if n not in self.ssa_values]
+                    self._resume_from(place)
+                    regions.append(self.parse_region())
+                    place = text.rindex("}", place, self.pos) + 1  # what is next may stand on another line
+                    continue
+                token = _TOKEN.match(text, place)
+                assert token is not None, "any character is a token"
+                depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
+                if depth < 0:  # the end of the region around, on the same line
+                    break
+                place = token.end()
+            if depth > 0 or text[start:place].isspace():
+                raise error
+            self._resume_from(place)
+            used = dict.fromkeys(_NAMES.findall(text, head.end(), place))
+            operands = [self.ssa_values[name][0] for name in used if name in self.ssa_values]
+            made = unregistered.with_name(head[2]).create(operands=operands, regions=regions)
+            self._open |= dict.fromkeys(_NAMES.findall(head[1] or ""), made)
+            self.skipped[made] = _reason(head[2], error)
+            return made
+
+        def parse_optional_region(self, arguments: Any = None) -> Any:
+            outer, self._open = self._open, dict.fromkeys(self._arguments)
+            self._arguments = []
+            region = super().parse_optional_region(arguments)
+            self._open = outer
+            return region
+
+    return Lenient
+
+
+def _part(operation: Any, bits: int | None) -> tuple[Part, list[int]]:
+    """Return the workload of a structured operation, and which operands it reads; raises NotMapped with the reason."""
     if not operation.name.startswith("linalg.") or not hasattr(operation, "get_indexing_maps"):
         raise NotMapped("no operation of linalg with indexing maps")
     try:
@@ -93,7 +247,7 @@ def _part(operation: Any, bits: int | None) -> Part:
 
 def _statement(
     operation: Any, block: Any, axes: list[list[dict[int, int]]], sizes: list[int], bits: int | None
-) -> Part:
+) -> tuple[Part, list[int]]:
     count = len(axes) - 1
     used: list[int] = []
     last = block.last_op
@@ -127,7 +281,7 @@ def _statement(
     expression = _renumbered(value, {place: number for number, place in enumerate(reads)})
     statement = replace(made.statements[0], expression=expression)
     is_product = operator == "+=" and count in used and _is_product(value) and len(reads) > 1
-    return Part(replace(made, statements=(statement,)), is_product)
+    return Part(replace(made, statements=(statement,)), is_product), reads
 
 
 def _access(place: int, axes: list[list[dict[int, int]]]) -> str:
@@ -167,7 +321,7 @@ def _value(value: Any, arguments: list[Any], used: list[int]) -> Expression:
     if value in arguments:
         used.append(arguments.index(value))
         return Read(arguments.index(value))
-    operation = value.owner
+    operation = _owner(value)
     if not hasattr(operation, "operands"):
         raise NotMapped("the body reads a value from outside")
     kind = operation.name.rpartition(".")[2]
