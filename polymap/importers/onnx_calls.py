@@ -36,6 +36,17 @@ _PRODUCTS = {
     "FusedMatMul": (0, 1), "MatMulIntegerToFloat": (0, 1), "DynamicQuantizeMatMul": (0, 1),
 }  # fmt: skip
 _OF_ONNXRUNTIME = ("QGemm", "FusedMatMul", "MatMulIntegerToFloat", "DynamicQuantizeMatMul")
+# Operators that multiply and accumulate nothing, mapped or not.
+_WITHOUT_MACS = frozenset((
+    *_SAME_SHAPE, *_REDUCTIONS, "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Gather", "Softmax",
+    "LayerNormalization", "RMSNormalization", "BatchNormalization", "InstanceNormalization", "GroupNormalization",
+    "Softplus", "Softsign", "Elu", "Selu", "Celu", "PRelu", "ThresholdedRelu", "Mish", "Shrink", "Sign", "Round", "Not",
+    "And", "Or", "Xor", "Mod", "IsNaN", "IsInf", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "LogSoftmax", "Hardmax",
+    "TopK", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression", "Resize", "Upsample", "GatherElements", "GatherND",
+    "ScatterElements", "ScatterND", "OneHot", "Trilu", "CumSum", "Unique", "Where", "CastLike", "DynamicQuantizeLinear",
+    "ReduceProd", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "If", "Loop", "Scan", "Mean", "LpPool", "Compress",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "ReverseSequence", "GlobalLpPool",
+))  # fmt: skip
 # The Python types of attributes as onnx gives them; others are not read, or by their truth alone.
 _LISTED = ("pads", "strides", "dilations", "kernel_shape", "axes", "output_padding", "output_shape")
 _KINDS: dict[str, type] = {
@@ -92,8 +103,16 @@ class NodeCall:
 
     def call(self) -> Call | None:
         """Return what the node computes, None for a view; raises NotMapped."""
+        try:
+            return self._call()
+        except NotMapped as reason:
+            if reason.macs is None and not self.domain and self.operator in _WITHOUT_MACS:
+                raise NotMapped(str(reason), 0) from None
+            raise
+
+    def _call(self) -> Call | None:
         if self.domain not in ("", "ai.onnx") and (self.domain, self.operator) not in _FOREIGN:
-            raise NotMapped(f"an operator of the domain {self.domain[:60]}")
+            raise NotMapped(f"an operator of the domain {self.domain[:60]}", self._packed_macs())
         self._check_attributes()
         if self.operator in _REASONS:
             raise NotMapped(_REASONS[self.operator], self._recurrent_macs())
@@ -148,6 +167,7 @@ class NodeCall:
         is_transposed = self.operator == "ConvTranspose"
         options = {"strides": self.given.get("strides"), "dilations": self.given.get("dilations")}
         options |= {"groups": self.given.get("group", 1), "kernel": self.given.get("kernel_shape")}
+        options["padding"] = _padding(self.given)
         if is_transposed:
             options["pads_begin"] = _begins(self.given, data.known_shape(), weights.known_shape(), self.output)
         return self._of("transposed_convolution" if is_transposed else "convolution", (data, weights), **options)
@@ -203,7 +223,7 @@ class NodeCall:
                 return self._attention()
             case "MaxPool" | "AveragePool":
                 options = {"kernel": self.given.get("kernel_shape"), "strides": self.given.get("strides")}
-                options |= {"dilations": self.given.get("dilations")}
+                options |= {"dilations": self.given.get("dilations"), "padding": _padding(self.given)}
                 return self._of("max_pool" if self.operator == "MaxPool" else "average_pool", (data,), **options)
             case "GlobalAveragePool" | "GlobalMaxPool":
                 name = "reduce_mean" if self.operator == "GlobalAveragePool" else "reduce_max"
@@ -231,6 +251,8 @@ class NodeCall:
             heads = [self.given.get(name) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
             shapes = [_in_heads(shape, count) for shape, count in zip(shapes, heads, strict=True)]
         past = [each.known_shape() for each in self.inputs[4:6] if each is not None]
+        if any(len(shape) != 4 for shape in (*shapes, *past)):
+            raise NotMapped("not the shapes [batch, heads, length, width]")
         queries, keys, context = shapes
         wanted = [(*shape[:2], shape[3]) for shape in (keys, context)]
         if past and [(*shape[:2], *shape[3:]) for shape in past] != wanted:
@@ -266,13 +288,16 @@ class NodeCall:
             case _:
                 raise NotMapped("no affine loop nest is known for this operator")
 
-    def _recurrent_macs(self) -> int | None:
-        """Return the multiply-accumulates of a recurrence: each step and direction, all weights of a gate and state.
+    def _packed_macs(self) -> int | None:
+        """Return the multiply-accumulates of a product with packed weights (onnxruntime, MatMulNBits)."""
+        rows = self.inputs[0].shape if self.inputs and self.inputs[0] is not None else None
+        wide, high = as_integer(self.given.get("K")), as_integer(self.given.get("N"))
+        if self.operator != "MatMulNBits" or not rows or wide != rows[-1] or high is None:
+            return None
+        return prod(rows) * high
 
-        Nodes with graphs inside have none themselves: those inside are told for themselves.
-        """
-        if self.operator in ("If", "Loop", "Scan", "NonZero", "Resize"):
-            return 0
+    def _recurrent_macs(self) -> int | None:
+        """Return the multiply-accumulates of a recurrence: each step and direction, all weights of a gate and state."""
         if self.operator not in ("LSTM", "GRU", "RNN") or len(self.inputs) < 3:
             return None
         shapes = [None if each is None else each.shape for each in self.inputs[:3]]
@@ -283,6 +308,17 @@ class NodeCall:
 
 
 _FOREIGN = {("com.microsoft", name) for name in _OF_ONNXRUNTIME}
+
+
+def _padding(given: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the padding of each axis, before and behind together; None where the operator chooses it."""
+    if given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        return None
+    pads = () if given.get("auto_pad") == b"VALID" else tuple(given.get("pads", ()))
+    rank = len(pads) // 2
+    if len(pads) % 2 or min(pads, default=0) < 0:
+        raise NotMapped(f"pads has {len(pads)} numbers" if len(pads) % 2 else "negative padding")
+    return tuple(map(sum, zip(pads[:rank], pads[rank:], strict=True))) or (0,)
 
 
 def _in_heads(shape: Shape, heads: object) -> Shape:

@@ -131,10 +131,19 @@ def _spatial_rank(call: Call, macs: int | None = None) -> int:
     return rank
 
 
+def _check_windows(call: Call, kernel: Shape, dilations: Shape) -> None:
+    """Raise NotMapped where not even one window fits (option: padding, before and behind together, per axis)."""
+    padding = call.integers("padding", len(kernel), -1)
+    for size, more, taps, dilation in zip(call.inputs[0][2:], padding, kernel, dilations, strict=True):
+        if more >= 0 and dilation * (taps - 1) >= size + more:
+            raise NotMapped("its window is larger than its padded input")
+
+
 def _convolution_macs(call: Call) -> int | None:
     """Return the multiply-accumulates of a convolution over any number of axes: each output, each weight of a filter."""
-    if len(call.inputs) < 2 or len(call.inputs[1]) != len(call.output):
+    if len(call.inputs) < 2 or not len(call.inputs[0]) == len(call.inputs[1]) == len(call.output) > 2:
         return None
+    _check_windows(call, call.inputs[1][2:], call.steps("dilations", len(call.output) - 2))
     return prod(call.output) * prod(call.inputs[1][1:])
 
 
@@ -315,6 +324,7 @@ def pooling(call: Call) -> tuple[Part, ...]:
     if min(kernel) < 1 or call.inputs[0][:2] != call.output[:2]:
         raise NotMapped("the size of the window is not known")
     strides, dilations = call.steps("strides", rank), call.steps("dilations", rank)
+    _check_windows(call, kernel, dilations)
     space, taps = _SPACE[:rank], _TAPS[:rank]
     sizes = {"n": call.output[0], "c": call.output[1], **_sized(space, call.output[2:]), **_sized(taps, kernel)}
     window = ",".join(_axis(*each) for each in zip(strides, space, dilations, taps, strict=True))
