@@ -338,7 +338,7 @@ class _Graph:
         return shape[axes[0]] * inner.times
 
     def _is_constant(self, node: Any) -> bool:
-        return bool(node.input) and all(name in self._constants for name in node.input if name)
+        return any(node.input) and all(name in self._constants for name in node.input if name)
 
     def _call(self, node: Any) -> Call | None:
         """Return what a node computes, None for a view; raises NotMapped."""
