@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -72,7 +74,8 @@ def from_torch(
         what = f"from_torch was given {shown(type(model).__name__)} and {shown(type(example_inputs).__name__)}"
         raise InputError(Mistake("PM642", what, "Expected a torch.nn.Module and a tuple of example inputs."))
     try:
-        program = torch.export.export(model, tuple(example_inputs))
+        with _without_warnings():
+            program = torch.export.export(model, tuple(example_inputs))
     except Exception as error:  # noqa: BLE001  # whatever the model itself raises comes through torch.export
         told = " ".join(str(error).split())[:300]
         raise InputError(Mistake("PM642", f"torch.export refuses the model: {type(error).__name__}: {told}")) from None
@@ -97,10 +100,19 @@ def _network(torch: Any, program: Any, bits: int | None, name: str) -> Network:
     return _Graph(_decomposed(program, table).graph_module, torch, bits).network(name)
 
 
+@contextmanager
+def _without_warnings() -> Generator[None, None, None]:
+    """What torch says of its own insides is no mistake of the caller, also where warnings are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _decomposed(program: Any, table: Mapping[Any, Any]) -> Any:
     """Return the program with the operators of a table decomposed; as it is where torch cannot."""
     try:
-        return program.run_decompositions(dict(table))
+        with _without_warnings():
+            return program.run_decompositions(dict(table))
     except Exception:  # noqa: BLE001  # whatever the model itself raises comes through torch
         return program
 
@@ -204,7 +216,7 @@ class _Graph:
         counter = extra("torch.utils.flop_counter", "from_torch").FlopCounterMode(display=False)
         try:
             args, keywords = self._torch.fx.node.map_arg((node.args, node.kwargs), _value)
-            with _value(node.all_input_nodes[0]).fake_mode, counter:
+            with _without_warnings(), _value(node.all_input_nodes[0]).fake_mode, counter:
                 node.target(*args, **keywords)
         except Exception:  # noqa: BLE001  # an operator that cannot run without data
             return reason
