@@ -592,7 +592,9 @@ class _Reader:
             if value is None or value < least:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
                 hint = f"Expected an integer >= {least} (at most 10^100)."
-                self.mistakes.append(Mistake("PM558", f"the size of {shown(name) if is_model else name} is {found}", hint))
+                self.mistakes.append(
+                    Mistake("PM558", f"the size of {shown(name) if is_model else name} is {found}", hint)
+                )
             elif name in sizes:
                 what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
                 self.mistakes.append(Mistake("PM559", what, "Give it once."))

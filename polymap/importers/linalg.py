@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
@@ -68,9 +70,11 @@ class _Reader:
             enters = name.startswith("scf.") or (bool(each.regions) and not name.startswith("linalg."))
             times = _times(each, inner) if enters else None
             is_view = name.startswith(_VIEWS) or (enters and times is not None)
-            read = lambda each=each, is_view=is_view: None if is_view else self._loops(each)  # noqa: E731
+            read = (lambda: None) if is_view else partial(self._loops, each)
             self.nodes.tell(node, name, read, map(self._key, each.operands), map(self._key, each.results), inner)
-            self.nodes.produces(node, [self._key(value) for value, own in self._parsed.producers.items() if own is each])
+            self.nodes.produces(
+                node, [self._key(value) for value, own in self._parsed.producers.items() if own is each]
+            )
             if enters:
                 self.tell(each, Inner("", name, times))
 
@@ -126,8 +130,9 @@ def _parsed(text: str) -> _Parsed:
     told = (errors.ParseError, errors.VerifyException, errors.DiagnosticException, *_DAMAGE, RecursionError)
     try:
         # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
-        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, told)(context, text)
-        return _Parsed(parser.parse_module(), parser.skipped, parser.producers)
+        skips = _Skips(told)
+        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, text)
+        return _Parsed(parser.parse_module(), skips.skipped, skips.producers)
     except told as error:
         raise InputError(Mistake("PM643", f"the text is no module of linalg: {_line(error)}")) from None
 
@@ -136,7 +141,9 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-_START = r'(?:%[\w$.-]+(?::\d+)?\s*(?:,\s*%[\w$.-]+(?::\d+)?\s*)*=|[A-Za-z_]\w*\.[\w.$]+(?![\w.$]|\s*[,}=])|return\b|"[\w.$]+"\s*\()'
+_RESULTS = r"%[\w$.-]+(?::\d+)?\s*(?:,\s*%[\w$.-]+(?::\d+)?\s*)*="
+_OPERATION = r"[A-Za-z_]\w*\.[\w.$]+(?![\w.$]|\s*[,}=])"  # not the name of an attribute
+_START = rf'(?:{_RESULTS}|{_OPERATION}|return\b|"[\w.$]+"\s*\()'
 _NEXT = re.compile(rf"\s*(?://[^\n]*\s*)*(?:{_START}|\}}|\^|\Z|[#!][\w.$]+\s*=|\{{-#)")
 _BODY = re.compile(rf"\{{\s*(?://[^\n]*\s*)*(?:{_START}|\^|\}}\s*(?:\n|\Z))")
 _HEAD = re.compile(r"\s*(?:((?:%[\w$.-]+(?::\d+)?[\s,]*)+)=\s*)?\"?([A-Za-z_]\w*(?:\.[\w.$]+)?)")
@@ -155,74 +162,90 @@ def _reason(name: str, error: Exception) -> str:
     return f"xdsl cannot read it: {_line(error)}"
 
 
-def _lenient(base: Any, told: tuple[type[Exception], ...]) -> Any:
-    """Return a parser in which an operation that xdsl cannot read stands for itself: its results have the types of their
-    uses, and the operations in its regions are read."""
+def _lenient(base: Any, skips: _Skips) -> Any:
+    """Return a parser in which an operation that xdsl cannot read stands for itself."""
 
-    unregistered = extra("xdsl.dialects.builtin", "from_linalg").UnregisteredOp
+    def parse_operation(parser: Any) -> Any:
+        return skips.operation(parser, lambda: base.parse_operation(parser))
 
-    class Lenient(base):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            self.skipped: dict[Any, str] = {}
-            self.producers: dict[Any, Any] = {}
-            self._open: dict[str, Any] = {}  # names that skipped text defines in this region, and its operation
-            self._arguments: list[str] = []  # that the next region may have
+    def parse_optional_region(parser: Any, arguments: Any = None) -> Any:
+        return skips.region(lambda: base.parse_optional_region(parser, arguments))
 
-        def parse_operation(self) -> Any:
-            names, references = dict(self.ssa_values), {n: dict(v) for n, v in self.forward_ssa_references.items()}
-            blocks = (self.blocks, self.forward_block_references, self._open)
-            start, stack = self.pos, list(self._parser_state.dialect_stack)
-            head = _HEAD.match(self.lexer.input.content, start)
-            try:
-                made = super().parse_operation()
-            except told as error:
-                if head is None or head[2].startswith(_NEVER_SKIPPED):
-                    raise
-                self.ssa_values, self.forward_ssa_references = names, references
-                self.blocks, self.forward_block_references, self._open = blocks
-                self._parser_state.dialect_stack[:] = stack
-                made = self._skipped(start, head, error)
-            for name in self.forward_ssa_references.keys() & self._open.keys():
-                values = self.forward_ssa_references.pop(name).values()
-                self.producers |= dict.fromkeys(values, self._open[name])
-            return made
+    members = {"parse_operation": parse_operation, "parse_optional_region": parse_optional_region}
+    return type("Lenient", (base,), members)
 
-        def _skipped(self, start: int, head: re.Match[str], error: Exception) -> Any:
-            """Return the operation that stands for the text from `start` on, and go on behind it."""
-            regions: list[Any] = []
-            text, place, depth = self.lexer.input.content, head.end(), 0
-            while place < len(text) and not (depth == 0 and text[place] == "\n" and _NEXT.match(text, place)):
-                if depth == 0 and _BODY.match(text, place):
-                    self._arguments = [n for n in _NAMES.findall(text, head.end(), place) if n not in self.ssa_values]
-                    self._resume_from(place)
-                    regions.append(self.parse_region())
-                    place = text.rindex("}", place, self.pos) + 1  # what is next may stand on another line
-                    continue
-                token = _TOKEN.match(text, place)
-                assert token is not None, "any character is a token"
-                depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
-                if depth < 0:  # the end of the region around, on the same line
-                    break
-                place = token.end()
-            if depth > 0 or text[start:place].isspace():
-                raise error
-            self._resume_from(place)
-            used = dict.fromkeys(_NAMES.findall(text, head.end(), place))
-            operands = [self.ssa_values[name][0] for name in used if name in self.ssa_values]
-            made = unregistered.with_name(head[2]).create(operands=operands, regions=regions)
-            self._open |= dict.fromkeys(_NAMES.findall(head[1] or ""), made)
-            self.skipped[made] = _reason(head[2], error)
-            return made
 
-        def parse_optional_region(self, arguments: Any = None) -> Any:
-            outer, self._open = self._open, dict.fromkeys(self._arguments)
-            self._arguments = []
-            region = super().parse_optional_region(arguments)
-            self._open = outer
-            return region
+class _Skips:
+    """Skips the operations that xdsl cannot read: their results have the types of their uses, and the operations in
+    their regions are read.
 
-    return Lenient
+    told: what xdsl raises. skipped: the operations that stand for what was skipped, and why. producers: which of these
+    operations has a value as its result that no other one defines.
+    """
+
+    def __init__(self, told: tuple[type[Exception], ...]) -> None:
+        self._told = told
+        self._unregistered = extra("xdsl.dialects.builtin", "from_linalg").UnregisteredOp
+        self.skipped: dict[Any, str] = {}
+        self.producers: dict[Any, Any] = {}
+        self._open: dict[str, Any] = {}  # names that skipped text defines in this region, and its operation
+        self._arguments: list[str] = []  # that the next region may have
+
+    def operation(self, parser: Any, read: Callable[[], Any]) -> Any:
+        """Return the next operation of a text, or what stands for it."""
+        names, references = dict(parser.ssa_values), {n: dict(v) for n, v in parser.forward_ssa_references.items()}
+        blocks = (parser.blocks, parser.forward_block_references, self._open)
+        start, stack = parser.pos, list(parser._parser_state.dialect_stack)
+        head = _HEAD.match(parser.lexer.input.content, start)
+        try:
+            made = read()
+        except self._told as error:
+            if head is None or head[2].startswith(_NEVER_SKIPPED):
+                raise
+            parser.ssa_values, parser.forward_ssa_references = names, references
+            parser.blocks, parser.forward_block_references, self._open = blocks
+            parser._parser_state.dialect_stack[:] = stack
+            made = self._skip(parser, start, head, error)
+        for name in parser.forward_ssa_references.keys() & self._open.keys():
+            values = parser.forward_ssa_references.pop(name).values()
+            self.producers |= dict.fromkeys(values, self._open[name])
+        return made
+
+    def region(self, read: Callable[[], Any]) -> Any:
+        """Return the next region of a text; what skipped text defines in it is not known outside."""
+        outer, self._open = self._open, dict.fromkeys(self._arguments)
+        self._arguments = []
+        region = read()
+        self._open = outer
+        return region
+
+    def _skip(self, parser: Any, start: int, head: re.Match[str], error: Exception) -> Any:
+        """Return the operation that stands for the text from `start` on, and go on behind it."""
+        regions: list[Any] = []
+        text, place, depth = str(parser.lexer.input.content), head.end(), 0
+        while place < len(text) and not (depth == 0 and text[place] == "\n" and _NEXT.match(text, place)):
+            if depth == 0 and _BODY.match(text, place):
+                defined = _NAMES.findall(text, head.end(), place)
+                self._arguments = [name for name in defined if name not in parser.ssa_values]
+                parser._resume_from(place)
+                regions.append(parser.parse_region())
+                place = text.rindex("}", place, parser.pos) + 1  # what is next may stand on another line
+                continue
+            token = _TOKEN.match(text, place)
+            assert token is not None, "any character is a token"
+            depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
+            if depth < 0:  # the end of the region around, on the same line
+                break
+            place = token.end()
+        if depth > 0:
+            raise error
+        parser._resume_from(place)
+        used = dict.fromkeys(_NAMES.findall(text, head.end(), place))
+        operands = [parser.ssa_values[name][0] for name in used if name in parser.ssa_values]
+        made = self._unregistered.with_name(head[2]).create(operands=operands, regions=regions)
+        self._open |= dict.fromkeys(_NAMES.findall(head[1] or ""), made)
+        self.skipped[made] = _reason(head[2], error)
+        return made
 
 
 def _part(operation: Any, bits: int | None) -> tuple[Part, list[int]]:

@@ -106,9 +106,7 @@ class Nodes:
 
     def network(self, name: str) -> Network:
         """Return all of it."""
-        return network_of_nodes(
-            name, self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs
-        )
+        return network_of_nodes(name, self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs)
 
 
 def _times(loops: Loops, inner: Inner) -> int:

@@ -154,9 +154,7 @@ class NodeCall:
     def _of(self, operator: str, values: Sequence[Value], **options: object) -> Call:
         """Return the call of an operator on values as they stand."""
         shapes = [each.known_shape() for each in values]
-        return self._made(
-            operator, [each.operand() for each in values], shapes, self.output.known_shape(), **options
-        )
+        return self._made(operator, [each.operand() for each in values], shapes, self.output.known_shape(), **options)
 
     def _convolution(self) -> Call:
         places = _CONVOLUTIONS.get(self.operator, (0, 1))
@@ -184,7 +182,8 @@ class NodeCall:
             raise NotMapped("a vector cannot be transposed")
         operands = [each.operand(is_turned=turned) for each, turned in zip(values, turns, strict=True)]
         shapes = [
-            (*shape[:-2], shape[-1], shape[-2]) if turned else shape for shape, turned in zip(shapes, turns, strict=True)
+            (*shape[:-2], shape[-1], shape[-2]) if turned else shape
+            for shape, turned in zip(shapes, turns, strict=True)
         ]
         output = self.output.shape or ((*shapes[0][:-1], shapes[1][-1]) if self.operator in _OF_ONNXRUNTIME else None)
         if output is None:
@@ -300,10 +299,9 @@ class NodeCall:
         """Return the multiply-accumulates of a recurrence: each step and direction, all weights of a gate and state."""
         if self.operator not in ("LSTM", "GRU", "RNN") or len(self.inputs) < 3:
             return None
-        shapes = [None if each is None else each.shape for each in self.inputs[:3]]
-        if any(shape is None or len(shape) != 3 for shape in shapes):
+        steps, weights, states = (None if each is None else each.shape for each in self.inputs[:3])
+        if steps is None or weights is None or states is None or not len(steps) == len(weights) == len(states) == 3:
             return None
-        steps, weights, states = (shape or () for shape in shapes)
         return steps[0] * steps[1] * (prod(weights) + prod(states))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,9 +35,10 @@ def from_onnx(
 
     batch: of the dims named batch, batch_size or N (the first of these names that the file has); without them of the
     first dim of an input, if only one is free. sizes: of further free dims, by name ("length"), or by place
-    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves. shapes: of whole inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's
-    types. External weights are not read. Raises InputError for a file that is no model, free dims without sizes, and
-    sizes that the file contradicts; MissingPackageError without the package.
+    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves. shapes: of whole
+    inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's types. External weights are not read.
+    Raises InputError for a file that is no model, free dims without sizes, and sizes that the file contradicts;
+    MissingPackageError without the package.
     """
     onnx = extra("onnx", "from_onnx")
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
@@ -317,7 +319,7 @@ class _Graph:
             graphs = [each.g for each in node.attribute if each.HasField("g")]
             around = Inner(f"{label}.", node.op_type, self._times(node, inner))
             is_view = bool(graphs) and around.times is not None  # what it computes is told of the nodes inside
-            read = lambda node=node, is_view=is_view: None if is_view else self._call(node)  # noqa: E731
+            read = (lambda: None) if is_view else partial(self._call, node)
             nodes.tell(label, node.op_type, read, list(node.input), list(node.output), inner)
             if node.op_type in ("Constant", "Shape", "Size") or self._is_constant(node):
                 self._constants.update(node.output)
@@ -330,12 +332,12 @@ class _Graph:
         given = {each.name: each for each in node.attribute}
         if node.op_type != "Scan" or self._opset < 9 or "num_scan_inputs" not in given or inner.times is None:
             return None
-        count = given["num_scan_inputs"].i
-        axes = list(given["scan_input_axes"].ints) if "scan_input_axes" in given else [0] * count
+        count = int(given["num_scan_inputs"].i)
+        axes: list[int] = list(given["scan_input_axes"].ints) if "scan_input_axes" in given else [0] * count
         shape = self._shapes.get(node.input[-count]) if 0 < count <= len(node.input) and axes else None
         if shape is None or not -len(shape) <= axes[0] < len(shape):
             return None
-        return shape[axes[0]] * inner.times
+        return int(shape[axes[0]]) * inner.times
 
     def _is_constant(self, node: Any) -> bool:
         return any(node.input) and all(name in self._constants for name in node.input if name)
@@ -386,7 +388,7 @@ class _Graph:
 def _element_type(onnx: Any, kind: int) -> tuple[str | None, int]:
     """Return the element type's name where workloads know it, and its bits."""
     try:
-        name = onnx.TensorProto.DataType.Name(kind).lower()
+        name = str(onnx.TensorProto.DataType.Name(kind)).lower()
     except ValueError:
         return None, 8
     known = {"float": "float32", "double": "float64"}.get(name, name)

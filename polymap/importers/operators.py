@@ -140,7 +140,7 @@ def _check_windows(call: Call, kernel: Shape, dilations: Shape) -> None:
 
 
 def _convolution_macs(call: Call) -> int | None:
-    """Return the multiply-accumulates of a convolution over any number of axes: each output, each weight of a filter."""
+    """Return the multiply-accumulates of a convolution over any number of axes: all outputs times a filter."""
     if len(call.inputs) < 2 or not len(call.inputs[0]) == len(call.inputs[1]) == len(call.output) > 2:
         return None
     _check_windows(call, call.inputs[1][2:], call.steps("dilations", len(call.output) - 2))

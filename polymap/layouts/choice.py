@@ -48,8 +48,8 @@ def choose_layouts(
 
     answer: what `explore_network` returned, on a machine whose outermost level states `burst_bits`. edges: (producer,
     consumer) names of nodes, or (producer, consumer, tensor of the consumer), instead of the network's own; built-in
-    networks have none, and their layers are the nodes. Which operand an edge is, a model's file tells; a pair by hand is
-    the operand that alone has the shape, or, where as many pairs as operands are given, these in their order.
+    networks have none, and their layers are the nodes. Which operand an edge is, a model's file tells; a pair by hand
+    is the operand that alone has the shape, or, where as many pairs as operands are given, these in their order.
     Candidates: NCHW, NHWC and NCHW with blocks of a burst for tensors of four axes, every order of up to three axes,
     else the last and the second axis as the fastest. An edge is a boundary where the producer is one loop nest and the
     consumer reads a tensor of as many axes, none shorter (padding is part of what is read).
@@ -92,7 +92,7 @@ def _checked(edges: object, nodes: dict[str, tuple[LayerAnswer, ...]]) -> list[E
         raise OptionError(Mistake("PM474", f"the edges are {told}", "Expected pairs of names: (producer, consumer)."))
     pairs: list[Edge] = []
     for pair in cast("Iterable[object]", edges):
-        names = tuple(pair) if is_list(pair) else ()
+        names: list[object] = list(pair) if is_list(pair) else []
         if len(names) not in (2, 3):
             hint = "Expected (producer, consumer), or (producer, consumer, tensor)."
             raise OptionError(Mistake("PM474", f"an edge is {shown(pair)}", hint))
@@ -109,7 +109,9 @@ def _tensor(nests: tuple[LayerAnswer, ...], name: object) -> str:
     reads = {access.tensor for each in nests for access in each.layer.workload.statements[0].reads}
     if not isinstance(name, str) or name not in reads:
         hint = f"It reads: {', '.join(sorted(reads))}."
-        raise OptionError(Mistake("PM474", f"the edges name {shown(name)}, which is no tensor that the node reads", hint))
+        raise OptionError(
+            Mistake("PM474", f"the edges name {shown(name)}, which is no tensor that the node reads", hint)
+        )
     return name
 
 

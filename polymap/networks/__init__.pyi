@@ -1,4 +1,3 @@
-from polymap.networks.coverage import missing_text as missing_text
 from polymap.networks.exploration import (
     LayerAnswer as LayerAnswer,
     NetworkAnswer as NetworkAnswer,

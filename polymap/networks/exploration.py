@@ -154,7 +154,9 @@ def explore_network(
     expected_method(executor, "submit", "the executor")
     expected_method(on_layer, "__call__", "on_layer")
     if not net.layers and net.is_complete:
-        raise WorkloadError(Mistake("PM236", f"the network {shown(net.name)} has no layers", f"{len(net.views)} views."))
+        raise WorkloadError(
+            Mistake("PM236", f"the network {shown(net.name)} has no layers", f"{len(net.views)} views.")
+        )
     if net.lacks_products:
         return NetworkAnswer(net, arch, objective, ())
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}

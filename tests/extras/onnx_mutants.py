@@ -1,7 +1,7 @@
 """Random ONNX models with random mistakes, and how many multiply-accumulates each node has by its definition.
 
-The referee runs the model with onnx's own evaluator, and counts over the shapes that came out: windows one by one, never
-with a formula for a size. Run `python -m tests.extras.onnx_mutants 1000` for a tally.
+The referee runs the model with onnx's own evaluator, and counts over the shapes that came out: windows one by one,
+never with a formula for a size. Run `python -m tests.extras.onnx_mutants 1000` for a tally.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def product(model: Model, operator: str) -> None:
 
 
 def einsum(model: Model, _: str) -> None:
-    equation = model.rng.choice(("ij,jk->ik", "bij,bkj->bik", "ij,jk", "i,j->ij", "bhmk,bhnk->bhmn", "ij,ij->", "ii,ij->j",
-                                 "ij,jk,kl->il", "...ij,...jk->...ik", "ij->ji", "ij,kl->ijkl"))  # fmt: skip
+    equation = model.rng.choice(("ij,jk->ik", "bij,bkj->bik", "ij,jk", "i,j->ij", "bhmk,bhnk->bhmn", "ij,ij->",
+                                 "ii,ij->j", "ij,jk,kl->il", "...ij,...jk->...ik", "ij->ji", "i,k->ik"))  # fmt: skip
     sizes = {letter: model.rng.randint(1, 4) for letter in "bhijklmn"}
     terms = equation.replace("...", "b").split("->")[0].split(",")
     model.node("Einsum", *(model.value(tuple(sizes[letter] for letter in term)) for term in terms), equation=equation)
@@ -133,6 +133,7 @@ def attention(model: Model, _: str) -> None:
     heads = kv * share
     extra: tuple[str, ...] = ()
     is_flat = rng.random() < 0.5
+
     def shape(count: int, length: int, wide: int) -> tuple[int, ...]:
         return (batch, length, count * wide) if is_flat else (batch, count, length, wide)
 
@@ -217,7 +218,9 @@ def _mistake(model: ModelProto, node: NodeProto, rng: random.Random) -> None:
         case 5 if node.input:
             del node.input[rng.randrange(len(node.input))]
         case 6 if node.input:
-            node.input[rng.randrange(len(node.input))] = rng.choice(("", "nothing", *(e.name for e in model.graph.input)))
+            node.input[rng.randrange(len(node.input))] = rng.choice(
+                ("", "nothing", *(e.name for e in model.graph.input))
+            )
         case 7:
             node.op_type = rng.choice((*PRODUCTS, *BESIDE, "Sorted"))
         case _:

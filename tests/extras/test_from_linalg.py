@@ -75,34 +75,43 @@ OTHER_DIALECTS = """\
 #exec = #hal.executable.target<"llvm-cpu", "embedded-elf-x86_64", {cpu = "", native_vector_size = 16 : i64}>
 module attributes {stream.affinity.default = #hal.device.affinity<@dev>} {
   util.global private @dev = #hal.device.target<"local", [#exec]> : !hal.device
-  util.func public @main(%arg0: !hal.buffer_view, %arg1: tensor<4x8xf32>) -> !hal.buffer_view attributes {iree.abi.stub} {
+  util.func public @main(%arg0: !hal.buffer_view, %arg1: tensor<4x8xf32>) -> !hal.buffer_view
+      attributes {iree.abi.stub} {
     %cst = arith.constant 0.000000e+00 : f32
     %0 = hal.tensor.import %arg0 "input0" : !hal.buffer_view -> tensor<8x16xf32>
     %1 = tensor.empty() : tensor<4x16xf32>
     %2 = linalg.fill ins(%cst : f32) outs(%1 : tensor<4x16xf32>) -> tensor<4x16xf32>
-    %3 = linalg.generic {indexing_maps = [#map, #map1, #map2], iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg1, %0 : tensor<4x8xf32>, tensor<8x16xf32>) outs(%2 : tensor<4x16xf32>) {
+    %3 = linalg.generic {indexing_maps = [#map, #map1, #map2],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%arg1, %0 : tensor<4x8xf32>, tensor<8x16xf32>) outs(%2 : tensor<4x16xf32>) {
     ^bb0(%in: f32, %in_0: f32, %out: f32):
       %5 = arith.mulf %in, %in_0 : f32
       %6 = arith.addf %out, %5 : f32
       linalg.yield %6 : f32
     } -> tensor<4x16xf32>
     %7 = flow.dispatch.workgroups(%3) : (tensor<4x16xf32>) -> tensor<4x16xf32> =
-        (%arg2: !flow.dispatch.tensor<readonly:tensor<4x16xf32>>, %arg3: !flow.dispatch.tensor<writeonly:tensor<4x16xf32>>) {
-      %10 = flow.dispatch.tensor.load %arg2, offsets = [0, 0], sizes = [4, 16], strides = [1, 1] : !flow.dispatch.tensor<readonly:tensor<4x16xf32>> -> tensor<4x16xf32>
-      %11 = linalg.matmul ins(%10, %10 : tensor<16x16xf32>, tensor<16x16xf32>) outs(%10 : tensor<16x16xf32>) -> tensor<16x16xf32>
-      flow.dispatch.tensor.store %10, %arg3, offsets = [0, 0], sizes = [4, 16], strides = [1, 1] : tensor<4x16xf32> -> !flow.dispatch.tensor<writeonly:tensor<4x16xf32>>
+        (%arg2: !flow.dispatch.tensor<readonly:tensor<4x16xf32>>,
+         %arg3: !flow.dispatch.tensor<writeonly:tensor<4x16xf32>>) {
+      %10 = flow.dispatch.tensor.load %arg2, offsets = [0, 0], sizes = [4, 16], strides = [1, 1]
+          : !flow.dispatch.tensor<readonly:tensor<4x16xf32>> -> tensor<4x16xf32>
+      %11 = linalg.matmul ins(%10, %10 : tensor<16x16xf32>, tensor<16x16xf32>)
+          outs(%10 : tensor<16x16xf32>) -> tensor<16x16xf32>
+      flow.dispatch.tensor.store %10, %arg3, offsets = [0, 0], sizes = [4, 16], strides = [1, 1]
+          : tensor<4x16xf32> -> !flow.dispatch.tensor<writeonly:tensor<4x16xf32>>
       flow.return
     } count() -> (index, index, index) {
       %x, %y, %z = flow.dispatch.workgroup_count_from_slice
       flow.return %x, %y, %z : index, index, index
     }
     %8:2 = util.two %7, %7 {a = 1} : tensor<4x16xf32>
-    %9 = linalg.matmul ins(%arg1, %8#1 : tensor<4x8xf32>, tensor<8x3xf32>) outs(%8#0 : tensor<4x3xf32>) -> tensor<4x3xf32>
+    %9 = linalg.matmul ins(%arg1, %8#1 : tensor<4x8xf32>, tensor<8x3xf32>)
+        outs(%8#0 : tensor<4x3xf32>) -> tensor<4x3xf32>
     %4 = hal.tensor.export %9 "output0" : tensor<4x3xf32> -> !hal.buffer_view
     util.return %4 : !hal.buffer_view
   }
   util.func public @second(%arg0: tensor<4x8xf32>) -> tensor<4x8xf32> {
-    %0 = linalg.matmul ins(%arg0, %arg0 : tensor<8x8xf32>, tensor<8x8xf32>) outs(%arg0 : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %0 = linalg.matmul ins(%arg0, %arg0 : tensor<8x8xf32>, tensor<8x8xf32>)
+        outs(%arg0 : tensor<8x8xf32>) -> tensor<8x8xf32>
     util.return %0 : tensor<8x8xf32>
   }
 }

@@ -352,7 +352,10 @@ def test_a_scan_counts_its_body_for_each_slice_and_a_branch_is_told_node_by_node
     assert (net.macs, net.unmapped) == (5 * 2 * 64, [])
     branches = {
         f"{name}_branch": helper.make_graph([inner], name, [], [value(inner.output[0], FLOAT, (2, 8))])
-        for name, inner in (("then", node("MatMul", ["x", "w"], ["a"], name="mm")), ("else", node("Relu", ["x"], ["b"])))
+        for name, inner in (
+            ("then", node("MatMul", ["x", "w"], ["a"], name="mm")),
+            ("else", node("Relu", ["x"], ["b"])),
+        )
     }
     taken = node("If", ["c"], ["y"], name="if", **branches)
     net = pm.from_onnx(saved(tmp_path, [taken], {"x": (2, 8), "c": (TensorProto.BOOL, ())}, {"w": (8, 8)}))
@@ -367,7 +370,7 @@ def test_a_scan_counts_its_body_for_each_slice_and_a_branch_is_told_node_by_node
     [
         (node("Conv", ["x", "w"], ["y"], name="n", kernel_shape=[2, 2]), (1, 3, 8, 8), "kernel_shape is not that"),
         (node("Conv", ["x", "w"], ["y"], name="n", dilations=[9, 9]), (1, 3, 8, 8), "window is larger"),
-        (node("BatchNormalization", ["x", "b", "b", "b", "b"], ["y"], name="n", training_mode=1), (1, 3, 8, 8), "of the batch"),
+        (node("BatchNormalization", ["x", *"bbbb"], ["y"], name="n", training_mode=1), (1, 3, 8, 8), "of the batch"),
         (node("Gemm", ["x", "x"], ["y"], name="n"), (1, 3, 8, 8), "no matrices"),
         (node("Softplus", ["x"], ["y"], name="n"), (1, 3, 8, 8), "no affine loop nest"),
     ],

@@ -135,8 +135,10 @@ def test_transposed_convolutions_are_their_definition_and_count_each_input_times
         np.testing.assert_array_equal(made, expected)
 
 
-@pytest.mark.parametrize("kernel, stride, begin, more", [(2, 2, 0, 0), (4, 2, 1, 0), (3, 2, 1, 1), (3, 1, 1, 0), (5, 2, 2, 1),
-                                                         (1, 2, 0, 1), (3, 3, 0, 0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "kernel, stride, begin, more",
+    [(2, 2, 0, 0), (4, 2, 1, 0), (3, 2, 1, 1), (3, 1, 1, 0), (5, 2, 2, 1), (1, 2, 0, 1), (3, 3, 0, 0)],
+)
 @pytest.mark.parametrize("size", [(3,), (2, 4)])
 def test_phases_of_transposed_convolutions_compute_the_definition(
     kernel: int, stride: int, begin: int, more: int, size: tuple
@@ -351,7 +353,9 @@ def test_where_selects() -> None:
     np.testing.assert_allclose(made, np.where(c, x, y))
 
 
-@pytest.mark.parametrize("equation", ["bhmk,bhnk->bhmn", "ij,jk->ki", "abc,bd->acd", "i,j->ij", "ij,jk", "ki,ij", "j,ij"])
+@pytest.mark.parametrize(
+    "equation", ["bhmk,bhnk->bhmn", "ij,jk->ki", "abc,bd->acd", "i,j->ij", "ij,jk", "ki,ij", "j,ij"]
+)
 def test_contractions_equal_einsum(equation: str) -> None:
     sizes = dict(zip("abcdhijkmn", range(2, 12), strict=True))
     draw, terms = np.random.default_rng(9), equation.split("->")[0].split(",")
@@ -414,7 +418,10 @@ def test_batch_norm_and_embedding() -> None:
         (call("product", ((3, 4), (5, 6)), (3, 6)), "do not fit together"),
         (call("relu", ((0, 3),), (0, 3)), "without elements"),
         (call("transposed_convolution", ((1, 2, 4), (3, 2, 3)), (1, 2, 6)), "do not fit together"),
-        (call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 5), kernel=(5,)), "kernel_shape is not that of the weights"),
+        (
+            call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 5), kernel=(5,)),
+            "kernel_shape is not that of the weights",
+        ),
         (call("convolution", ((1, 2, 9, 9), (4, 2, 3, 3)), (1, 4, 7, 7), strides=(1, 1, 1)), "3 numbers for 2 axes"),
         (call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 7), strides=(0,)), "a number below 1"),
         (call("attention", ((2, 4, 3, 8), (1, 4, 5, 8), (1, 4, 5, 8)), (2, 4, 3, 8)), "do not fit together"),

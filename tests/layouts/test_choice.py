@@ -149,7 +149,9 @@ def test_a_pair_by_hand_that_may_be_several_operands_is_left_out_and_named(machi
 
 def test_what_feeds_no_tensor_of_the_loop_nest_is_left_out_with_its_reason(machine: pm.Architecture) -> None:
     feeds = (Feed("p", "m", "", "m reads what p writes transposed"), Feed("q", "m", "B"))
-    answer = pm.explore_network(product_network([("p", "m"), ("q", "m")], feeds), machine, tiles="divide", time_limit_s=9)
+    answer = pm.explore_network(
+        product_network([("p", "m"), ("q", "m")], feeds), machine, tiles="divide", time_limit_s=9
+    )
     choice = pm.choose_layouts(answer)
     assert bound(choice) == [("q", "B")]
     assert choice.left_out == (("p", "m", "m reads what p writes transposed"),)
