@@ -155,7 +155,7 @@ class _Graph:
         reads = [self._keys[each] for each in node.all_input_nodes]
         writes = [] if self._keys[node] != label else [label]
         nodes.tell(label, operator, lambda: None if is_block else self._call(node), reads, writes, inner)
-        for graph in graphs:
+        for name, graph in graphs.items():
             times = inner.times if is_block else self._slices(operator, node, inner)
             places = [each for each in graph.graph.nodes if each.op == "placeholder"]
             given = [each for each in _several((node.args, node.kwargs)) if _graph_at(module, each) is None]
@@ -163,7 +163,9 @@ class _Graph:
                 self._keys.update(
                     (place, self._keys[each]) for place, each in zip(places[::-1], given[::-1], strict=False)
                 )
-            results = self._tell(nodes, graph, Inner(f"{label}.", operator, times))
+            results = self._tell(
+                nodes, graph, Inner(f"{label}.{name}." if len(graphs) > 1 else f"{label}.", operator, times)
+            )
             if is_block:
                 self._results[node] = results
 
@@ -294,10 +296,10 @@ def _several(given: Any) -> list[Any]:
     return [node for each in inner for node in _several(each)]
 
 
-def _graphs_of(module: Any, node: Any) -> list[Any]:
-    """Return the graphs that an operator is given, as modules."""
-    found = [_graph_at(module, each) for each in _several((node.args, node.kwargs))]
-    return [each for each in found if each is not None]
+def _graphs_of(module: Any, node: Any) -> dict[str, Any]:
+    """Return the graphs that an operator is given, as modules by their names in the graph."""
+    found = {each.name: _graph_at(module, each) for each in _several((node.args, node.kwargs))}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def _graph_at(module: Any, node: Any) -> Any:

@@ -237,8 +237,26 @@ def test_loops_with_known_ends_count_each_run_and_others_are_told_node_by_node()
     told = {node: reason for node, _, reason in net.unmapped}
     assert net.macs == 0
     assert told["while_loop"] == "how often it runs depends on values"
-    assert told["while_loop.linear"].endswith("whether and how often it runs depends on values; 128 MACs each time")
+    assert told["while_loop.while_loop_body_graph_0.linear"].endswith(
+        "whether and how often it runs depends on values; 128 MACs each time"
+    )
     assert (net.unmapped_macs, pm.explore_network(net, "flat3").status) == (None, "UNMAPPED")
+
+
+def test_both_branches_are_told_node_by_node() -> None:
+    class Branches(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: self.one(y), lambda y: self.two(y.sin()), (x,))
+
+    net = pm.from_torch(Branches(), (torch.zeros(2, 8),))
+    nodes = [left.node for left in net.unmapped]
+    assert len(set(nodes)) == len(nodes)
+    assert [left.operator for left in net.unmapped] == ["cond", "linear", "sin", "linear"]
+    assert (net.macs, net.unmapped_macs) == (0, None)
 
 
 def test_macs_of_recurrences_are_told() -> None:
