@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,6 +20,7 @@ from polymap.workload import LAYERS
 MAX_WORKERS = 256
 MAX_THREADS = 1024
 LAYOUTS = ("NHWC", "NCHW")
+MODEL_FILES = (".onnx",)
 SHELLS = ("bash", "zsh", "fish")
 Default = TypeVar("Default")
 
@@ -236,6 +238,7 @@ WORKLOAD is one of
   kernel.c --size N=8 --size M=9                       a C loop nest
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
   resnet50, model.onnx                                 of explore: all layers of a network, or of a model file
+  model.onnx length=128 'x[0]=1' y=1x3x224x224         its free dims by name, by input and axis, or inputs as wholes
   conv2d K=64 C=64 H=56 W=56 R=3 S=3 padding=1         a layer and its arguments; also: matmul m=512 n=256 k=32
 """
 _OBJECTIVE_HELP = f"""\
@@ -454,7 +457,20 @@ def _workload_words(name: str, words: tuple[str, ...], reader: _Reader) -> tuple
             hint = "`polymap list` shows the presets." if option == "--arch" else f"{_OPTIONS[option].help}."
             reader.mistakes.append(Mistake("PM553", f"{name} needs {option} {_OPTIONS[option].value}", hint))
     least = 0 if words and words[0] in LAYERS else 1  # a layer's padding may be 0
-    return words[0] if words else "", reader.sizes((*words[1:], *reader.given.get("--size", ())), least)
+    is_model = bool(words) and words[0].lower().endswith(MODEL_FILES)
+    given = (*words[1:], *reader.given.get("--size", ()))
+    return words[0] if words else "", reader.sizes(_by_axis(given) if is_model else given, least, is_model=is_model)
+
+
+def _by_axis(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a model file with a shape, such as x=1x3x224x224, axis by axis: x[0]=1 and so on."""
+    found: list[str] = []
+    for word in words:
+        name, _, shape = word.rpartition("=")
+        sizes = re.split("[x,]", shape)
+        apart = [f"{name}[{axis}]={size}" for axis, size in enumerate(sizes)]
+        found += apart if len(sizes) > 1 and name else [word]
+    return tuple(found)
 
 
 def _check_verify(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:
@@ -563,18 +579,22 @@ class _Reader:
             return default
         return float(value)
 
-    def sizes(self, words: tuple[str, ...], least: int) -> tuple[tuple[str, int], ...]:
+    def sizes(self, words: tuple[str, ...], least: int, *, is_model: bool = False) -> tuple[tuple[str, int], ...]:
+        """Return name -> size. is_model: names are those of a model file, of any letters, or INPUT[AXIS]."""
         sizes: dict[str, int] = {}
         for word in words:
-            name, _, digits = word.partition("=")
-            if not is_name(name) or not digits:
-                self.mistakes.append(Mistake("PM557", f"{shown(word)} is no size", "Sizes are written like m=512."))
+            name, _, digits = word.rpartition("=") if is_model else word.partition("=")
+            if not (name.isprintable() and name if is_model else is_name(name)) or not digits:
+                like = "length=128, x[0]=1 or x=1x3x224x224" if is_model else "m=512"
+                self.mistakes.append(Mistake("PM557", f"{shown(word)} is no size", f"Sizes are written like {like}."))
                 continue
             value = parse_integer(digits)
             if value is None or value < least:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
                 hint = f"Expected an integer >= {least} (at most 10^100)."
-                self.mistakes.append(Mistake("PM558", f"the size of {name} is {found}", hint))
+                self.mistakes.append(
+                    Mistake("PM558", f"the size of {shown(name) if is_model else name} is {found}", hint)
+                )
             elif name in sizes:
                 what = f"the size of {name} is given twice: {shown(sizes[name])} and {shown(value)}"
                 self.mistakes.append(Mistake("PM559", what, "Give it once."))

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from polymap.arch import arch_to_document, arch_warnings, load_arch
-from polymap.cli.arguments import Options
+from polymap.cli.arguments import MODEL_FILES, Options
 from polymap.cli.output import check_writable, say
 from polymap.inputs import as_whole, is_table, located, mistakes_in, parse_json, read_text, refuse_yaml, shown
 from polymap.ir import (
@@ -41,7 +41,6 @@ from polymap.schedules import (
 from polymap.search.problem import parse_objective
 from polymap.workload import builtin_networks, load_workload
 
-MODEL_FILES = (".onnx",)
 Value = TypeVar("Value")
 Naming = Callable[[], AbstractContextManager[None]]  # inside it every mistake names its file
 

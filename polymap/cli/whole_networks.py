@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -64,8 +63,7 @@ def explore_whole_network(options: Options) -> int:
     except KeyboardInterrupt:
         say(f"polymap: interrupted after {len(answers)} of {len(net.layers)} layers")
         if answers:
-            part = replace(net, layers=tuple(each.layer for each in answers))
-            _write(options, NetworkAnswer(part, arch, options.objective, tuple(answers)))
+            _write(options, NetworkAnswer(net.beginning(len(answers)), arch, options.objective, tuple(answers)))
         return INTERRUPTED
     _write(options, answer)
     return NO_ANSWER if answer.exact is None else ANSWERED

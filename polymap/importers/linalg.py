@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from polymap.importers.nodes import Nodes, extra
-from polymap.importers.operators import NotMapped
+from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
+from polymap.importers.operators import NotMapped, Operand
 from polymap.inputs import expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
 from polymap.networks import Network, Part
@@ -15,6 +18,7 @@ from polymap.workload import einsum
 _DIALECTS = ("builtin", "func", "linalg", "arith", "tensor", "memref", "math", "affine", "scf")
 _FRAMES = ("builtin.module", "func.func", "func.return")
 _VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast")
+_ENDS = (".return", ".yield", ".terminator")  # of operations of other dialects that end a block
 _OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min"}
 _FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "absf": "fabs",
               "erf": "erf", "floor": "floor", "ceil": "ceil"}  # fmt: skip
@@ -30,22 +34,94 @@ def from_linalg(text: str, *, name: str = "linalg", bits: int | None = None) -> 
     compute nothing are views, all others unmapped. bits: of all tensors, instead of their element types. Raises
     InputError (PM643) for a text that is no such module, MissingPackageError without the package.
     """
-    module = _parsed(expected_text(text, "the module", InputError))
-    nodes = Nodes()
-    names: dict[Any, str] = {}
-    for number, operation in enumerate(_top_level(module)):
-        node = f"{operation.name}#{number}"
-        if operation.name.startswith(_VIEWS):
-            nodes.tell(node, operation.name, lambda: None)
-        else:
-            nodes.tell(node, operation.name, lambda each=operation: (_part(each, bits),))
-        reads = [names[operand] for operand in operation.operands if operand in names]
-        names |= dict.fromkeys(operation.results, node)
-        nodes.connect(node, reads, [node])
-    return nodes.network(name)
+    parsed = _parsed(expected_text(text, "the module", InputError))
+    reader = _Reader(parsed, bits)
+    reader.tell(parsed.module, OUTER)
+    return reader.nodes.network(name)
 
 
-def _parsed(text: str) -> Any:
+class _Parsed(NamedTuple):
+    """A module, the operations that stand for what xdsl could not read (with the reason), and which of these have the
+    values as results that no other operation defines."""
+
+    module: Any
+    skipped: dict[Any, str]
+    producers: dict[Any, Any]
+
+
+class _Reader:
+    """Tells the operations of a module in order, without what stands in the bodies of operations of linalg."""
+
+    def __init__(self, parsed: _Parsed, bits: int | None) -> None:
+        self.nodes = Nodes()
+        self._parsed, self._bits, self._count = parsed, bits, 0
+
+    def tell(self, operation: Any, inner: Inner) -> None:
+        """Tell what stands inside an operation."""
+        for each in (one for region in operation.regions for block in region.blocks for one in block.ops):
+            name = _name(each)
+            if name in _FRAMES or name.endswith(".func"):
+                self.tell(each, inner)
+                continue
+            if name.endswith(_ENDS) and not each.results:
+                continue
+            node = f"{name}#{self._count}"
+            self._count += 1
+            enters = name.startswith("scf.") or (bool(each.regions) and not name.startswith("linalg."))
+            times = _times(each, inner) if enters else None
+            is_view = name.startswith(_VIEWS) or (enters and times is not None)
+            read = (lambda: None) if is_view else partial(self._loops, each)
+            self.nodes.tell(node, name, read, map(self._key, each.operands), map(self._key, each.results), inner)
+            self.nodes.produces(
+                node, [self._key(value) for value, own in self._parsed.producers.items() if own is each]
+            )
+            if enters:
+                self.tell(each, Inner("", name, times))
+
+    def _key(self, value: Any) -> str:
+        return str(id(value))  # the module keeps all values while it is read
+
+    def _loops(self, operation: Any) -> Loops:
+        if operation in self._parsed.skipped:
+            raise NotMapped(self._parsed.skipped[operation])
+        if operation.name.startswith("scf."):
+            raise NotMapped("how often it runs depends on values", 0)
+        part, places = _part(operation, self._bits)
+        return Loops((part,), tuple(Operand(self._key(operation.operands[place])) for place in places))
+
+
+def _name(operation: Any) -> str:
+    """Return an operation's name as the text has it, also where xdsl does not know the operation."""
+    found = operation.attributes.get("op_name__") if operation.name == "builtin.unregistered" else None
+    return str(getattr(found, "data", operation.name))
+
+
+def _times(operation: Any, inner: Inner) -> int | None:
+    """Return how often the body of an operation runs: a loop with constant bounds; None for others."""
+    if inner.times is None or operation.name != "scf.for":
+        return None
+    bounds = [_constant(each) for each in operation.operands[:3]]
+    if None in bounds or not bounds[2]:
+        return None
+    low, high, step = (each or 0 for each in bounds)
+    return inner.times * max(0, -(-(high - low) // step)) or None
+
+
+def _owner(value: Any) -> Any:
+    """Return what defines a value; None for the results of operations that xdsl could not read."""
+    try:
+        return value.owner
+    except ValueError:
+        return None
+
+
+def _constant(value: Any) -> int | None:
+    owner = _owner(value)
+    number = getattr(getattr(getattr(owner, "value", None), "value", None), "data", None)
+    return number if getattr(owner, "name", "") == "arith.constant" and isinstance(number, int) else None
+
+
+def _parsed(text: str) -> _Parsed:
     context = extra("xdsl.context", "from_linalg").Context(allow_unregistered=True)
     for dialect, load in extra("xdsl.dialects", "from_linalg").get_all_dialects().items():
         if dialect in _DIALECTS:
@@ -54,25 +130,126 @@ def _parsed(text: str) -> Any:
     told = (errors.ParseError, errors.VerifyException, errors.DiagnosticException, *_DAMAGE, RecursionError)
     try:
         # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
-        return extra("xdsl.parser", "from_linalg").Parser(context, text).parse_module()
+        skips = _Skips(told)
+        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, text)
+        return _Parsed(parser.parse_module(), skips.skipped, skips.producers)
     except told as error:
-        what = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(Mistake("PM643", f"the text is no module of linalg: {what}")) from None
+        raise InputError(Mistake("PM643", f"the text is no module of linalg: {_line(error)}")) from None
 
 
-def _top_level(operation: Any) -> list[Any]:
-    """Return the operations in order, without what stands in the bodies of operations of linalg."""
-    found: list[Any] = []
-    for each in (inner for region in operation.regions for block in region.blocks for inner in block.ops):
-        if each.name not in _FRAMES:
-            found.append(each)
-        if each.name in _FRAMES or each.name.startswith("scf."):
-            found += _top_level(each)
-    return found
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _part(operation: Any, bits: int | None) -> Part:
-    """Return the workload of a structured operation; raises NotMapped with the reason."""
+_RESULTS = r"%[\w$.-]+(?::\d+)?\s*(?:,\s*%[\w$.-]+(?::\d+)?\s*)*="
+_OPERATION = r"[A-Za-z_]\w*\.[\w.$]+(?![\w.$]|\s*[,}=])"  # not the name of an attribute
+_START = rf'(?:{_RESULTS}|{_OPERATION}|return\b|"[\w.$]+"\s*\()'
+_NEXT = re.compile(rf"\s*(?://[^\n]*\s*)*(?:{_START}|\}}|\^|\Z|[#!][\w.$]+\s*=|\{{-#)")
+_BODY = re.compile(rf"\{{\s*(?://[^\n]*\s*)*(?:{_START}|\^|\}}\s*(?:\n|\Z))")
+_HEAD = re.compile(r"\s*(?:((?:%[\w$.-]+(?::\d+)?[\s,]*)+)=\s*)?\"?([A-Za-z_]\w*(?:\.[\w.$]+)?)")
+_NAMES = re.compile(r"%([\w$.-]+)")
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[][(){}<>]|\n|[^][(){}<>\n"/-]+|.', re.DOTALL)
+
+
+_OPENING, _CLOSING = ("(", "[", "{", "<"), (")", "]", "}", ">")
+_NEVER_SKIPPED = ("func.", "builtin.", "module", "return")
+
+
+def _reason(name: str, error: Exception) -> str:
+    dialect = name.partition(".")[0]
+    if dialect not in _DIALECTS:
+        return f"no operation of linalg, but of the dialect {dialect[:60]}"
+    return f"xdsl cannot read it: {_line(error)}"
+
+
+def _lenient(base: Any, skips: _Skips) -> Any:
+    """Return a parser in which an operation that xdsl cannot read stands for itself."""
+
+    def parse_operation(parser: Any) -> Any:
+        return skips.operation(parser, lambda: base.parse_operation(parser))
+
+    def parse_optional_region(parser: Any, arguments: Any = None) -> Any:
+        return skips.region(lambda: base.parse_optional_region(parser, arguments))
+
+    members = {"parse_operation": parse_operation, "parse_optional_region": parse_optional_region}
+    return type("Lenient", (base,), members)
+
+
+class _Skips:
+    """Skips the operations that xdsl cannot read: their results have the types of their uses, and the operations in
+    their regions are read.
+
+    told: what xdsl raises. skipped: the operations that stand for what was skipped, and why. producers: which of these
+    operations has a value as its result that no other one defines.
+    """
+
+    def __init__(self, told: tuple[type[Exception], ...]) -> None:
+        self._told = told
+        self._unregistered = extra("xdsl.dialects.builtin", "from_linalg").UnregisteredOp
+        self.skipped: dict[Any, str] = {}
+        self.producers: dict[Any, Any] = {}
+        self._open: dict[str, Any] = {}  # names that skipped text defines in this region, and its operation
+        self._arguments: list[str] = []  # that the next region may have
+
+    def operation(self, parser: Any, read: Callable[[], Any]) -> Any:
+        """Return the next operation of a text, or what stands for it."""
+        names, references = dict(parser.ssa_values), {n: dict(v) for n, v in parser.forward_ssa_references.items()}
+        blocks = (parser.blocks, parser.forward_block_references, self._open)
+        start, stack = parser.pos, list(parser._parser_state.dialect_stack)
+        head = _HEAD.match(parser.lexer.input.content, start)
+        try:
+            made = read()
+        except self._told as error:
+            if head is None or head[2].startswith(_NEVER_SKIPPED):
+                raise
+            parser.ssa_values, parser.forward_ssa_references = names, references
+            parser.blocks, parser.forward_block_references, self._open = blocks
+            parser._parser_state.dialect_stack[:] = stack
+            made = self._skip(parser, start, head, error)
+        for name in parser.forward_ssa_references.keys() & self._open.keys():
+            values = parser.forward_ssa_references.pop(name).values()
+            self.producers |= dict.fromkeys(values, self._open[name])
+        return made
+
+    def region(self, read: Callable[[], Any]) -> Any:
+        """Return the next region of a text; what skipped text defines in it is not known outside."""
+        outer, self._open = self._open, dict.fromkeys(self._arguments)
+        self._arguments = []
+        region = read()
+        self._open = outer
+        return region
+
+    def _skip(self, parser: Any, start: int, head: re.Match[str], error: Exception) -> Any:
+        """Return the operation that stands for the text from `start` on, and go on behind it."""
+        regions: list[Any] = []
+        text, place, depth = str(parser.lexer.input.content), head.end(), 0
+        while place < len(text) and not (depth == 0 and text[place] == "\n" and _NEXT.match(text, place)):
+            if depth == 0 and _BODY.match(text, place):
+                defined = _NAMES.findall(text, head.end(), place)
+                self._arguments = [name for name in defined if name not in parser.ssa_values]
+                parser._resume_from(place)
+                regions.append(parser.parse_region())
+                place = text.rindex("}", place, parser.pos) + 1  # what is next may stand on another line
+                continue
+            token = _TOKEN.match(text, place)
+            assert token is not None, "any character is a token"
+            depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
+            if depth < 0:  # the end of the region around, on the same line
+                break
+            place = token.end()
+        if depth > 0:
+            raise error
+        parser._resume_from(place)
+        used = dict.fromkeys(_NAMES.findall(text, head.end(), place))
+        operands = [parser.ssa_values[name][0] for name in used if name in parser.ssa_values]
+        made = self._unregistered.with_name(head[2]).create(operands=operands, regions=regions)
+        self._open |= dict.fromkeys(_NAMES.findall(head[1] or ""), made)
+        self.skipped[made] = _reason(head[2], error)
+        return made
+
+
+def _part(operation: Any, bits: int | None) -> tuple[Part, list[int]]:
+    """Return the workload of a structured operation, and which operands it reads; raises NotMapped with the reason."""
     if not operation.name.startswith("linalg.") or not hasattr(operation, "get_indexing_maps"):
         raise NotMapped("no operation of linalg with indexing maps")
     try:
@@ -93,7 +270,7 @@ def _part(operation: Any, bits: int | None) -> Part:
 
 def _statement(
     operation: Any, block: Any, axes: list[list[dict[int, int]]], sizes: list[int], bits: int | None
-) -> Part:
+) -> tuple[Part, list[int]]:
     count = len(axes) - 1
     used: list[int] = []
     last = block.last_op
@@ -127,7 +304,7 @@ def _statement(
     expression = _renumbered(value, {place: number for number, place in enumerate(reads)})
     statement = replace(made.statements[0], expression=expression)
     is_product = operator == "+=" and count in used and _is_product(value) and len(reads) > 1
-    return Part(replace(made, statements=(statement,)), is_product)
+    return Part(replace(made, statements=(statement,)), is_product), reads
 
 
 def _access(place: int, axes: list[list[dict[int, int]]]) -> str:
@@ -167,7 +344,7 @@ def _value(value: Any, arguments: list[Any], used: list[int]) -> Expression:
     if value in arguments:
         used.append(arguments.index(value))
         return Read(arguments.index(value))
-    operation = value.owner
+    operation = _owner(value)
     if not hasattr(operation, "operands"):
         raise NotMapped("the body reads a value from outside")
     kind = operation.name.rpartition(".")[2]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 
-from polymap.importers.operators import Call, NotMapped, parts_of
+from polymap.importers.operators import Call, NotMapped, Operand, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
-from polymap.networks import MappedNode, Network, Part, Unmapped, View, network_of_nodes
+from polymap.networks import Feed, MappedNode, Network, Part, Unmapped, View, network_of_nodes
 
 _EXTRAS = {"ruamel.yaml": "timeloop", "xdsl.context": "xdsl"}  # of packages whose extra has another name
 
@@ -24,6 +25,25 @@ def extra(package: str, caller: str) -> ModuleType:
         ) from None
 
 
+class Loops(NamedTuple):
+    """The workloads of a node, and where the reads of a single one come from, in their order."""
+
+    parts: tuple[Part, ...]
+    operands: tuple[Operand, ...] = ()
+
+
+class Inner(NamedTuple):
+    """Where an inner graph of a model stands: the name of the node in front of those of its nodes, the node's operator,
+    and how often it runs; None where that depends on values, so that nothing in it is mapped."""
+
+    prefix: str
+    operator: str
+    times: int | None = 1
+
+
+OUTER = Inner("", "")
+
+
 class Nodes:
     """Collects the nodes of a model; every node is told exactly once."""
 
@@ -31,29 +51,80 @@ class Nodes:
         self._mapped: list[MappedNode] = []
         self._views: list[View] = []
         self._left_out: list[Unmapped] = []
+        self._macs: list[tuple[str, int]] = []
         self._edges: list[tuple[str, str]] = []
-        self._producer: dict[str, str] = {}
+        self._feeds: list[Feed] = []
+        self._producer: dict[str, tuple[str, int]] = {}
 
-    def tell(self, node: str, operator: str, read: Callable[[], Call | tuple[Part, ...] | None]) -> None:
+    def tell(
+        self,
+        node: str,
+        operator: str,
+        read: Callable[[], Call | Loops | None],
+        reads: Iterable[str] = (),
+        writes: Iterable[str] = (),
+        inner: Inner = OUTER,
+    ) -> None:
         """Note a node: the call, or its workloads, that `read` returns, a view where it is None, or the reason of
-        NotMapped."""
+        NotMapped. reads, writes: names of the values at its inputs and outputs, in order. inner: the graph around."""
+        reads = list(reads)
+        self._edges += [(self._producer[value][0], node) for value in reads if value in self._producer]
         try:
             call = read()
             if call is None:
                 self._views.append(View(node, operator))
             else:
-                parts = parts_of(call) if isinstance(call, Call) else call
-                self._mapped.append(MappedNode(node, operator, parts))
+                loops = Loops(parts_of(call), call.operands) if isinstance(call, Call) else call
+                times = _times(loops, inner)
+                self._mapped.append(MappedNode(node, operator, loops.parts, times))
+                self._feed(node, loops, reads)
         except NotMapped as reason:
             self._left_out.append(Unmapped(node, operator, str(reason)))
+            is_known = reason.macs is not None and (inner.times is not None or reason.macs == 0)
+            self._macs += [(node, (reason.macs or 0) * (inner.times or 0))] if is_known else []
         except WorkloadError as error:  # sizes beyond what a workload may have
             self._left_out.append(Unmapped(node, operator, error.mistakes[0].what))
+        self.produces(node, writes)
 
-    def connect(self, node: str, reads: Iterable[str], writes: Iterable[str]) -> None:
-        """Note the edges from the producers of the values that a node reads; then it produces what it writes."""
-        self._edges += [(self._producer[value], node) for value in reads if value in self._producer]
-        self._producer.update(dict.fromkeys(writes, node))
+    def produces(self, node: str, values: Iterable[str]) -> None:
+        """Note which values are the results of a node, in order."""
+        self._producer.update((value, (node, place)) for place, value in enumerate(values))
+
+    def _feed(self, node: str, loops: Loops, reads: Iterable[str]) -> None:
+        """Note of every value that a mapped node reads from another one, which tensor of its loop nest that is."""
+        parts, operands = loops
+        if len(parts) != 1:
+            return
+        accesses = parts[0].workload.statements[0].reads
+        tensors = [accesses[place].tensor if place < len(accesses) else "" for place in range(len(operands))]
+        known = {operand.value for operand in operands}
+        beside = [Operand(value) for value in reads if value not in known]
+        for operand, tensor in zip((*operands, *beside), (*tensors, *("" for _ in beside)), strict=True):
+            producer, place = self._producer.get(operand.value, ("", 0))
+            if producer:
+                self._feeds.append(_fed(Feed(producer, node, tensor), operand, place))
 
     def network(self, name: str) -> Network:
         """Return all of it."""
-        return network_of_nodes(name, self._mapped, self._views, self._left_out, self._edges)
+        return network_of_nodes(name, self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs)
+
+
+def _times(loops: Loops, inner: Inner) -> int:
+    """Return how often a node runs; raises NotMapped where that depends on values."""
+    if inner.times is None:
+        macs = sum(part.macs for part in loops.parts)
+        told = f"; {macs:,} MACs each time" if macs else ""
+        what = f"it stands inside {inner.operator}: whether and how often it runs depends on values{told}"
+        raise NotMapped(what, macs)
+    return inner.times
+
+
+def _fed(feed: Feed, operand: Operand, place: int) -> Feed:
+    if not feed.tensor:
+        reason = f"{feed.consumer} reads what {feed.producer} writes beside its loop nest (a bias, an index, a scale)"
+        return feed._replace(reason=reason)
+    if place:
+        return feed._replace(tensor="", reason=f"{feed.consumer} reads result {place} of {feed.producer}")
+    if operand.is_turned:
+        return feed._replace(tensor="", reason=f"{feed.consumer} reads what {feed.producer} writes transposed")
+    return feed

@@ -2,64 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from polymap.importers.nodes import Nodes, extra
+from polymap.importers.nodes import OUTER, Inner, Nodes, extra
+from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
 from polymap.importers.operators import Call, NotMapped, Shape
-from polymap.inputs import as_integer, expected_kind, shown
+from polymap.inputs import as_integer, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
 _BATCH = ("batch", "batch_size", "N")
 _SMALL = 4096  # elements of a constant that is read for its values: axes, shapes
 _MOST_BYTES = 2**31
-_VIEWS = (
-    *("Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Split", "Slice", "Identity", "Expand"),
-    *("Dropout", "Pad", "DepthToSpace", "SpaceToDepth", "Shape", "Size", "Constant", "ConstantOfShape", "Range"),
-    *("Tile", "EyeLike"),
-)
-_SAME_SHAPE = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Max": "max", "Min": "min", "Sum": "add",
-    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh", "Erf": "erf", "Abs": "fabs", "Sin": "sin", "Cos": "cos",
-    "Floor": "floor", "Ceil": "ceil", "Pow": "power", "Neg": "negate", "Reciprocal": "reciprocal", "Relu": "relu",
-    "Clip": "relu6", "Sigmoid": "sigmoid", "Gelu": "gelu", "HardSigmoid": "hard_sigmoid", "HardSwish": "hard_swish",
-    "Cast": "copy", "LeakyRelu": "leaky_relu", "Where": "where", "Less": "less", "LessOrEqual": "less",
-    "Greater": "less", "GreaterOrEqual": "less", "Equal": "equal", "Swish": "silu",
-}  # fmt: skip
-_REDUCTIONS = {
-    "ReduceSum": "reduce_sum", "ReduceMean": "reduce_mean", "ReduceMax": "reduce_max", "ReduceMin": "reduce_min",
-    "ReduceSumSquare": "reduce_sum_square", "ReduceL1": "reduce_l1",
-}  # fmt: skip
-# The Python types of attributes as onnx gives them; others are not read, or by their truth alone.
-_LISTED = ("pads", "strides", "dilations", "kernel_shape", "axes", "output_padding", "output_shape")
-_KINDS: dict[str, type] = {**dict.fromkeys(_LISTED, list), "group": int, "equation": bytes, "auto_pad": bytes}
-_REASONS = {
-    "NonZero": "the size of the result depends on values",
-    "Resize": "which elements are read follows from rounding",
-    "LSTM": "a recurrence",
-    "GRU": "a recurrence",
-    "RNN": "a recurrence",
-    "If": "which branch runs depends on values",
-    "Loop": "a loop of the model",
-    "Scan": "a loop of the model",
-}
+_MOST_SIZE = 2**31
+_PLACE = re.compile(r"(.+)\[(\d{1,4})\]", re.DOTALL)
+_NO_NAME = re.compile(r"\W*|unk__\d+|-?\d+|[Nn]one")  # what exporters write where a dim has no name
 
 
 def from_onnx(
-    path: str | Path, *, batch: int = 1, sizes: Mapping[str, int] | None = None, bits: int | None = None
+    path: str | Path,
+    *,
+    batch: int = 1,
+    sizes: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    bits: int | None = None,
 ) -> Network:
     """Return the network of an ONNX file; needs the extra `onnx`.
 
-    batch: of dims named batch, batch_size or N. sizes: of further symbolic dims, by name. bits: of all tensors, instead
-    of the model's types. External weights are not read. Raises InputError for a file that is no model or lacks sizes,
+    batch: of the dims named batch, batch_size or N (the first of these names that the file has); without them of the
+    first dim of an input, if only one is free. sizes: of further free dims, by name ("length"), or by place
+    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves. shapes: of whole
+    inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's types. External weights are not read.
+    Raises InputError for a file that is no model, free dims without sizes, and sizes that the file contradicts;
     MissingPackageError without the package.
     """
     onnx = extra("onnx", "from_onnx")
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
-    model = _inferred(onnx, _read(onnx, path), path, dict.fromkeys(_BATCH, batch) | dict(sizes or {}))
-    return _Graph(onnx, model, bits).network(path.stem)
+    model = _inlined(onnx, _read(onnx, path), path)
+    _Sizes(path.name, batch, sizes, shapes).bind(model.graph)
+    return _Graph(onnx, _inferred(onnx, model, path), bits).network(path.stem)
 
 
 def _read(onnx: Any, path: Path) -> Any:
@@ -95,26 +80,25 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _inferred(onnx: Any, model: Any, path: Path, sizes: Mapping[str, int]) -> Any:
-    """Return the model with its dims bound and shapes inferred (data propagation included)."""
-    missing: dict[str, None] = {}
-    weights = {each.name for each in model.graph.initializer}
-    for place in model.graph.input:
-        for axis, dim in enumerate(place.type.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value > 0:
-                continue
-            name = dim.dim_param or ("batch" if axis == 0 else f"{place.name}[{axis}]")
-            size = as_integer(sizes.get(name))
-            if size is not None and 0 < size < 2**31:
-                dim.dim_value = size
-            elif place.name not in weights:
-                missing[name] = None
-    if missing:
-        what = f"{shown(path.name)} has dims without sizes: {', '.join(list(missing)[:20])}"
+def _inlined(onnx: Any, model: Any, path: Path) -> Any:
+    """Return the model with the nodes of its own functions instead of their calls."""
+    if not model.functions:
+        return model
+    try:
+        return extra("onnx.inliner", "from_onnx").inline_local_functions(model)
+    except Exception as error:  # noqa: BLE001  # onnx raises many classes, also plain RuntimeErrors
         raise InputError(
-            Mistake("PM641", what, "Give them as from_onnx(path, sizes={...}), or NAME=INT after the file.")
-        )
+            Mistake("PM640", f"{shown(path.name)}: onnx cannot inline its functions: {_line(error)}")
+        ) from None
+
+
+def _inferred(onnx: Any, model: Any, path: Path) -> Any:
+    """Return the model with shapes inferred (data propagation included). Of what the file itself says of shapes inside,
+    only the results of operators are kept that onnx does not know."""
+    foreign = {name for node in model.graph.node if node.domain not in ("", "ai.onnx") for name in node.output}
+    kept = [each for each in model.graph.value_info if each.name in foreign and _is_static(each)]
     del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
     for place in model.graph.output:
         if place.type.HasField("tensor_type"):
             place.type.tensor_type.ClearField("shape")
@@ -124,22 +108,185 @@ def _inferred(onnx: Any, model: Any, path: Path, sizes: Mapping[str, int]) -> An
         raise InputError(Mistake("PM640", f"{shown(path.name)}: onnx infers no shapes: {_line(error)}")) from None
 
 
+def _is_static(value: Any) -> bool:
+    kind = value.type.tensor_type
+    return kind.HasField("shape") and all(_is_fixed(dim) for dim in kind.shape.dim)
+
+
+def _is_fixed(dim: Any) -> bool:
+    return dim.HasField("dim_value") and dim.dim_value > 0
+
+
+class _Sizes:
+    """The sizes that the caller gives, and what they bind. Dims of one name have one size; dims without, each its own.
+
+    `batch` binds the first name of _BATCH that the file has; without one the only first dim that nothing else binds.
+    """
+
+    def __init__(self, file: str, batch: object, sizes: object, shapes: object) -> None:
+        self._file, self._batch = file, as_integer(batch)
+        self._names: dict[str, int] = {}
+        self._places: dict[tuple[str, int], int] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._mistakes: list[Mistake] = []
+        for name, value in _table(sizes, "sizes").items():
+            self._names[str(name)] = self._size(f"the size of {shown(name)}", value)
+        for name, value in _table(shapes, "shapes").items():
+            if not is_list(value):
+                hint = 'Expected {"tokens": [1, 128]}.'
+                self._mistakes.append(Mistake("PM641", f"the shape of {shown(name)} is {shown(value)}", hint))
+                continue
+            numbers = tuple(self._size(f"the size of {name}[{axis}]", one) for axis, one in enumerate(value))
+            self._shapes[str(name)] = numbers
+
+    def _size(self, what: str, value: object) -> int:
+        size = as_integer(value)
+        if size is None or not 0 < size < _MOST_SIZE:
+            self._mistakes.append(Mistake("PM641", f"{what} is {shown(value)}", "Expected an integer >= 1."))
+            return 1
+        return size
+
+    def bind(self, graph: Any) -> None:
+        """Write the sizes into the inputs of a graph, and into what it says of the results of its nodes. Raises
+        InputError (PM641)."""
+        weights = {each.name for each in graph.initializer}
+        inputs = {each.name: each.type.tensor_type for each in graph.input if each.type.HasField("tensor_type")}
+        self._check_inputs(inputs)
+        dims = {
+            (name, axis): dim
+            for name, kind in inputs.items()
+            for axis, dim in enumerate(kind.shape.dim)
+            if name not in weights or not _is_fixed(dim)
+        }
+        known = {dim.dim_param for dim in dims.values() if not _is_fixed(dim) and _is_name(dim.dim_param)}
+        self._sort_names(inputs, known)
+        self._bind_names(dims)
+        self._bind_batch(dims, known)
+        missing: dict[str, None] = {}
+        for (name, axis), dim in dims.items():
+            if not _is_fixed(dim):
+                size = self._size_of(name, axis, dim.dim_param)
+                if size is not None:
+                    dim.dim_value = size
+                elif name not in weights:
+                    missing[dim.dim_param if _is_name(dim.dim_param) else f"{name}[{axis}]"] = None
+        self._refuse(missing)
+        for value in graph.value_info:
+            for dim in value.type.tensor_type.shape.dim:
+                if not _is_fixed(dim) and dim.dim_param in self._names:
+                    dim.dim_value = self._names[dim.dim_param]
+
+    def _check_inputs(self, inputs: Mapping[str, Any]) -> None:
+        """Take the shapes of whole inputs apart; an input without a shape in the file gets the one given."""
+        for name, shape in self._shapes.items():
+            kind = inputs.get(name)
+            if kind is None:
+                hint = f"Inputs: {', '.join(list(inputs)[:20])}."
+                self._mistakes.append(Mistake("PM641", f"there is no input {shown(name)}", hint))
+                continue
+            if not kind.HasField("shape"):
+                for _ in shape:
+                    kind.shape.dim.add()
+            if len(kind.shape.dim) != len(shape):
+                what = f"the shape of {shown(name)} has {len(shape)} sizes, and the input {len(kind.shape.dim)} dims"
+                self._mistakes.append(Mistake("PM641", what, "Give one size for each dim."))
+                continue
+            self._places |= {(name, axis): size for axis, size in enumerate(shape)}
+
+    def _sort_names(self, inputs: Mapping[str, Any], known: set[str]) -> None:
+        """Tell names of dims from places: INPUT[AXIS]. A batch is bound where it is not given otherwise."""
+        for word in [each for each in self._names if each not in known]:
+            size, match = self._names.pop(word), _PLACE.fullmatch(word)
+            place = (match[1], int(match[2])) if match else ("", 0)
+            kind = inputs.get(place[0])
+            if kind is not None and place[1] < len(kind.shape.dim):
+                if self._places.setdefault(place, size) != size:
+                    self._mistakes.append(
+                        Mistake("PM641", f"{shown(word)} is given twice: {size} and {self._places[place]}")
+                    )
+            elif word in _BATCH:
+                self._batch = size
+            else:
+                hint = f"Free dims: {', '.join(sorted(known)[:20]) or 'none with a name'}; others as INPUT[AXIS]."
+                self._mistakes.append(Mistake("PM641", f"there is no free dim {shown(word)}", hint))
+        name = next((each for each in _BATCH if each in known), None)
+        if name is not None and self._batch is not None and name not in self._names:
+            self._names[name] = -self._batch  # negative: what is given by place goes first
+
+    def _bind_names(self, dims: Mapping[tuple[str, int], Any]) -> None:
+        """Let what is given by place hold for all dims of the same name; note what the file contradicts."""
+        for place, size in self._places.items():
+            dim, told = dims.get(place), f"{place[0]}[{place[1]}]"
+            if dim is not None and _is_fixed(dim) and dim.dim_value != size:
+                what = f"{told} is given as {size}, and is {dim.dim_value} in the file"
+                self._mistakes.append(Mistake("PM641", what, "Only free dims take a size."))
+            elif dim is not None and not _is_fixed(dim) and _is_name(dim.dim_param):
+                before = self._names.get(dim.dim_param, -1)
+                if before > 0 and before != size:
+                    what = f"{told} is given as {size}, and {shown(dim.dim_param)}, which is its name, as {before}"
+                    self._mistakes.append(Mistake("PM641", what, "Dims of one name have one size in ONNX."))
+                self._names[dim.dim_param] = size
+        self._names = {name: abs(size) for name, size in self._names.items()}
+
+    def _bind_batch(self, dims: Mapping[tuple[str, int], Any], known: set[str]) -> None:
+        """Let the only first dim without a name or a size be the batch, where no dim has its name."""
+        first = [place for place, dim in dims.items() if place[1] == 0 and not _is_fixed(dim)]
+        left = [place for place in first if not _is_name(dims[place].dim_param) and place not in self._places]
+        if len(left) == 1 and self._batch is not None and not known & set(_BATCH):
+            self._places[left[0]] = self._batch
+
+    def _size_of(self, name: str, axis: int, dim: str) -> int | None:
+        """Return the size of a free dim; None where nothing tells it."""
+        if _is_name(dim):
+            size = self._names.get(dim)
+        else:
+            size = self._places.get((name, axis))
+        return size if size is not None and 0 < size < _MOST_SIZE else None
+
+    def _refuse(self, missing: Mapping[str, None]) -> None:
+        """Raise all mistakes at once."""
+        if missing:
+            what = f"{shown(self._file)} has dims without sizes: {', '.join(list(missing)[:20])}"
+            hint = "Give them as from_onnx(path, sizes={...}) or shapes={...}, or NAME=INT after the file."
+            self._mistakes.append(Mistake("PM641", what, hint))
+        if self._mistakes:
+            raise InputError(self._mistakes)
+
+
+def _is_name(text: object) -> bool:
+    """Whether the name of a dim is one: `?`, `unk__12` and numbers stand where exporters know none."""
+    return isinstance(text, str) and _NO_NAME.fullmatch(text) is None
+
+
+def _table(given: object, what: str) -> Mapping[object, object]:
+    if given is None:
+        return {}
+    if not is_table(given):
+        raise InputError(Mistake("PM641", f"the {what} are {shown(given)}", "Expected a table."))
+    return cast("Mapping[object, object]", given)
+
+
 class _Graph:
-    """The nodes of one graph with the shapes, types and small constants of their values."""
+    """The nodes of one graph with the shapes, types and small constants of their values. outer: the graph around."""
 
     def __init__(self, onnx: Any, model: Any, bits: int | None) -> None:
-        self._onnx, self._graph, self._bits = onnx, model.graph, bits
+        self._onnx, self._bits = onnx, bits
         self._opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
         self._shapes: dict[str, Shape] = {}
         self._types: dict[str, int] = {}
         self._values: dict[str, tuple[int, ...]] = {}
-        self._constants = {each.name for each in self._graph.initializer}
-        for each in (*self._graph.input, *self._graph.value_info, *self._graph.output):
+        self._constants: set[str] = set()
+        self._graph = model.graph
+        self._note_all(model.graph)
+
+    def _note_all(self, graph: Any) -> None:
+        for each in (*graph.input, *graph.value_info, *graph.output):
             self._note(each)
-        for each in self._graph.initializer:
+        for each in graph.initializer:
             self._shapes[each.name] = tuple(each.dims)
             self._types[each.name] = each.data_type
             self._note_values(each.name, each)
+        self._constants.update(each.name for each in graph.initializer)
 
     def _note(self, value: Any) -> None:
         kind = value.type.tensor_type
@@ -158,170 +305,94 @@ class _Graph:
             return
 
     def network(self, name: str) -> Network:
-        nodes, used = Nodes(), set[str]()
-        for place, node in enumerate(self._graph.node):
-            label = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{place}"
-            label = "".join(letter if letter.isprintable() else "?" for letter in label)[:150]
-            label = label if label not in used else f"{label}#{place}"
-            used.add(label)
-            nodes.tell(label, node.op_type, lambda node=node: self._call(node))
-            nodes.connect(label, node.input, node.output)
-            if node.op_type in ("Constant", "Shape", "Size") or self._is_constant(node):
-                self._constants.update(node.output)
+        nodes = Nodes()
+        self._tell(nodes, self._graph, set(), OUTER)
         return nodes.network(name[:200] or "model")
 
+    def _tell(self, nodes: Nodes, graph: Any, used: set[str], inner: Inner) -> None:
+        """Tell all nodes of a graph, and of the graphs inside its nodes."""
+        for place, node in enumerate(graph.node):
+            label = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{place}"
+            label = "".join(letter if letter.isprintable() else "?" for letter in inner.prefix + label)[:150]
+            label = label if label not in used else f"{label}#{place}"
+            used.add(label)
+            graphs = [each.g for each in node.attribute if each.HasField("g")]
+            around = Inner(f"{label}.", node.op_type, self._times(node, inner))
+            is_view = bool(graphs) and around.times is not None  # what it computes is told of the nodes inside
+            read = (lambda: None) if is_view else partial(self._call, node)
+            nodes.tell(label, node.op_type, read, list(node.input), list(node.output), inner)
+            if node.op_type in ("Constant", "Shape", "Size") or self._is_constant(node):
+                self._constants.update(node.output)
+            for each in graphs:
+                self._note_all(each)
+                self._tell(nodes, each, used, around)
+
+    def _times(self, node: Any, inner: Inner) -> int | None:
+        """Return how often the graph inside a node runs: a Scan once for each slice of its last inputs."""
+        given = {each.name: each for each in node.attribute}
+        if node.op_type != "Scan" or self._opset < 9 or "num_scan_inputs" not in given or inner.times is None:
+            return None
+        count = int(given["num_scan_inputs"].i)
+        axes: list[int] = list(given["scan_input_axes"].ints) if "scan_input_axes" in given else [0] * count
+        shape = self._shapes.get(node.input[-count]) if 0 < count <= len(node.input) and axes else None
+        if shape is None or not -len(shape) <= axes[0] < len(shape):
+            return None
+        return int(shape[axes[0]]) * inner.times
+
     def _is_constant(self, node: Any) -> bool:
-        return bool(node.input) and all(name in self._constants for name in node.input if name)
+        return any(node.input) and all(name in self._constants for name in node.input if name)
 
     def _call(self, node: Any) -> Call | None:
         """Return what a node computes, None for a view; raises NotMapped."""
-        operator, attributes = node.op_type, self._attributes(node)
-        if node.domain not in ("", "ai.onnx"):
-            raise NotMapped(f"an operator of the domain {node.domain[:60]}")
-        if operator == "Constant" and node.output and "value" in attributes:
-            self._note_values(node.output[0], attributes["value"])
-        if operator in _VIEWS or self._is_constant(node):
+        given = self._attributes(node)
+        is_own = node.domain in ("", "ai.onnx")
+        if is_own and node.op_type == "Constant" and node.output:
+            self._note_constant(node.output[0], given)
+        if is_own and (node.op_type in VIEWS or self._is_constant(node)):
             return None
-        if operator in _REASONS:
-            raise NotMapped(_REASONS[operator])
-        shapes = [self._shape(name) for name in node.input if name]
-        if not shapes or not node.output:
+        if not node.output:
             raise NotMapped("it has no operands or no result")
-        return self._mapped(node, attributes, shapes, self._shape(node.output[0]))
+        asked = NodeCall(
+            operator=node.op_type,
+            domain="" if is_own else node.domain,
+            given=given,
+            inputs=tuple(self._value(name) if name else None for name in node.input),
+            output=self._value(node.output[0]),
+            opset=self._opset,
+            values=self._values,
+            constants=self._constants,
+            bits=self._bits,
+        )
+        return asked.call()
 
-    def _shape(self, name: str) -> Shape:
-        if name not in self._shapes:
-            raise NotMapped(f"the shape of {shown(name)} is not known before the run")
-        return self._shapes[name]
+    def _note_constant(self, name: str, given: Mapping[str, Any]) -> None:
+        if "value" in given:
+            self._note_values(name, given["value"])
+        numbers = given.get("value_ints", given.get("value_int"))
+        if isinstance(numbers, int):
+            self._values[name] = (numbers,)
+        elif is_list(numbers):
+            self._values[name] = tuple(each for each in numbers if isinstance(each, int))
+
+    def _value(self, name: str) -> Value:
+        kind, bits = _element_type(self._onnx, self._types.get(name, 1))
+        return Value(name, self._shapes.get(name), kind, bits)
 
     def _attributes(self, node: Any) -> dict[str, Any]:
         try:
-            found = {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
+            return {each.name: self._onnx.helper.get_attribute_value(each) for each in node.attribute}
         except Exception as error:  # noqa: BLE001  # an attribute of no type
             raise NotMapped(f"its attributes cannot be read: {_line(error)}") from None
-        for name, value in found.items():
-            if value is None or not isinstance(value, _KINDS.get(name, object)):
-                raise NotMapped(f"its attribute {shown(name)} is no value of the type that it has in ONNX")
-        return found
-
-    def _made(
-        self, operator: str, node: Any, shapes: Sequence[Shape], output: Shape, options: Mapping[str, object]
-    ) -> Call:
-        kind = _element_type(self._onnx, self._types.get(node.output[0], 1))
-        return Call(operator, tuple(shapes), output, options, kind, self._bits)
-
-    def _mapped(self, node: Any, given: Mapping[str, Any], shapes: Sequence[Shape], output: Shape) -> Call | None:
-        operator, x = node.op_type, shapes[0]
-
-        def made(name: str, inputs: Sequence[Shape] = (), **options: object) -> Call:
-            return self._made(name, node, inputs or shapes, output, options)
-
-        match operator:
-            case "Conv" | "ConvTranspose":
-                if len(shapes) < 2:
-                    raise NotMapped("it has no weights")
-                return made(
-                    "convolution" if operator == "Conv" else "transposed_convolution",
-                    strides=given.get("strides"),
-                    dilations=given.get("dilations"),
-                    groups=given.get("group", 1),
-                    pads_begin=_begins(given, shapes, output),
-                )
-            case "Gemm" if len(shapes) > 1 and len(x) == len(shapes[1]) == 2:
-                return made("product", (_turned(x, given.get("transA")), _turned(shapes[1], given.get("transB"))))
-            case "MatMul" if len(shapes) > 1:
-                return made("product")
-            case "Einsum" if len(shapes) == 2:
-                return made("contraction", equation=given.get("equation", b"").decode("ascii", "replace"))
-            case "Attention" if len(shapes) > 2 and len(output) == 4:
-                return made("attention")
-            case "MaxPool" | "AveragePool":
-                return made(
-                    "max_pool" if operator == "MaxPool" else "average_pool",
-                    kernel=given.get("kernel_shape"),
-                    strides=given.get("strides"),
-                    dilations=given.get("dilations"),
-                )
-            case "GlobalAveragePool" | "GlobalMaxPool":
-                name = "reduce_mean" if operator == "GlobalAveragePool" else "reduce_max"
-                return made(name, axes=tuple(range(2, len(x))))
-            case _ if operator in _REDUCTIONS:
-                return made(_REDUCTIONS[operator], axes=self._axes(node, given))
-            case _ if operator in _SAME_SHAPE:
-                return made(_SAME_SHAPE[operator])
-            case "Gather":
-                if given.get("axis", 0) == 0 and len(x) == 2 and node.input[1] not in self._constants:
-                    return made("embedding")
-                if node.input[1] in self._constants:
-                    return None
-                raise NotMapped("which elements are read depends on values")
-            case _:
-                return self._normalised(operator, given, x, made)
-
-    def _normalised(self, operator: str, given: Mapping[str, Any], x: Shape, made: Callable[..., Call]) -> Call:
-        match operator:
-            case "Softmax":
-                axis = given.get("axis", -1 if self._opset >= 13 else 1)
-                if self._opset < 13 and 0 <= axis <= len(x):  # the dims behind the axis are one row
-                    rows = (_product(x[:axis]), _product(x[axis:]))
-                    return made("softmax", (rows,), axis=-1)
-                return made("softmax", axis=axis)
-            case "LayerNormalization" | "RMSNormalization":
-                axis = given.get("axis", -1)
-                last = -axis if axis < 0 else len(x) - axis
-                return made("layer_norm", axes=last, rms=operator[0] == "R", epsilon=given.get("epsilon", 1e-5))
-            case "BatchNormalization":
-                return made("batch_norm")
-            case "InstanceNormalization" | "GroupNormalization":
-                groups = given.get("num_groups", 1) if operator[0] == "G" else (x[1] if len(x) > 1 else 1)
-                return made("group_norm", groups=groups, epsilon=given.get("epsilon", 1e-5))
-            case _:
-                raise NotMapped("no affine loop nest is known for this operator")
-
-    def _axes(self, node: Any, given: Mapping[str, Any]) -> tuple[int, ...]:
-        if "axes" in given:
-            return tuple(given["axes"])
-        if len(node.input) < 2 or not node.input[1]:
-            return ()
-        if node.input[1] not in self._values:
-            raise NotMapped("its axes are not known before the run")
-        return self._values[node.input[1]]
 
 
-def _product(shape: Shape) -> int:
-    size = 1
-    for each in shape:
-        size *= each
-    return size
-
-
-def _turned(shape: Shape, is_turned: object) -> Shape:
-    return shape[::-1] if is_turned else shape
-
-
-def _begins(given: Mapping[str, Any], shapes: Sequence[Shape], output: Shape) -> tuple[int, ...]:
-    """Return how many positions are cut off (or padded) at the begin of each spatial axis."""
-    pads, rank = tuple(given.get("pads", ())), len(output) - 2
-    if (
-        given.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
-        and len(shapes[0]) == len(shapes[1]) == rank + 2
-    ):
-        strides = tuple(given.get("strides", ())) or (1,) * rank
-        totals = [
-            max(0, (size - 1) * stride + kernel - made)
-            for size, stride, kernel, made in zip(shapes[0][2:], strides, shapes[1][2:], output[2:], strict=False)
-        ]
-        is_upper = given["auto_pad"] == b"SAME_UPPER"
-        return tuple(total // 2 if is_upper else total - total // 2 for total in totals)
-    return pads[:rank]
-
-
-def _element_type(onnx: Any, kind: int) -> str | None:
-    """Return the element type's name where workloads know it (bool and others are 8 bits wide)."""
+def _element_type(onnx: Any, kind: int) -> tuple[str | None, int]:
+    """Return the element type's name where workloads know it, and its bits."""
     try:
-        name = onnx.TensorProto.DataType.Name(kind).lower()
+        name = str(onnx.TensorProto.DataType.Name(kind)).lower()
     except ValueError:
-        return None
+        return None, 8
     known = {"float": "float32", "double": "float64"}.get(name, name)
+    digits = re.search(r"(?<=int|oat)\d+", known)
+    bits = int(digits[0]) if digits else 8  # bool; text is no number
     widths = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-    return known if known in (*widths, "float16", "bfloat16", "float32", "float64") else None
+    return (known if known in (*widths, "float16", "bfloat16", "float32", "float64") else None), bits

@@ -21,10 +21,27 @@ Shape = tuple[int, ...]
 _SPACE = ("p", "q", "t")  # output positions
 _TAPS = ("r", "s", "u")  # kernel positions
 _PHASES = ("a", "b", "e")  # output positions within a stride
+_OPERANDS = "ABCDEFGHLMNPQRST"  # of elementwise functions
 
 
 class NotMapped(Exception):
-    """Why an operator has no workload; the text is the reason that the network tells."""
+    """Why an operator has no workload; the text is the reason that the network tells. macs: its multiply-accumulates,
+    where they are known all the same."""
+
+    def __init__(self, reason: str, macs: int | None = None) -> None:
+        super().__init__(reason)
+        self.macs = macs
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where an input of a call comes from: the model's name of the value, its element type ("float32", None where
+    workloads have no such type) and bits, and whether its axes are turned over on the way (a transposed matrix)."""
+
+    value: str
+    element_type: str | None = None
+    bits: int = 8
+    is_turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +50,8 @@ class Call:
 
     inputs: shapes of the tensors among its arguments, () for scalars. output: the first output's shape. options:
     attributes by the names that the functions of this table read. element_type: of the output ("float32"), which all
-    tensors of the workload have; bits: instead of it, where the caller said so.
+    tensors of the workload have but those that `operands` tell of; bits: of all tensors, where the caller said so.
+    operands: where the inputs come from, in their order; () where that is not known.
     """
 
     operator: str
@@ -42,6 +60,7 @@ class Call:
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     element_type: str | None = None
     bits: int | None = None
+    operands: tuple[Operand, ...] = ()
 
     def workload(
         self, text: str, sizes: Mapping[str, int], name: str, expression: Expression | None = None
@@ -53,15 +72,39 @@ class Call:
             return made
         return replace(made, statements=(replace(made.statements[0], expression=expression),))
 
+    def typed(self, workload: Workload) -> Workload:
+        """Return a workload whose reads are the operands, in order, with the operands' types."""
+        if self.bits is not None:
+            return workload
+        types: dict[str, Operand] = {}
+        for read, operand in zip(workload.statements[0].reads, self.operands, strict=False):
+            types.setdefault(read.tensor, operand)
+        tensors = tuple(
+            replace(each, element_type=types[each.name].element_type, bits=types[each.name].bits)
+            if each.name in types
+            else each
+            for each in workload.tensors
+        )
+        return replace(workload, tensors=tensors)
+
     def integers(self, name: str, rank: int, default: int) -> Shape:
-        """Return an option with one integer per spatial axis."""
+        """Return an option with one integer per axis; raises NotMapped for another number of them."""
         value = self.options.get(name)
         if isinstance(value, int):
             return (value,) * rank
         numbers = tuple(item for item in value if isinstance(item, int)) if is_list(value) else ()
-        if len(numbers) == 1:
-            return numbers * rank
-        return numbers if len(numbers) == rank else (default,) * rank
+        if not numbers:
+            return (default,) * rank
+        if len(numbers) not in (1, rank):
+            raise NotMapped(f"{name} has {len(numbers)} numbers for {rank} axes")
+        return numbers * rank if len(numbers) == 1 else numbers
+
+    def steps(self, name: str, rank: int) -> Shape:
+        """Return an option with one step of at least 1 per axis, 1 where it is not given; raises NotMapped."""
+        numbers = self.integers(name, rank, 1)
+        if min(numbers) < 1:
+            raise NotMapped(f"{name} has a number below 1")
+        return numbers
 
 
 def parts_of(call: Call) -> tuple[Part, ...]:
@@ -70,8 +113,10 @@ def parts_of(call: Call) -> tuple[Part, ...]:
     if build is None:
         raise NotMapped("no affine loop nest is known for this operator")
     if 0 in call.output or any(0 in shape for shape in call.inputs):
-        raise NotMapped("a tensor without elements")
-    return build(call)
+        raise NotMapped("a tensor without elements", 0)
+    parts = build(call)
+    # Only a call of one loop nest reads its operands in the order in which they are given.
+    return tuple(Part(call.typed(one), is_product) for one, is_product in parts) if len(parts) == 1 else parts
 
 
 def _axis(scale: int, outer: str, dilation: int, inner: str) -> str:
@@ -79,21 +124,42 @@ def _axis(scale: int, outer: str, dilation: int, inner: str) -> str:
     return f"{first}+{inner if dilation == 1 else f'{dilation}*{inner}'}"
 
 
-def _spatial_rank(call: Call) -> int:
+def _spatial_rank(call: Call, macs: int | None = None) -> int:
     rank = len(call.output) - 2
     if not 1 <= rank <= 3 or len(call.inputs) < 1 or len(call.inputs[0]) != rank + 2:
-        raise NotMapped("not over 1, 2 or 3 spatial axes")
+        raise NotMapped("not over 1, 2 or 3 spatial axes", macs)
     return rank
+
+
+def _check_windows(call: Call, kernel: Shape, dilations: Shape) -> None:
+    """Raise NotMapped where not even one window fits (option: padding, before and behind together, per axis)."""
+    padding = call.integers("padding", len(kernel), -1)
+    for size, more, taps, dilation in zip(call.inputs[0][2:], padding, kernel, dilations, strict=True):
+        if more >= 0 and dilation * (taps - 1) >= size + more:
+            raise NotMapped("its window is larger than its padded input")
+
+
+def _convolution_macs(call: Call) -> int | None:
+    """Return the multiply-accumulates of a convolution over any number of axes: all outputs times a filter."""
+    if len(call.inputs) < 2 or not len(call.inputs[0]) == len(call.inputs[1]) == len(call.output) > 2:
+        return None
+    _check_windows(call, call.inputs[1][2:], call.steps("dilations", len(call.output) - 2))
+    return prod(call.output) * prod(call.inputs[1][1:])
 
 
 def convolution(call: Call) -> tuple[Part, ...]:
     """O[n,k,p,q] += I[n,c,stride*p+dilation*r,...] * W[k,c,r,s]; groups: O[n,g,k,p,q]; depthwise: no k and c."""
-    rank = _spatial_rank(call)
+    rank = _spatial_rank(call, _convolution_macs(call))
     weight = call.inputs[1]
-    groups, outputs, channels = _integer(call, "groups", 1), call.output[1], weight[1]
-    if len(weight) != rank + 2 or weight[0] != outputs or channels * groups != call.inputs[0][1] or outputs % groups:
+    groups, outputs = _integer(call, "groups", 1), call.output[1]
+    if len(weight) != rank + 2 or weight[0] != outputs or groups < 1 or outputs % groups:
         raise NotMapped("the shapes of input, weights and output do not fit together")
-    strides, dilations = call.integers("strides", rank, 1), call.integers("dilations", rank, 1)
+    channels = weight[1]
+    if channels * groups != call.inputs[0][1] or call.inputs[0][0] != call.output[0]:
+        raise NotMapped("the shapes of input, weights and output do not fit together")
+    if call.integers("kernel", rank, 0) not in ((0,) * rank, weight[2:]):
+        raise NotMapped("its kernel_shape is not that of the weights")
+    strides, dilations = call.steps("strides", rank), call.steps("dilations", rank)
     space, taps = _SPACE[:rank], _TAPS[:rank]
     sizes = {"n": call.output[0], **_sized(space, call.output[2:]), **_sized(taps, weight[2:])}
     per_group = outputs // groups
@@ -111,25 +177,52 @@ def convolution(call: Call) -> tuple[Part, ...]:
     return (Part(call.workload(text, sizes, "convolution"), is_product=True),)
 
 
-def transposed_convolution(call: Call) -> tuple[Part, ...]:
-    """O[n,k,x,a] += I[n,c,x+u] * W[c,k,u,a]: output position stride*x+a reads every stride-th tap.
+def _scattered_macs(call: Call) -> int | None:
+    """Return the multiply-accumulates of a transposed convolution: each element of the input, each of its weights."""
+    if len(call.inputs) < 2 or len(call.inputs[1]) != len(call.inputs[0]):
+        return None
+    return prod(call.inputs[0]) * prod(call.inputs[1][1:])
 
-    Phases a with other numbers of taps or outputs are workloads of their own. Outputs at the border read zeros, as
-    those of a padded convolution do. Dilations are not mapped.
+
+def transposed_convolution(call: Call) -> tuple[Part, ...]:
+    """O[n,k,stride*p+dilation*r] += I[n,c,p] * W[c,k,r]: every element of the input adds a scaled kernel to the output.
+
+    What is cut off at the borders is part of the output, as padding is part of a convolution's input. Where the outputs
+    of each phase of the stride read as many elements in all, that is what is computed: O[n,k,x,a] += I[n,c,x+u] *
+    W[c,k,u,a], in which output position stride*x+a reads every stride-th tap.
     """
-    rank = _spatial_rank(call)
-    weight, groups = call.inputs[1], _integer(call, "groups", 1)
-    strides, dilations = call.integers("strides", rank, 1), call.integers("dilations", rank, 1)
-    per_group, channels = weight[1], weight[0] // groups
-    if len(weight) != rank + 2 or weight[0] != call.inputs[0][1] or per_group * groups != call.output[1]:
+    rank = _spatial_rank(call, _scattered_macs(call))
+    (images, inputs, *space), weight, groups = call.inputs[0], call.inputs[1], _integer(call, "groups", 1)
+    if len(weight) != rank + 2 or weight[0] != inputs or groups < 1 or inputs % groups:
         raise NotMapped("the shapes of input, weights and output do not fit together")
-    if set(dilations) != {1}:
-        raise NotMapped("a transposed convolution with dilation reads its input at strided offsets")
+    if weight[1] * groups != call.output[1] or images != call.output[0]:
+        raise NotMapped("the shapes of input, weights and output do not fit together")
+    if call.integers("kernel", rank, 0) not in ((0,) * rank, weight[2:]):
+        raise NotMapped("its kernel_shape is not that of the weights")
+    strides, dilations = call.steps("strides", rank), call.steps("dilations", rank)
     begins = call.integers("pads_begin", rank, 0)
     axes = [_phases(*each) for each in zip(call.output[2:], weight[2:], strides, begins, strict=True)]
+    gathered = prod(sum(prod(kind) for kind in kinds) for kinds in axes)
+    if set(dilations) == {1} and gathered == prod(space) * prod(weight[2:]):
+        return _of_phases(call, axes)
+    letters, taps = _SPACE[:rank], _TAPS[:rank]
+    window = [_axis(*each) for each in zip(strides, letters, dilations, taps, strict=True)]
+    group = ["g"] if groups > 1 else []
+    sizes = {"n": images, "k": weight[1], "c": inputs // groups, **_sized(letters, space), **_sized(taps, weight[2:])}
+    sizes |= {"g": groups} if groups > 1 else {}
+    text = (
+        f"O[{_joined(['n'], *group, 'k', *window)}] += I[{_joined(['n'], *group, 'c', *letters)}]"
+        f" * W[{_joined(group, 'c', 'k', *taps)}]"
+    )
+    return (Part(call.workload(text, sizes, "transposed"), is_product=True),)
+
+
+def _of_phases(call: Call, axes: Sequence[list[tuple[int, int, int]]]) -> tuple[Part, ...]:
+    """Return a workload for each combination of numbers of outputs, taps and phases along the axes."""
+    weight, groups = call.inputs[1], _integer(call, "groups", 1)
     parts: list[Part] = []
     for kinds in combinations(*axes):
-        sizes = {"n": call.output[0], "k": per_group, "c": channels} | ({"g": groups} if groups > 1 else {})
+        sizes = {"n": call.output[0], "k": weight[1], "c": weight[0] // groups} | ({"g": groups} if groups > 1 else {})
         out, read, tap = (["n", "g", "k"], ["n", "g", "c"], ["g", "c", "k"])
         for axis, (outputs, taps, phases) in enumerate(kinds):
             x, u, a = _SPACE[axis], _TAPS[axis], _PHASES[axis]
@@ -177,6 +270,8 @@ def matrix_product(call: Call) -> tuple[Part, ...]:
 
 def linear(call: Call) -> tuple[Part, ...]:
     """C[m,n] += A[m,k] * B[k,n] with the weights given as [n, k]; all leading dims of the input are rows m."""
+    if not call.inputs[0]:
+        raise NotMapped("the shapes of the operands do not fit together")
     *leading, wide = call.inputs[0]
     weight = call.inputs[1]
     if len(weight) != 2 or weight[1] != wide:
@@ -188,23 +283,32 @@ def attention(call: Call) -> tuple[Part, ...]:
     """Scores of each head, softmax over the keys, context; queries [..., m, k], keys [..., n, k], values [..., n, d].
 
     Fewer heads of keys than of queries are shared by consecutive heads (grouped queries). A mask is not used: all
-    scores are computed.
+    scores are computed. options: past, how many keys and values stand in a cache before those of the operands.
     """
-    queries, keys, values = call.inputs[:3]
-    if not len(queries) == len(keys) == len(values) == 4 or queries[1] % keys[1] or queries[3] != keys[3]:
-        raise NotMapped("not the shapes [batch, heads, length, width]")
-    shared = queries[1] // keys[1]
-    sizes = {"b": queries[0], "h": keys[1], "m": queries[2], "n": keys[2], "k": queries[3], "d": values[3]}
+    queries, keys, values = (_headed(shape) for shape in call.inputs[:3])
+    past = _integer(call, "past", 0)
+    fits = queries[0] == keys[0] == values[0] and keys[1:3] == values[1:3] and queries[3] == keys[3]
+    if not fits or queries[1] % keys[1]:
+        raise NotMapped("the shapes of queries, keys and values do not fit together")
+    shared, length = queries[1] // keys[1], past + keys[2]
+    sizes = {"b": queries[0], "h": keys[1], "m": queries[2], "n": length, "k": queries[3], "d": values[3]}
     head = "b,h" if shared == 1 else "b,h,g"
     sizes |= {} if shared == 1 else {"g": shared}
     scores = f"S[{head},m,n] += Q[{head},m,k] * K[b,h,n,k]"
     context = f"C[{head},m,d] += P[{head},m,n] * V[b,h,n,d]"
-    softmax_call = replace(call, operator="softmax", inputs=((*queries[:3], keys[2]),), output=(*queries[:3], keys[2]))
+    softmax_call = replace(call, operator="softmax", inputs=((*queries[:3], length),), output=(*queries[:3], length))
     return (
         Part(call.workload(scores, _only(sizes, scores), "scores"), is_product=True),
         *softmax(softmax_call),
         Part(call.workload(context, _only(sizes, context), "context"), is_product=True),
     )
+
+
+def _headed(shape: Shape) -> Shape:
+    """Return a shape as [batch, heads, length, width]: more leading dims are one, fewer are 1."""
+    if len(shape) < 2:
+        raise NotMapped("not the shapes [batch, heads, length, width]")
+    return (prod(shape[:-3]), *((1,) * (3 - len(shape[-3:]))), *shape[-3:])
 
 
 def _only(sizes: Mapping[str, int], text: str) -> dict[str, int]:
@@ -217,9 +321,10 @@ def pooling(call: Call) -> tuple[Part, ...]:
     """O[n,c,p,q] max= I[n,c,stride*p+dilation*r,...], or += I / (taps of the window) for averages."""
     rank = _spatial_rank(call)
     kernel = call.integers("kernel", rank, 0)
-    if 0 in kernel:
+    if min(kernel) < 1 or call.inputs[0][:2] != call.output[:2]:
         raise NotMapped("the size of the window is not known")
-    strides, dilations = call.integers("strides", rank, 1), call.integers("dilations", rank, 1)
+    strides, dilations = call.steps("strides", rank), call.steps("dilations", rank)
+    _check_windows(call, kernel, dilations)
     space, taps = _SPACE[:rank], _TAPS[:rank]
     sizes = {"n": call.output[0], "c": call.output[1], **_sized(space, call.output[2:]), **_sized(taps, kernel)}
     window = ",".join(_axis(*each) for each in zip(strides, space, dilations, taps, strict=True))
@@ -233,6 +338,8 @@ def reduction(call: Call) -> tuple[Part, ...]:
     """O[kept dims] += I[all dims] (max=, min=); averages divide each term."""
     (shape, *_), axes = call.inputs, call.integers("axes", _rank_of(call, "axes"), 0)
     letters = [f"i{axis}" for axis in range(len(shape))]
+    if any(not -len(shape) <= axis < len(shape) for axis in axes):
+        raise NotMapped("an axis lies outside the tensor")
     reduced = {axis % len(shape) for axis in axes} if axes and shape else set(range(len(shape)))
     kept = [letter for axis, letter in enumerate(letters) if axis not in reduced]
     operator = {"reduce_max": "max=", "reduce_min": "min="}.get(call.operator, "+=")
@@ -251,13 +358,15 @@ def elementwise(call: Call) -> tuple[Part, ...]:
     operands = call.inputs[: make.operands] if make.operands else call.inputs
     if not operands:
         raise NotMapped("no tensor among the operands")
+    if len(operands) > len(_OPERANDS):
+        raise NotMapped(f"more than {len(_OPERANDS)} operands", 0)
     letters = [f"i{axis}" for axis in range(len(call.output))]
     reads = [_indices(shape, call.output, letters) for shape in operands]
     if not any(reads) and call.output and prod(call.output) > 1:
         raise NotMapped("every operand is a constant")
     used = {letter for read in reads for letter in read}
     kept = [letter for letter in letters if letter in used]
-    right = " * ".join(f"{name}[{','.join(read)}]" for name, read in zip("ABCDEFGHLMNPQRST", reads, strict=False))
+    right = " * ".join(f"{name}[{','.join(read)}]" for name, read in zip(_OPERANDS, reads, strict=False))
     sizes = {letter: size for letter, size in zip(letters, call.output, strict=True) if letter in used}
     expression = make.make(tuple(Read(place) for place in range(len(operands))))
     return (Part(call.workload(f"O[{','.join(kept)}] += {right}", sizes, "elementwise", expression), is_product=False),)
@@ -283,6 +392,8 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     """
     shape, parameters = call.inputs[0], call.inputs[1:3]
     last = _integer(call, "axes", 1)
+    if not 1 <= last <= len(shape):
+        raise NotMapped("the axis lies outside the tensor")
     letters = [f"i{axis}" for axis in range(len(shape))]
     row, inner = ",".join(letters[: len(shape) - last]), letters[len(shape) - last :]
     sizes, each, width = _sized(letters, shape), ",".join(letters), prod(shape[len(shape) - last :])
@@ -320,7 +431,7 @@ def batch_norm(call: Call) -> tuple[Part, ...]:
 def group_norm(call: Call) -> tuple[Part, ...]:
     """Rows of a group's channels are normalised, then each channel is scaled and shifted (options: groups, epsilon)."""
     shape, groups = call.output, _integer(call, "groups", 1)
-    if len(shape) < 2 or shape[1] % groups:
+    if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise NotMapped("not over [batch, channels, ...] with channels in groups")
     rows = (shape[0] * groups, shape[1] // groups * prod(shape[2:]))
     parts = layer_norm(replace(call, inputs=(rows,), output=rows, options={**call.options, "axes": 1}))
@@ -328,13 +439,23 @@ def group_norm(call: Call) -> tuple[Part, ...]:
 
 
 def contraction(call: Call) -> tuple[Part, ...]:
-    """The product of two tensors that an equation such as "bhmk,bhnk->bhmn" says; options: equation."""
+    """The product of two tensors that an equation such as "bhmk,bhnk->bhmn" says; options: equation.
+
+    Without an arrow the result has the letters that stand once, in alphabetical order, as numpy has it.
+    """
     equation = str(call.options.get("equation", "")).replace(" ", "")
     left, arrow, output = equation.partition("->")
     terms = left.split(",")
+    if not arrow:
+        joined = "".join(terms)
+        output = "".join(sorted(letter for letter in joined if joined.count(letter) == 1))
     letters = "".join((*terms, output))
-    if not arrow or not letters.isalpha() or len(terms) != 2 or any(len(set(t)) < len(t) for t in (*terms, output)):
-        raise NotMapped("not an explicit equation of two tensors without diagonals")
+    if not letters.isalpha() or len(terms) != 2 or any(len(set(t)) < len(t) for t in (*terms, output)):
+        raise NotMapped("not an equation of two tensors without diagonals")
+    if len(call.inputs) != 2 or any(len(t) != len(s) for t, s in zip(terms, call.inputs, strict=True)):
+        raise NotMapped("the equation does not fit the shapes of the operands")
+    if not set(output) <= set("".join(terms)):
+        raise NotMapped("the equation's result has a letter that no operand has")
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, call.inputs, strict=True):
         for letter, size in _sized(term, shape).items():

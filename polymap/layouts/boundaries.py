@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 
 from polymap.ir import Architecture, BudgetError, Tensor
 from polymap.layouts.bursts import burst_bits_of, bursts_of_layouts
 from polymap.layouts.layout import Layout, image_layouts, layout_of, row_major
-from polymap.networks import LayerAnswer
+from polymap.networks import Feed, LayerAnswer
+from polymap.report import listing
 
 _MOST_PERMUTED = 3
+
+Edge = tuple[str, str, str]  # producer, consumer, and the consumer's tensor or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +70,16 @@ class BoundaryReader:
         self._arch, self._nodes = arch, nodes
         self._known: dict[tuple[int, str, tuple[Layout, ...]], tuple[int, ...]] = {}
 
-    def boundaries(self, pairs: list[tuple[str, str]]) -> tuple[list[Boundary], list[tuple[str, str, str]]]:
-        """Return the boundaries in order of their producers, and the edges that are none, each with its reason."""
+    def boundaries(self, feeds: list[Feed]) -> tuple[list[Boundary], list[tuple[str, str, str]]]:
+        """Return the boundaries in order of their producers, and the feeds that are none, each with its reason."""
         left_out: list[tuple[str, str, str]] = []
         readers: dict[str, list[tuple[str, str]]] = {}
-        taken: dict[str, set[str]] = {}
-        for producer, consumer in pairs:
-            tensor, reason = self._operand(producer, consumer, taken.setdefault(consumer, set()))
+        for feed in feeds:
+            reason = self._reason(feed)
             if reason:
-                left_out.append((producer, consumer, reason))
+                left_out.append((feed.producer, feed.consumer, reason))
             else:
-                taken[consumer].add(tensor)
-                readers.setdefault(producer, []).append((consumer, tensor))
+                readers.setdefault(feed.producer, []).append((feed.consumer, feed.tensor))
         found: list[Boundary] = []
         for producer, uses in readers.items():
             try:
@@ -86,22 +88,58 @@ class BoundaryReader:
                 left_out += [(producer, consumer, error.mistakes[0].what) for consumer, _ in uses]
         return found, left_out
 
-    def _operand(self, producer: str, consumer: str, taken: set[str]) -> tuple[str, str]:
-        """Return which tensor of the consumer the producer's output is, or why it is none."""
+    def _reason(self, feed: Feed) -> str:
+        """Return why a feed is no boundary; "" for one that is."""
+        producer, consumer = feed.producer, feed.consumer
         for name in (producer, consumer):
             nests = self._nodes.get(name, ())
             if len(nests) != 1:
-                return "", f"{name} is {f'{len(nests)} loop nests' if nests else 'a view, or has no workload'}"
+                return f"{name} is {f'{len(nests)} loop nests' if nests else 'a view, or has no workload'}"
             if nests[0].result.best is None:
-                return "", f"{name} has no mapping"
-        shape = self._output(producer).shape
-        workload = self._nodes[consumer][0].layer.workload
-        names = dict.fromkeys(access.tensor for access in workload.statements[0].reads)
-        reads = [workload.tensor(name) for name in names if name not in taken]
-        for tensor in sorted(reads, key=lambda each: each.shape != shape):
-            if len(tensor.shape) == len(shape) and all(a >= b for a, b in zip(tensor.shape, shape, strict=True)):
-                return tensor.name, ""
-        return "", f"{consumer} reads no tensor of {len(shape)} axes that are as long as those of {producer}"
+                return f"{name} has no mapping"
+        if not feed.tensor:
+            return feed.reason
+        workload, shape = self._nodes[consumer][0].layer.workload, self._output(producer).shape
+        read = workload.tensor(feed.tensor).shape
+        if len(read) == len(shape) and all(a >= b for a, b in zip(read, shape, strict=True)):
+            return ""
+        return f"{consumer} reads {feed.tensor} in {_axes(read)}, and {producer} writes {_axes(shape)}"
+
+    def placed(self, edges: Iterable[Edge]) -> list[Feed]:
+        """Return the operands that hand-written edges are: the ones they name, else the operand that alone can be read
+        from the producer, else, where as many edges as operands are left, these in the order of the edges."""
+        left: dict[str, list[Feed]] = {}
+        for producer, consumer, tensor in edges:
+            left.setdefault(consumer, []).append(Feed(producer, consumer, tensor))
+        return [feed for consumer, own in left.items() for feed in self._placed(consumer, own)]
+
+    def _placed(self, consumer: str, feeds: list[Feed]) -> list[Feed]:
+        nests = self._nodes.get(consumer, ())
+        if len(nests) != 1:
+            return feeds
+        reads = dict.fromkeys(access.tensor for access in nests[0].layer.workload.statements[0].reads)
+        named = {feed.tensor for feed in feeds}
+        free = [name for name in reads if name not in named]
+        open_feeds = [feed for feed in feeds if not feed.tensor]
+        in_order = dict(zip(map(id, open_feeds), free, strict=True)) if len(open_feeds) == len(free) else {}
+        found: list[Feed] = []
+        for feed in feeds:
+            fitting = [name for name in free if not self._reason(feed._replace(tensor=name))]
+            several = f"{listing(fitting)} of {consumer} can be what {feed.producer} writes"
+            reason = f"{several}: give (producer, consumer, tensor)" if fitting else self._unfit(feed)
+            if feed.tensor:
+                found.append(feed)
+            elif len(fitting) == 1 and not in_order:
+                found.append(feed._replace(tensor=fitting[0]))
+            else:
+                found.append(feed._replace(tensor=in_order.get(id(feed), ""), reason=reason))
+        return found
+
+    def _unfit(self, feed: Feed) -> str:
+        if len(self._nodes.get(feed.producer, ())) != 1:
+            return ""  # told of the producer
+        axes = len(self._output(feed.producer).shape)
+        return f"{feed.consumer} reads no tensor of {axes} axes that are as long as those of {feed.producer}"
 
     def _output(self, node: str) -> Tensor:
         workload = self._nodes[node][0].layer.workload
@@ -127,6 +165,10 @@ class BoundaryReader:
             counted = bursts_of_layouts(workload, self._arch, best, cost, workload.tensor(tensor), layouts)
             self._known[key] = tuple(each.bursts for each in counted)
         return Use(node, tensor, self._known[key])
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    return f"{len(shape)} axes ({' x '.join(map(str, shape))})"
 
 
 def candidates(rank: int, elements_per_burst: int) -> tuple[Layout, ...]:

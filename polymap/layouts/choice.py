@@ -13,9 +13,9 @@ from typing import cast
 from polymap.inputs import expected_kind, expected_seconds, is_list, shown
 from polymap.ir import Mistake, OptionError, Shown
 from polymap.layouts.assignment import solved
-from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout
+from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout, Edge
 from polymap.layouts.bursts import burst_bits_of
-from polymap.networks import LayerAnswer, Network, NetworkAnswer
+from polymap.networks import Feed, LayerAnswer, Network, NetworkAnswer
 
 _SECONDS = 60.0
 
@@ -39,12 +39,17 @@ class LayoutChoice(Shown):
 
 
 def choose_layouts(
-    answer: NetworkAnswer, edges: Iterable[tuple[str, str]] | None = None, *, time_limit_s: float = _SECONDS
+    answer: NetworkAnswer,
+    edges: Iterable[tuple[str, str] | tuple[str, str, str]] | None = None,
+    *,
+    time_limit_s: float = _SECONDS,
 ) -> LayoutChoice:
     """Return the layouts of the tensors between a network's nodes with which its mappings move the fewest bursts.
 
     answer: what `explore_network` returned, on a machine whose outermost level states `burst_bits`. edges: (producer,
-    consumer) names of nodes, instead of the network's own; built-in networks have none, and their layers are the nodes.
+    consumer) names of nodes, or (producer, consumer, tensor of the consumer), instead of the network's own; built-in
+    networks have none, and their layers are the nodes. Which operand an edge is, a model's file tells; a pair by hand
+    is the operand that alone has the shape, or, where as many pairs as operands are given, these in their order.
     Candidates: NCHW, NHWC and NCHW with blocks of a burst for tensors of four axes, every order of up to three axes,
     else the last and the second axis as the fastest. An edge is a boundary where the producer is one loop nest and the
     consumer reads a tensor of as many axes, none shorter (padding is part of what is read).
@@ -53,9 +58,10 @@ def choose_layouts(
     answer = expected_kind(answer, NetworkAnswer, "the answer")
     burst_bits = burst_bits_of(answer.arch)
     nodes = _nodes(answer)
-    pairs = list(answer.network.edges) if edges is None else _checked(edges, nodes)
+    told = None if edges is None else _checked(edges, nodes)
     expected_seconds(time_limit_s, "time_limit_s")
-    found, left_out = BoundaryReader(answer.arch, nodes).boundaries(pairs)
+    reader = BoundaryReader(answer.arch, nodes)
+    found, left_out = reader.boundaries(_feeds(answer.network, told, reader))
     chosen, bound, status = solved(found, time_limit_s)
     total = sum(each.bursts for each in chosen)
     return LayoutChoice(status, chosen, total, bound, burst_bits, _alone(found), tuple(left_out))
@@ -63,27 +69,50 @@ def choose_layouts(
 
 def _nodes(answer: NetworkAnswer) -> dict[str, tuple[LayerAnswer, ...]]:
     net: Network = answer.network
-    if not net.mapped:
+    if not net.mapped or not answer.layers:
         return {each.layer.name: (each,) for each in answer.layers}
     return {node: tuple(answer.layers[number] for number in own) for node, own in net.mapped}
 
 
-def _checked(edges: object, nodes: dict[str, tuple[LayerAnswer, ...]]) -> list[tuple[str, str]]:
-    """Return the caller's edges as pairs of names of nodes."""
+def _feeds(net: Network, told: list[Edge] | None, reader: BoundaryReader) -> list[Feed]:
+    """Return the operands that the caller's edges are, or the network's own: as its model tells, else by hand."""
+    edges = [(*pair, "") for pair in net.edges] if told is None else told
+    known: dict[tuple[str, str], list[Feed]] = {}
+    for feed in net.feeds:
+        known.setdefault((feed.producer, feed.consumer), []).append(feed)
+    by_model = [each for each in edges if net.feeds and (told is None or each[:2] in known) and not each[2]]
+    found = [feed for one, two, _ in by_model for feed in known.get((one, two), [Feed(one, two, "")])]
+    return [*found, *reader.placed(each for each in edges if each not in by_model)]
+
+
+def _checked(edges: object, nodes: dict[str, tuple[LayerAnswer, ...]]) -> list[Edge]:
+    """Return the caller's edges as names: of nodes, and of a tensor or ""."""
     told = shown(edges)
     if not isinstance(edges, Iterable) or isinstance(edges, str | bytes):
         raise OptionError(Mistake("PM474", f"the edges are {told}", "Expected pairs of names: (producer, consumer)."))
-    pairs: list[tuple[str, str]] = []
+    pairs: list[Edge] = []
     for pair in cast("Iterable[object]", edges):
-        names = tuple(pair) if is_list(pair) else ()
-        if len(names) != 2:
-            raise OptionError(Mistake("PM474", f"an edge is {shown(pair)}", "Expected (producer, consumer)."))
-        for name in names:
+        names: list[object] = list(pair) if is_list(pair) else []
+        if len(names) not in (2, 3):
+            hint = "Expected (producer, consumer), or (producer, consumer, tensor)."
+            raise OptionError(Mistake("PM474", f"an edge is {shown(pair)}", hint))
+        for name in names[:2]:
             if not isinstance(name, str) or name not in nodes:
                 hint = f"Nodes: {', '.join(list(nodes)[:8])}{', ...' if len(nodes) > 8 else ''}."
                 raise OptionError(Mistake("PM474", f"the edges name {shown(name)}, which is no mapped node", hint))
-        pairs.append((str(names[0]), str(names[1])))
+        pairs.append((str(names[0]), str(names[1]), _tensor(nodes[str(names[1])], names[2]) if names[2:] else ""))
     return pairs
+
+
+def _tensor(nests: tuple[LayerAnswer, ...], name: object) -> str:
+    """Return the name of a tensor that a node reads."""
+    reads = {access.tensor for each in nests for access in each.layer.workload.statements[0].reads}
+    if not isinstance(name, str) or name not in reads:
+        hint = f"It reads: {', '.join(sorted(reads))}."
+        raise OptionError(
+            Mistake("PM474", f"the edges name {shown(name)}, which is no tensor that the node reads", hint)
+        )
+    return name
 
 
 def _alone(boundaries: list[Boundary]) -> tuple[tuple[str, int], ...]:

@@ -4,6 +4,7 @@ from polymap.networks.exploration import (
     explore_network as explore_network,
 )
 from polymap.networks.model import (
+    Feed as Feed,
     MappedNode as MappedNode,
     Network as Network,
     Part as Part,

@@ -13,8 +13,10 @@ from polymap.asked import arch_of, workload_of
 from polymap.explore import explore, search
 from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
+from polymap.networks.coverage import missing_text
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
+from polymap.report import unit_of
 from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
@@ -54,9 +56,11 @@ class LayerAnswer:
 class NetworkAnswer(Tabled):
     """What a network costs: the sum over its layers of multiplicity times least value.
 
-    status: "OPTIMAL" where every layer's answer is, "INFEASIBLE" or "TIMEOUT" where a layer has no mapping, else
-    "FEASIBLE". exact, exact_bound: the sums as rationals; exact is None where a layer has no mapping. The sum of an
-    objective that is a product, such as edp, is the sum of the layers' products.
+    status: "OPTIMAL" where every node is mapped and every layer's answer is; "INFEASIBLE" or "TIMEOUT" where a layer
+    has no mapping; "UNMAPPED", without a value, where nodes have no workload and no mapped one multiplies; "PARTIAL"
+    where other nodes have none: then the sums are of the mapped nodes, and `proof` says how far these are proven; else
+    "FEASIBLE". exact, exact_bound: the sums as rationals; exact is None without a value. The sum of an objective that
+    is a product, such as edp, is the sum of the layers' products.
     """
 
     network: Network
@@ -65,16 +69,40 @@ class NetworkAnswer(Tabled):
     layers: tuple[LayerAnswer, ...]
 
     @property
-    def status(self) -> str:
-        """The weakest state of proof among the layers."""
+    def proof(self) -> str:
+        """The weakest state of proof among the mapped layers; "UNMAPPED" as the status is."""
+        if self.network.lacks_products:
+            return "UNMAPPED"
         states = {each.result.status for each in self.layers}
         return next((state for state in ("INFEASIBLE", "TIMEOUT", "FEASIBLE") if state in states), "OPTIMAL")
 
     @property
+    def complete(self) -> bool:
+        """Whether every node that computes has a workload."""
+        return self.network.is_complete
+
+    @property
+    def status(self) -> str:
+        """The state of the answer about the whole network."""
+        return "PARTIAL" if not self.complete and self.proof in ("OPTIMAL", "FEASIBLE") else self.proof
+
+    @property
+    def headline(self) -> str:
+        """The state of the answer in one line: what is missing first, with how far the rest is proven."""
+        missing = missing_text(self.network)
+        if self.status == "UNMAPPED":
+            return f"UNMAPPED: nothing that multiplies is mapped, so there is no answer: {missing}"
+        return f"{self.proof} over {missing}" if missing else self.status
+
+    def __repr__(self) -> str:
+        value = "no value" if self.value is None else f"{self.objective} {self.value:,}{unit_of(self.objective)}"
+        return f"<NetworkAnswer: {self.network.name} on {self.arch.name}: {self.headline}; {value}>"
+
+    @property
     def exact(self) -> Fraction | MaybeNone:
-        """The sum of the layers' values; None where a layer has no mapping."""
+        """The sum of the layers' values; None where a layer has no mapping, and where nothing that multiplies has."""
         totals = [each.total for each in self.layers]
-        return None if None in totals else sum(totals, Fraction(0))
+        return None if None in totals or self.network.lacks_products else sum(totals, Fraction(0))
 
     @property
     def exact_bound(self) -> Fraction:
@@ -115,7 +143,8 @@ def explore_network(
 
     net: a Network, or the name of a built-in one. time_limit_s, work_limit: of each layer. executor: anything with
     `submit`, which gets `run_question` and a JSON document per layer (layers that no document says are asked here).
-    on_layer: called with (layers answered, layers, the last answer). Values do not depend on the executor.
+    on_layer: called with (layers answered, layers, the last answer). Values do not depend on the executor. Nothing is
+    searched where nodes have no workload and no mapped one multiplies (status "UNMAPPED").
     Raises OptionError for an objective that is not one number, WorkloadError for a network without layers.
     """
     net = network_of(net)
@@ -124,9 +153,12 @@ def explore_network(
     Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
     expected_method(executor, "submit", "the executor")
     expected_method(on_layer, "__call__", "on_layer")
-    if not net.layers:
-        what = f"the network {shown(net.name)} has no layers"
-        raise WorkloadError(Mistake("PM236", what, f"{len(net.views)} views, {len(net.left_out)} unmapped nodes."))
+    if not net.layers and net.is_complete:
+        raise WorkloadError(
+            Mistake("PM236", f"the network {shown(net.name)} has no layers", f"{len(net.views)} views.")
+        )
+    if net.lacks_products:
+        return NetworkAnswer(net, arch, objective, ())
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
     waiting = [_asked(layer, arch, objective, options, executor) for layer in net.layers]
     answers: list[LayerAnswer] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
@@ -27,19 +27,36 @@ class Unmapped(NamedTuple):
     reason: str
 
 
+class Feed(NamedTuple):
+    """An operand of a node that another node's result is. tensor: the one of the consumer's loop nest; "" where it is
+    none, with the reason."""
+
+    producer: str
+    consumer: str
+    tensor: str
+    reason: str = ""
+
+
 class Part(NamedTuple):
     """A workload of a node. is_product: its instances are multiply-accumulates (convolutions, matrix products)."""
 
     workload: Workload
     is_product: bool
 
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: its instances if it is a product, else 0."""
+        return prod(dim.extent for dim in self.workload.dims) if self.is_product else 0
+
 
 class MappedNode(NamedTuple):
-    """A node and the workloads that compute it, in order (attention: scores, softmax, context)."""
+    """A node and the workloads that compute it, in order (attention: scores, softmax, context). times: how often it
+    runs (in a loop of the model)."""
 
     node: str
     operator: str
     parts: tuple[Part, ...]
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,7 @@ class NetworkLayer:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of one of these nodes: its instances if it is a product, else 0."""
-        return prod(dim.extent for dim in self.workload.dims) if self.is_product else 0
+        return Part(self.workload, self.is_product).macs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +84,8 @@ class Network(Shown):
 
     layers: distinct workloads in order of their first node. views: nodes that only rename elements. left_out: nodes
     without a workload. edges: (node, node) pairs, producer first, over all nodes. mapped: each node that has a
-    workload, in order, with the numbers of its layers.
+    workload, in order, with the numbers of its layers. feeds: which operand of a mapped node each edge is, where the
+    model tells. left_out_macs: the multiply-accumulates of nodes without a workload, where their operator tells them.
     """
 
     name: str
@@ -76,6 +94,8 @@ class Network(Shown):
     left_out: tuple[Unmapped, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
     mapped: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    left_out_macs: tuple[tuple[str, int], ...] = ()
 
     @property
     def unmapped(self) -> list[Unmapped]:
@@ -84,14 +104,53 @@ class Network(Shown):
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the whole network: convolutions and products; additions of other nodes are none."""
+        """Multiply-accumulates of all mapped nodes: convolutions and products; additions of other nodes are none."""
         return sum(layer.macs * layer.multiplicity for layer in self.layers)
+
+    @property
+    def unmapped_macs(self) -> int | None:
+        """Multiply-accumulates of the nodes without a workload; None where one's are not known."""
+        known = dict(self.left_out_macs)
+        return sum(known.values()) if all(each.node in known for each in self.left_out) else None
+
+    @property
+    def mapped_nodes(self) -> int:
+        """How many nodes have a workload."""
+        return len(self.mapped) or sum(layer.multiplicity for layer in self.layers)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every node that computes has a workload."""
+        return not self.left_out
+
+    @property
+    def lacks_products(self) -> bool:
+        """Whether nothing that multiplies and accumulates is mapped, and nodes are missing."""
+        return not self.is_complete and self.macs == 0
 
     def products(self) -> Network:
         """Return the network of the layers that multiply and accumulate: convolutions, products, attention."""
-        kept = {number: place for place, number in enumerate(n for n, layer in enumerate(self.layers) if layer.macs)}
-        mapped = tuple((node, tuple(kept[n] for n in own)) for node, own in self.mapped if set(own) <= set(kept))
-        return replace(self, layers=tuple(self.layers[number] for number in kept), mapped=mapped)
+        return self._with_layers([number for number, layer in enumerate(self.layers) if layer.macs])
+
+    def beginning(self, count: int) -> Network:
+        """Return the network of its first `count` layers; nodes that need others are left out, with that reason."""
+        reason, later = "it was not asked", self.layers[count:]
+        told = self._with_layers(range(count))
+        if self.mapped:
+            missing = [(node, own) for node, own in self.mapped if max(own, default=0) >= count]
+            told = replace(told, mapped=tuple(each for each in self.mapped if each not in missing))
+        else:
+            numbered = list(enumerate(later, count))
+            missing = [(f"{each.name}#{copy}", (n,)) for n, each in numbered for copy in range(each.multiplicity)]
+        left = tuple(Unmapped(node, self.layers[own[-1]].operator or "layers", reason) for node, own in missing)
+        macs = tuple((node, sum(self.layers[n].macs for n in own)) for node, own in missing)
+        return replace(told, left_out=(*self.left_out, *left), left_out_macs=(*self.left_out_macs, *macs))
+
+    def _with_layers(self, numbers: Sequence[int]) -> Network:
+        kept = {number: place for place, number in enumerate(numbers)}
+        mapped = ((node, tuple(kept[n] for n in own if n in kept)) for node, own in self.mapped)
+        layers = tuple(self.layers[number] for number in kept)
+        return replace(self, layers=layers, mapped=tuple((node, own) for node, own in mapped if own))
 
 
 def network_of_nodes(
@@ -100,21 +159,24 @@ def network_of_nodes(
     views: Iterable[View] = (),
     left_out: Iterable[Unmapped] = (),
     edges: Iterable[tuple[str, str]] = (),
+    feeds: Iterable[Feed] = (),
+    left_out_macs: Iterable[tuple[str, int]] = (),
 ) -> Network:
     """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
     layers: dict[tuple[Workload, bool], NetworkLayer] = {}
     numbers: list[tuple[str, tuple[int, ...]]] = []
-    for node, operator, parts in mapped:
+    for node, operator, parts, times in mapped:
         own: list[int] = []
         for workload, is_product in parts:
             key = replace(workload, name=""), is_product
             label = node if len(parts) == 1 else f"{node}.{workload.name}"
             first = layers.get(key) or NetworkLayer(label, replace(workload, name=label[:200]), 0, operator, is_product)
-            layers[key] = replace(first, multiplicity=first.multiplicity + 1)
+            layers[key] = replace(first, multiplicity=first.multiplicity + times)
             own.append(list(layers).index(key))
         numbers.append((node, tuple(own)))
     joined = tuple(dict.fromkeys(edges))
-    return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), joined, tuple(numbers))
+    rest = (joined, tuple(numbers), tuple(feeds), tuple(left_out_macs))
+    return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), *rest)
 
 
 def network(name: str) -> Network:

@@ -62,10 +62,12 @@ class SweepRow:
 
 @dataclass(frozen=True, slots=True)
 class SweepTable(Tabled):
-    """The rows of a sweep, workload by workload for each machine, for each objective."""
+    """The rows of a sweep, workload by workload for each machine, for each objective. incomplete: the networks asked
+    about of which nodes have no workload."""
 
     objectives: tuple[str, ...]
     rows: tuple[SweepRow, ...]
+    incomplete: tuple[Network, ...] = ()
 
     @property
     def asked(self) -> int:
@@ -83,7 +85,10 @@ class SweepTable(Tabled):
         return all(row.status in ("OPTIMAL", "INFEASIBLE", "DISMISSED") for row in self.rows)
 
     def totals(self) -> list[MachineTotal]:
-        """Return the sums of each machine that maps all workloads."""
+        """Return the sums of each machine that maps all workloads: PARTIAL where networks have nodes without one; none
+        where nothing that multiplies in such a network is mapped."""
+        if any(net.lacks_products for net in self.incomplete):
+            return []
         machines: dict[str, list[SweepRow]] = {}
         for row in self.rows:
             machines.setdefault(json.dumps(row.machine, sort_keys=True, default=str), []).append(row)
@@ -95,6 +100,7 @@ class SweepTable(Tabled):
             for row in rows:
                 sums[row.objective] += row.multiplicity * (row.value or 0)
             status = "OPTIMAL" if all(row.status == "OPTIMAL" for row in rows) else "FEASIBLE"
+            status = "PARTIAL" if self.incomplete else status
             found.append(MachineTotal(rows[0].machine, tuple(sums.values()), rows[0].on_chip_bits, status))
         return found
 
@@ -138,7 +144,9 @@ def sweep(
     for each in objectives:
         Options(each, tiles, time_limit_s=time_limit_s, seed=seed).check()
     expected_method(executor, "submit", "the executor")
-    layers = [layer for each in _several(workloads, "the workloads") for layer in _layers(each)]
+    asked = [_network_or_workload(each) for each in _several(workloads, "the workloads")]
+    layers = [layer for each in asked for layer in _layers(each)]
+    incomplete = tuple(each for each in asked if isinstance(each, Network) and not each.is_complete)
     labelled = _told_apart(_machines(machines))
     archs = [arch for _, arch in labelled]
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed}
@@ -155,7 +163,7 @@ def sweep(
         for index, (label, _) in enumerate(labelled)
         for column in columns
     ]  # fmt: skip
-    return SweepTable(objectives, tuple(rows))
+    return SweepTable(objectives, tuple(rows), incomplete)
 
 
 def sweep_of_document(
@@ -183,10 +191,17 @@ def sweep_of_document(
     return sweep(named, machines, **options, store=store, executor=executor, on_progress=on_progress)
 
 
-def _layers(asked: Workload | Network | str) -> list[tuple[Workload, int]]:
-    """Return the workloads that a name or object stands for, with their multiplicities."""
-    net = asked if isinstance(asked, Network) else builtin_network(asked) if isinstance(asked, str) else None
-    return [(workload_of(asked), 1)] if net is None else [(each.workload, each.multiplicity) for each in net.layers]
+def _network_or_workload(asked: Workload | Network | str) -> Workload | Network:
+    if isinstance(asked, Network):
+        return asked
+    return (builtin_network(asked) if isinstance(asked, str) else None) or workload_of(asked)
+
+
+def _layers(asked: Workload | Network) -> list[tuple[Workload, int]]:
+    """Return the workloads that are asked about, with their multiplicities."""
+    if isinstance(asked, Network):
+        return [(each.workload, each.multiplicity) for each in asked.layers]
+    return [(asked, 1)]
 
 
 def _row(column: Column, index: int, label: object, bits: int | None) -> SweepRow:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from polymap.inputs import is_table
 from polymap.networks.columns import How
+from polymap.networks.coverage import missing_text
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.model import Network
 from polymap.networks.sweeps import SweepTable
@@ -29,20 +30,27 @@ def network_text(net: Network) -> str:
         for each in net.layers
     ]
     shown = table(("layer", "operator", "nodes", "MACs", "sizes"), rows, left=2, prose=1)
-    return f"{net.name}: {_totals(net)}\n\n{shown}{_footnote(net)}"
+    missing = missing_text(net)
+    lines = [f"mapped: {missing}"] if missing else []
+    head = "\n".join((*lines, f"{net.name}: {_totals(net)}"))
+    return f"{head}\n\n{shown}{_footnote(net)}"
 
 
 def answer_text(answer: NetworkAnswer) -> str:
-    """Return totals with the state of their proof, a row and a bar per layer, and why the costliest cost so much."""
+    """Return what is missing, totals with the state of their proof, a row and a bar per layer, and why the costliest
+    cost so much."""
     net, unit = answer.network, unit_of(answer.objective)
     rows = [_row(answer, each) for each in answer.layers]
     head = ("layer", "nodes", "each", "all", "share", "", "", "")
-    what = "-" if answer.exact is None else f"{exact(answer.exact)}{unit}"
-    told = f"{answer.status}: {answer.objective} {what}"
-    if answer.exact is not None and answer.status != "OPTIMAL":
+    totals = f"{net.name} on {answer.arch.name}: {_totals(net)}"
+    if answer.status == "UNMAPPED":
+        return f"{answer.headline}\n{totals}{_footnote(net)}"
+    told = f"{answer.status}: {answer.objective}" if answer.complete else f"the mapped nodes' {answer.objective}"
+    told += " -" if answer.exact is None else f" {exact(answer.exact)}{unit}"
+    if answer.exact is not None and answer.proof != "OPTIMAL":
         told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
-    parts = [f"{net.name} on {answer.arch.name}: {_totals(net)}", told, table(head, rows, prose=3)]
-    return "\n\n".join((*parts, *_reasons(answer))) + _footnote(net)
+    first = totals if answer.complete else f"{answer.headline}\n{totals}"
+    return "\n\n".join((first, told, table(head, rows, prose=3), *_reasons(answer))) + _footnote(net)
 
 
 def answer_rows(answer: NetworkAnswer) -> list[dict[str, object]]:
@@ -61,6 +69,9 @@ def answer_document(answer: NetworkAnswer) -> dict[str, object]:
     net = answer.network
     document = head_document("network", None, answer.arch)
     document |= {"network": net.name, "objective": answer.objective, "status": answer.status}
+    document |= {"headline": answer.headline, "complete": answer.complete, "proof": answer.proof}
+    document |= {"mapped_nodes": net.mapped_nodes, "unmapped_nodes": len(net.left_out)}
+    document |= {"unmapped_macs": None if net.unmapped_macs is None else number(Fraction(net.unmapped_macs))}
     document |= {"value": number(answer.exact), "bound": number(answer.exact_bound), "gap": answer.gap}
     document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
     document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
@@ -83,8 +94,10 @@ def sweep_text(found: SweepTable) -> str:
     head = ("workload", "machine", *(("objective", "value") if several else units), "")
     shown = table(head, rows, left=3 if several else 2, prose=1)
     best = table(("machine", *(f"{each} of all" for each in units), "on-chip bits", ""), front, prose=1)
-    told = "no machine has less of" if found.is_proven else "of the values found (not all proven) none is less in"
-    return f"{shown}\n\n{told} {'all' if several else 'both'}:\n{best}\n\n{_sources(found)}"
+    less = "no machine has less of" if found.is_proven else "of the values found (not all proven) none is less in"
+    told = "".join(f"{net.name}: {missing_text(net)}\n" for net in found.incomplete)
+    told += "\n" if told else ""
+    return f"{told}{shown}\n\n{less} {'all' if several else 'both'}:\n{best}\n\n{_sources(found)}"
 
 
 def _bits(count: int | None) -> str:
@@ -134,7 +147,9 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
     ]
     objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)
     counts = {how.value: found.count(how) for how in How}
-    document = {"objective": objective, "asked": found.asked, "counts": counts, "rows": rows, "front": front}
+    missing = [{"network": net.name, "unmapped": [list(each) for each in net.left_out]} for net in found.incomplete]
+    document: dict[str, object] = {"objective": objective, "complete": not missing, "incomplete": missing}
+    document |= {"asked": found.asked, "counts": counts, "rows": rows, "front": front}
     return head_document("sweep") | document
 
 
@@ -147,8 +162,9 @@ def machine_label(label: object) -> str:
 
 
 def _totals(net: Network) -> str:
-    nodes = sum(each.multiplicity for each in net.layers)
-    return f"{plural(nodes, 'mapped node')}, {len(net.layers):,} of them distinct, {exact(net.macs)} MACs"
+    nests, nodes = sum(each.multiplicity for each in net.layers), net.mapped_nodes
+    nodes_told = plural(nodes, "mapped node") + (f" ({plural(nests, 'loop nest')})" if nests != nodes else "")
+    return f"{nodes_told}, {len(net.layers):,} of them distinct, {exact(net.macs)} MACs"
 
 
 def _sizes(workload: object) -> str:

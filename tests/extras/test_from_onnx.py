@@ -7,12 +7,16 @@ import random
 import time
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.networks import Feed
 from tests.extras import onnx_zoo
+from tests.extras.onnx_mutants import tally
 
 BLOCK = 3 * 64 * 64 + 2 * 4 * 16 * 32 + 64 * 64 + 2 * 64 * 256  # one word, 31 + 1 in the cache
 UNET = 32**2 * 9 * 8 + 16**2 * 9 * 8 * 16 + 16**2 * 16 * 8 * 4 + 32**2 * 9 * 16 * 8
@@ -88,6 +92,7 @@ def test_every_node_is_told_once(tmp_path: Path) -> None:
     told += [layer.name for layer in net.layers for _ in range(layer.multiplicity)]
     assert len(told) == len(model.graph.node)
     assert ("concat_6", "conv_7") in net.edges
+    assert Feed("concat_6", "conv_7", "I") in net.feeds
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
@@ -108,10 +113,10 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-def outcome(path: Path) -> str:
+def outcome(path: Path, sizes: dict) -> str:
     """Return what becomes of a file; any other exception than polymap's own goes up."""
     try:
-        return "network" if pm.from_onnx(path, sizes={"length": 1}).layers else "empty"
+        return "network" if pm.from_onnx(path, sizes=sizes).layers else "empty"
     except pm.PolymapError:
         return "refused"
 
@@ -122,8 +127,9 @@ def test_1000_damaged_files_are_read_or_refused(tmp_path: Path, batch: int) -> N
     path = tmp_path / "damaged.onnx"
     for seed in range(50 * batch, 50 * (batch + 1)):
         rng = random.Random(seed)
-        path.write_bytes(damaged(models[rng.choice(("block", "unet", "mobile"))], rng))
-        assert outcome(path) in ("network", "empty", "refused"), seed
+        name = rng.choice(("block", "unet", "mobile"))
+        path.write_bytes(damaged(models[name], rng))
+        assert outcome(path, MODELS[name][1]) in ("network", "empty", "refused"), seed
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
@@ -157,3 +163,239 @@ def test_an_attribute_of_another_type_leaves_its_node_unmapped(tmp_path: Path, k
     except pm.InputError as error:  # onnx's own inference of shapes refuses it first
         told = [str(error)]
     assert any("attribute 'pads'" in each or "PM640" in each or "shape" in each for each in told), told
+
+
+def saved(
+    tmp_path: Path, nodes: list, inputs: dict, weights: dict | None = None, opset: int = 23, **more: object
+) -> Path:
+    """Write a model; inputs and weights: name -> shape, or (type, shape)."""
+
+    def typed(told: object) -> tuple:
+        return told if isinstance(told, tuple) and len(told) == 2 and isinstance(told[1], tuple) else (FLOAT, told)
+
+    ins = [helper.make_tensor_value_info(name, *typed(told)) for name, told in inputs.items()]
+    ends = [onnx.ValueInfoProto(name=name) for name in nodes[-1].output[:1]]
+    kept = []
+    for name, told in (weights or {}).items():
+        kind, shape = typed(told)
+        kept.append(numpy_helper.from_array(np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind)), name))
+    graph = helper.make_graph(nodes, "g", ins, ends, kept)
+    domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("mine", 1)]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=domains, **more).SerializeToString())
+    return path
+
+
+FLOAT, UINT8, INT8 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT8
+node = helper.make_node
+QUANTISED = ["x", "s", "z", "w", "s", "wz", "s", "z"]
+SCALES = {"s": (FLOAT, ()), "z": (UINT8, ()), "wz": (INT8, ())}
+
+
+@pytest.mark.parametrize("heads, kv", [(8, 8), (8, 2)])
+@pytest.mark.parametrize("past", [0, 100])
+@pytest.mark.parametrize("flat", [False, True])
+def test_attention_counts_the_keys_of_the_past(tmp_path: Path, heads: int, kv: int, past: int, flat: bool) -> None:
+    shapes = {"q": (heads, 1), "k": (kv, 1), "v": (kv, 1)}
+    inputs: dict = {n: (1, m, h * 64) if flat else (1, h, m, 64) for n, (h, m) in shapes.items()}
+    names, outputs = ["q", "k", "v"], ["y"]
+    if past:
+        inputs |= {"pk": (1, kv, past, 64), "pv": (1, kv, past, 64)}
+        names, outputs = [*names, "", "pk", "pv"], ["y", "nk", "nv"]
+    given = {"q_num_heads": heads, "kv_num_heads": kv} if flat else {}
+    net = pm.from_onnx(saved(tmp_path, [node("Attention", names, outputs, name="attn", **given)], inputs))
+    assert net.unmapped == []
+    assert net.macs == heads * (past + 1) * 2 * 64  # with 8 heads and 100 past keys: 103,424
+
+
+def test_attention_whose_shapes_do_not_fit_is_unmapped(tmp_path: Path) -> None:
+    inputs = {"q": (1, 8, 1, 64), "k": (1, 8, 1, 64), "v": (1, 8, 1, 64), "pk": (1, 8, 9, 64), "pv": (1, 8, 7, 64)}
+    attention = node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "nk", "nv"], name="attn")
+    ((_, _, reason),) = pm.from_onnx(saved(tmp_path, [attention], inputs)).unmapped
+    assert reason == "its past keys and values are not equally many"
+
+
+def test_quantised_convolutions_and_products_are_read_with_their_types(tmp_path: Path) -> None:
+    macs = 32 * 12 * 12 * 16 * 9
+    image, weights = (UINT8, (1, 16, 14, 14)), {"w": (INT8, (32, 16, 3, 3))}
+    for made, more, bits in ((node("ConvInteger", ["x", "w"], ["y"], name="n"), {}, 32),
+                             (node("QLinearConv", QUANTISED, ["y"], name="n"), SCALES, 8)):  # fmt: skip
+        net = pm.from_onnx(saved(tmp_path, [made], {"x": image}, weights | more))
+        assert (net.macs, net.unmapped) == (macs, [])
+        assert {each.name: each.bits for each in net.layers[0].workload.tensors} == {"O": bits, "I": 8, "W": 8}
+        assert {each.name: each.element_type for each in net.layers[0].workload.tensors}["W"] == "int8"
+    rows, columns = (UINT8, (2, 3, 4)), {"w": (INT8, (4, 5))}
+    for made, more in ((node("MatMulInteger", ["x", "w"], ["y"], name="n"), {}),
+                       (node("QLinearMatMul", QUANTISED, ["y"], name="n"), SCALES),
+                       (node("QGemm", QUANTISED[:6], ["y"], name="n", domain="com.microsoft"), SCALES)):  # fmt: skip
+        x = (UINT8, (6, 4)) if made.op_type == "QGemm" else rows
+        assert pm.from_onnx(saved(tmp_path, [made], {"x": x}, columns | more)).macs == 6 * 4 * 5
+
+
+def test_a_model_whose_products_are_not_mapped_has_no_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = node("MatMulNBits", ["x", "w"], ["y"], name="mm", domain="com.microsoft", K=64, N=32)
+    nodes = [packed, node("Relu", ["x"], ["z"], name="relu")]
+    path = saved(tmp_path, nodes, {"x": (3, 64)}, {"w": (UINT8, (32, 64))})
+    net = pm.from_onnx(path)
+    assert (net.macs, net.unmapped_macs) == (0, 3 * 64 * 32)
+    assert main(("explore", str(path), "--arch", "flat3", "--json", "-")) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["status"], answer["complete"], answer["value"]) == ("UNMAPPED", False, None)
+    assert main(("explore", str(path), "--arch", "flat3")) == 3
+    assert "OPTIMAL" not in capsys.readouterr().out
+
+
+def test_macs_of_recurrences_are_told(tmp_path: Path) -> None:
+    lstm = node("LSTM", ["x", "w", "r"], ["y"], name="lstm", hidden_size=8)
+    net = pm.from_onnx(saved(tmp_path, [lstm], {"x": (5, 2, 4)}, {"w": (1, 32, 4), "r": (1, 32, 8)}))
+    assert net.unmapped_macs == 5 * 2 * 32 * (4 + 8)
+
+
+def conv_model(tmp_path: Path, shape: list, second: list | None = None) -> Path:
+    nodes = [node("Conv", ["x", "w"], ["y"], name="conv")]
+    inputs: dict = {"x": shape}
+    if second:
+        nodes = [node("Conv", ["y.1", "w"], ["z"], name="other"), *nodes]
+        inputs["y.1"] = second
+    return saved(tmp_path, nodes, inputs, {"w": (4, 3, 3, 3)})
+
+
+def conv_macs(*shape: int) -> int:
+    return shape[0] * (shape[2] - 2) * (shape[3] - 2) * 4 * 27
+
+
+@pytest.mark.parametrize("no_name", ["?", "unk__12", None, "", "-1", "None"])
+def test_dims_without_a_name_are_each_free_by_themselves(tmp_path: Path, no_name: str | None) -> None:
+    path = conv_model(tmp_path, [no_name, 3, no_name, no_name])
+    with pytest.raises(pm.InputError, match=r"PM641 .* dims without sizes: x\[2\], x\[3\]\n"):
+        pm.from_onnx(path)
+    assert pm.from_onnx(path, sizes={"x[2]": 8, "x[3]": 9}).macs == conv_macs(1, 3, 8, 9)
+    assert pm.from_onnx(path, batch=2, sizes={"x[2]": 8, "x[3]": 9}).macs == conv_macs(2, 3, 8, 9)
+    assert pm.from_onnx(path, sizes={"x[0]": 5, "x[2]": 8, "x[3]": 9}).macs == conv_macs(5, 3, 8, 9)
+    assert pm.from_onnx(path, shapes={"x": [5, 3, 8, 9]}).macs == conv_macs(5, 3, 8, 9)
+
+
+def test_two_first_dims_without_a_name_are_not_bound_together(tmp_path: Path) -> None:
+    path = conv_model(tmp_path, ["?", 3, 8, 8], ["?", 3, 8, 8])
+    with pytest.raises(pm.InputError, match=r"dims without sizes: x\[0\], y\.1\[0\]"):
+        pm.from_onnx(path)
+    assert pm.from_onnx(path, sizes={"x[0]": 2, "y.1[0]": 3}).macs == conv_macs(5, 3, 8, 8)
+    assert pm.from_onnx(path, sizes={"y.1[0]": 3}).macs == conv_macs(4, 3, 8, 8)  # what is left is the batch
+
+
+def test_dims_of_one_name_have_one_size(tmp_path: Path) -> None:
+    path = conv_model(tmp_path, ["N", 3, "side", "side"], ["N", 3, 8, "side"])
+    expected = conv_macs(2, 3, 9, 9) + conv_macs(2, 3, 8, 9)
+    assert pm.from_onnx(path, batch=2, sizes={"side": 9}).macs == expected
+    assert pm.from_onnx(path, sizes={"x[0]": 2, "x[3]": 9}).macs == expected
+    assert pm.from_onnx(path, shapes={"x": (2, 3, 9, 9)}).macs == expected
+    with pytest.raises(pm.InputError, match=r"PM641 x\[3\] is given as 8, and 'side', which is its name, as 9"):
+        pm.from_onnx(path, sizes={"x[2]": 9, "x[3]": 8})
+
+
+def test_where_a_dim_is_named_batch_one_named_n_is_another(tmp_path: Path) -> None:
+    path = conv_model(tmp_path, ["batch", 3, "N", 8])
+    with pytest.raises(pm.InputError, match="dims without sizes: N"):
+        pm.from_onnx(path, batch=4)
+    assert pm.from_onnx(path, batch=4, sizes={"N": 7}).macs == conv_macs(4, 3, 7, 8)
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"sizes": {"lenght": 3}}, "there is no free dim 'lenght'"),
+        ({"sizes": {"side": 0}}, "the size of 'side' is 0"),
+        ({"sizes": {"side": True}}, "the size of 'side' is true"),
+        ({"sizes": {"x[4]": 3}}, "there is no free dim 'x\\[4\\]'"),
+        ({"sizes": {"x[1]": 4}}, "x\\[1\\] is given as 4, and is 3 in the file"),
+        ({"shapes": {"y": [1]}}, "there is no input 'y'"),
+        ({"shapes": {"x": [1, 3, 8]}}, "has 3 sizes, and the input 4 dims"),
+        ({"shapes": {"x": "1x3x8x8"}}, "the shape of 'x' is '1x3x8x8'"),
+        ({"shapes": [1, 3, 8, 8]}, "the shapes are"),
+    ],
+)
+def test_sizes_that_the_file_contradicts_are_refused(tmp_path: Path, given: dict, told: str) -> None:
+    with pytest.raises(pm.InputError, match=told):
+        pm.from_onnx(conv_model(tmp_path, ["N", 3, "side", "side"]), **given)
+
+
+def test_the_command_line_takes_free_dims_by_place_and_whole_shapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = conv_model(tmp_path, ["?", 3, "?", "a b"], ["?", 3, 8, 8])
+    for words in (("x[0]=2", "x[2]=8", "a b=9", "y.1[0]=1"), ("x=2x3x8x9", "y.1=1,3,8,8"), ("x=2x3x8x9", "batch=1")):
+        options = ("--arch", "flat3", "--tiles", "divide", "--time-limit", "5", "--json", "-")
+        assert main(("explore", str(path), *words, *options)) == 0
+        assert json.loads(capsys.readouterr().out)["macs"] == conv_macs(2, 3, 8, 9) + conv_macs(1, 3, 8, 8)
+    assert main(("explore", str(path), "=3", "--arch", "flat3")) == 2
+    assert "PM557 '=3' is no size" in capsys.readouterr().err
+
+
+def test_functions_of_a_model_are_entered(tmp_path: Path) -> None:
+    own = [helper.make_opsetid("", 23)]
+    function = helper.make_function("mine", "Linear", ["a", "b"], ["c"], [node("MatMul", ["a", "b"], ["c"])], own)
+    calls = [node("Linear", ["x", "w"], ["y"], name="one", domain="mine"), node("Relu", ["y"], ["z"], name="relu")]
+    net = pm.from_onnx(saved(tmp_path, calls, {"x": (2, 8)}, {"w": (8, 8)}, functions=[function]))
+    assert (net.macs, net.unmapped) == (2 * 64, [])
+
+
+def test_a_scan_counts_its_body_for_each_slice_and_a_branch_is_told_node_by_node(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [node("MatMul", ["s", "w"], ["t"], name="mm"), node("Add", ["s", "e"], ["y"], name="add")], "body",
+        [value("s", FLOAT, (2, 8)), value("e", FLOAT, (2, 8))], [value("t", FLOAT, (2, 8)), value("y", FLOAT, (2, 8))],
+    )  # fmt: skip
+    scan = node("Scan", ["s0", "x"], ["end", "ys"], name="scan", num_scan_inputs=1, body=body)
+    net = pm.from_onnx(saved(tmp_path, [scan], {"s0": (2, 8), "x": (5, 2, 8)}, {"w": (8, 8)}))
+    assert (net.macs, net.unmapped) == (5 * 2 * 64, [])
+    branches = {
+        f"{name}_branch": helper.make_graph([inner], name, [], [value(inner.output[0], FLOAT, (2, 8))])
+        for name, inner in (
+            ("then", node("MatMul", ["x", "w"], ["a"], name="mm")),
+            ("else", node("Relu", ["x"], ["b"])),
+        )
+    }
+    taken = node("If", ["c"], ["y"], name="if", **branches)
+    net = pm.from_onnx(saved(tmp_path, [taken], {"x": (2, 8), "c": (TensorProto.BOOL, ())}, {"w": (8, 8)}))
+    told = {name: reason for name, _, reason in net.unmapped}
+    assert set(told) == {"if", "if.mm", "if.b"}
+    assert told["if.mm"].endswith("whether and how often it runs depends on values; 128 MACs each time")
+    assert net.unmapped_macs is None
+
+
+@pytest.mark.parametrize(
+    "made, shape, reason",
+    [
+        (node("Conv", ["x", "w"], ["y"], name="n", kernel_shape=[2, 2]), (1, 3, 8, 8), "kernel_shape is not that"),
+        (node("Conv", ["x", "w"], ["y"], name="n", dilations=[9, 9]), (1, 3, 8, 8), "window is larger"),
+        (node("BatchNormalization", ["x", *"bbbb"], ["y"], name="n", training_mode=1), (1, 3, 8, 8), "of the batch"),
+        (node("Gemm", ["x", "x"], ["y"], name="n"), (1, 3, 8, 8), "no matrices"),
+        (node("Softplus", ["x"], ["y"], name="n"), (1, 3, 8, 8), "no affine loop nest"),
+    ],
+)  # fmt: skip
+def test_attributes_that_change_what_is_computed_are_honoured_or_told(
+    tmp_path: Path, made: onnx.NodeProto, shape: tuple, reason: str
+) -> None:
+    net = pm.from_onnx(saved(tmp_path, [made], {"x": shape}, {"w": (4, 3, 3, 3), "b": (3,)}))
+    assert net.layers == ()
+    assert [left.node for left in net.unmapped] == ["n"]
+    assert reason in net.unmapped[0].reason or "not known before the run" in net.unmapped[0].reason
+
+
+def test_softmax_of_old_opsets_joins_the_dims_behind_a_negative_axis(tmp_path: Path) -> None:
+    path = saved(tmp_path, [node("Softmax", ["x"], ["y"], name="n", axis=-2)], {"x": (2, 3, 4)}, opset=11)
+    assert pm.from_onnx(path).layers[0].workload.extents() == {"i0": 2, "i1": 12}
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_mutated_models_are_read_as_onnx_runs_them_or_refused(batch: int) -> None:
+    counts, wrong = tally(range(20 * batch, 20 * (batch + 1)))
+    assert wrong == []
+    assert counts["read"] > 2
+
+
+@pytest.mark.soak
+def test_3000_mutated_models_are_read_as_onnx_runs_them_or_refused() -> None:
+    assert tally(range(1000, 4000))[1] == []

@@ -6,6 +6,10 @@ import time
 
 import pytest
 import torch
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import polymap as pm
@@ -87,3 +91,185 @@ def test_operators_without_a_loop_nest_are_named() -> None:
     assert [(node.operator, node.reason) for node in net.unmapped] == [
         ("sort", "no affine loop nest is known for this operator")
     ]
+
+
+class Two(torch.nn.Module):
+    """A convolution and a linear layer, in blocks of different kinds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = torch.nn.Conv2d(3, 8, 3), torch.nn.Linear(8, 4)
+
+    def first(self, x):
+        return self.a(x).relu().mean((2, 3))
+
+
+class NoGrad(Two):
+    def forward(self, x):
+        with torch.no_grad():
+            x = self.first(x)
+        return self.b(x)
+
+
+class Autocast(Two):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.b(self.first(x))
+
+
+class Nested(Two):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.no_grad():
+                x = self.first(x)
+            return self.b(x), x
+
+
+class EnableGrad(Two):
+    def forward(self, x):
+        with torch.no_grad():
+            x = self.first(x)
+            with torch.enable_grad():
+                return self.b(x) + self.b(x * 2)
+
+
+class Checkpoint(Two):
+    def forward(self, x):
+        return self.b(checkpoint(self.first, x, use_reentrant=False))
+
+
+class Vmap(Two):
+    def forward(self, x):
+        return torch.vmap(self.b)(self.first(x).expand(6, 8))
+
+
+class Functions(Two):
+    def forward(self, x):
+        y = self.first(x).reshape(2, 4)
+        products = torch.tensordot(y, y, ([1], [1])), torch.inner(y, y), torch.linalg.multi_dot([y, y.T, y])
+        return *products, torch.nn.functional.scaled_dot_product_attention(y[None], y[None], y[None])
+
+
+@pytest.mark.parametrize("kind", [NoGrad, Autocast, Nested, EnableGrad, Checkpoint, Vmap, Functions])
+def test_blocks_are_entered_and_count_what_torch_counts(kind: type) -> None:
+    model, inputs = kind().eval(), (torch.zeros(1, 3, 16, 16),)
+    with FlopCounterMode(display=False) as counter:
+        model(*inputs)
+    net = pm.from_torch(model, inputs)
+    assert net.unmapped == []
+    assert net.macs == counter.get_total_flops() // 2
+    assert net.macs > 42336
+
+
+def test_edges_go_through_blocks_and_know_their_operands() -> None:
+    net = pm.from_torch(NoGrad().eval(), (torch.zeros(1, 3, 16, 16),))
+    assert [(feed.producer, feed.consumer, feed.tensor) for feed in net.feeds] == [
+        ("conv2d", "relu", "A"),
+        ("relu", "mean", "I"),
+        ("mean", "linear", "A"),
+    ]
+
+
+def test_weights_that_a_linear_layer_reads_transposed_are_no_boundary() -> None:
+    class Made(torch.nn.Module):
+        def forward(self, x, w):
+            return torch.nn.functional.linear(x.relu(), w.relu()), torch.matmul(w.relu(), x.relu())
+
+    feeds = pm.from_torch(Made(), (torch.zeros(4, 4), torch.zeros(4, 4))).feeds
+    assert [(feed.consumer, feed.tensor, feed.reason) for feed in feeds] == [
+        ("linear", "A", ""),
+        ("linear", "", "linear reads what relu_1 writes transposed"),
+        ("matmul", "A", ""),
+        ("matmul", "B", ""),
+    ]
+
+
+class Transposed(torch.nn.Module):
+    def __init__(self, rank: int, options: dict) -> None:
+        super().__init__()
+        self.layer = getattr(torch.nn, f"ConvTranspose{rank}d")(4, 6, **options)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 2, "stride": 2},
+        {"kernel_size": 3, "stride": 2},
+        {"kernel_size": 4},
+        {"kernel_size": 4, "stride": 2, "padding": 1},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1},
+        {"kernel_size": 3, "dilation": 2, "padding": 2},
+        {"kernel_size": 3, "stride": 3, "dilation": 2, "output_padding": 2, "groups": 2},
+        {"kernel_size": 1, "stride": 3, "groups": 2},
+    ],
+)
+def test_transposed_convolutions_count_as_torch_does(rank: int, options: dict) -> None:
+    model, inputs = Transposed(rank, options).eval(), (torch.zeros(2, 4, *(3, 5, 2)[:rank]),)
+    with FlopCounterMode(display=False) as counter:
+        model(*inputs)
+    net = pm.from_torch(model, inputs)
+    assert (net.macs, net.unmapped) == (counter.get_total_flops() // 2, [])
+
+
+def test_loops_with_known_ends_count_each_run_and_others_are_told_node_by_node() -> None:
+    class Loops(torch.nn.Module):
+        def __init__(self, kind: str) -> None:
+            super().__init__()
+            self.layer, self.kind = torch.nn.Linear(8, 8), kind
+
+        def forward(self, x):
+            if self.kind == "map":
+                return torch_map(lambda y: self.layer(y), x)
+            if self.kind == "scan":
+                return scan(lambda c, y: (self.layer(c) + y, c.clone()), x[0].clone(), x)
+            return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, self.layer(y)), (torch.tensor(0), x[0]))
+
+    for kind in ("map", "scan"):
+        torch._dynamo.reset()  # else it takes what it has seen before for dynamic shapes
+        net = pm.from_torch(Loops(kind), (torch.zeros(5, 2, 8),))
+        assert (net.macs, net.unmapped) == (5 * 2 * 64, [])
+    torch._dynamo.reset()
+    net = pm.from_torch(Loops("while"), (torch.zeros(5, 2, 8),))
+    told = {node: reason for node, _, reason in net.unmapped}
+    assert net.macs == 0
+    assert told["while_loop"] == "how often it runs depends on values"
+    assert told["while_loop.while_loop_body_graph_0.linear"].endswith(
+        "whether and how often it runs depends on values; 128 MACs each time"
+    )
+    assert (net.unmapped_macs, pm.explore_network(net, "flat3").status) == (None, "UNMAPPED")
+
+
+def test_both_branches_are_told_node_by_node() -> None:
+    class Branches(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: self.one(y), lambda y: self.two(y.sin()), (x,))
+
+    net = pm.from_torch(Branches(), (torch.zeros(2, 8),))
+    nodes = [left.node for left in net.unmapped]
+    assert len(set(nodes)) == len(nodes)
+    assert [left.operator for left in net.unmapped] == ["cond", "linear", "sin", "linear"]
+    assert (net.macs, net.unmapped_macs) == (0, None)
+
+
+def test_macs_of_recurrences_are_told() -> None:
+    net = pm.from_torch(torch.nn.LSTM(4, 8, batch_first=True), (torch.zeros(2, 5, 4),))
+    assert net.unmapped_macs == 2 * 5 * 32 * (4 + 8)
+    assert [left.operator for left in net.unmapped] == ["lstm"]
+
+
+def test_operands_have_the_types_of_their_values() -> None:
+    class Mixed(torch.nn.Module):
+        def forward(self, x, y):
+            return torch._int_mm(x, y)
+
+    kinds = (torch.zeros(32, 16, dtype=torch.int8), torch.zeros(16, 8, dtype=torch.int8))
+    net = pm.from_torch(Mixed(), kinds)
+    assert {each.name: each.bits for each in net.layers[0].workload.tensors} == {"C": 32, "A": 8, "B": 8}

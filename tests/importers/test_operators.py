@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from polymap.codegen.execute.reference import reference
-from polymap.importers.operators import FUNCTIONS, OPERATORS, Call, NotMapped, parts_of
+from polymap.importers.operators import FUNCTIONS, OPERATORS, Call, NotMapped, Operand, parts_of
 from polymap.ir import Workload
 
 Array = np.ndarray
@@ -83,33 +84,77 @@ def test_convolutions_of_any_rank_groups_dilation_and_padding(seed: int) -> None
     np.testing.assert_array_equal(run(workload, I=padded, W=w), expected)
 
 
-def scattered(x: Array, w: Array, stride: list, begin: list, out: list) -> Array:
+def scattered(x: Array, w: Array, stride: list, dilation: list, begin: list, out: list, groups: int) -> Array:
     """Return the transposed convolution: every input element adds a scaled kernel to the output."""
-    full = [(x.shape[2 + a] - 1) * stride[a] + w.shape[2 + a] + 8 for a in range(len(stride))]
-    result = np.zeros((x.shape[0], w.shape[1], *full))
+    rank, per_in, per_out = len(stride), x.shape[1] // groups, w.shape[1]
+    full = [(x.shape[2 + a] - 1) * stride[a] + dilation[a] * w.shape[2 + a] + 8 for a in range(rank)]
+    result = np.zeros((x.shape[0], per_out * groups, *full))
     for n, c, *place in np.ndindex(*x.shape):
-        cut = tuple(slice(i * stride[a], i * stride[a] + w.shape[2 + a]) for a, i in enumerate(place))
-        result[(n, slice(None), *cut)] += x[(n, c, *place)] * w[c]
+        first = c // per_in * per_out
+        for k, *tap in np.ndindex(*w.shape[1:]):
+            where = tuple(i * stride[a] + t * dilation[a] for a, (i, t) in enumerate(zip(place, tap, strict=True)))
+            result[(n, first + k, *where)] += x[(n, c, *place)] * w[(c, k, *tap)]
     return result[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(begin, out, strict=True)))]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_transposed_convolutions_with_stride_and_cut_borders(seed: int) -> None:
+def made_by_scattering(workload: Workload, x: Array, w: Array, begin: list, expected: Array, groups: int) -> Array:
+    """Run the loop nest that is the definition, and cut its output as the operator does."""
+    split = (groups,) if groups > 1 else ()
+    whole = run(
+        workload,
+        I=x.reshape(x.shape[0], *split, -1, *x.shape[2:]),
+        W=w.reshape(*split, -1, *w.shape[1:]),
+    )
+    whole = whole.reshape(x.shape[0], expected.shape[1], *whole.shape[-len(begin) :])
+    made = np.zeros_like(expected)
+    cut = [slice(b, b + o) for b, o in zip(begin, expected.shape[2:], strict=True)]
+    part = whole[(slice(None), slice(None), *cut)]
+    made[tuple(slice(0, size) for size in part.shape)] = part
+    return made
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_transposed_convolutions_are_their_definition_and_count_each_input_times_each_weight(seed: int) -> None:
     rng, draw = random.Random(seed), np.random.default_rng(seed)
-    rank = rng.randint(1, 2)
+    rank, groups = rng.randint(1, 2), rng.choice((1, 1, 2))
     kernel, stride = [rng.randint(1, 4) for _ in range(rank)], [rng.randint(1, 3) for _ in range(rank)]
+    dilation = [rng.choice((1, 1, 1, 2, 3)) for _ in range(rank)]
     size, begin, more = ([rng.randint(*span) for _ in range(rank)] for span in ((1, 4), (0, 1), (0, 1)))
     begin = [min(b, k - 1) for b, k in zip(begin, kernel, strict=True)]
-    out = [max(1, (i - 1) * s + k - 2 * b + m) for i, s, k, b, m in zip(size, stride, kernel, begin, more, strict=True)]
+    moves = zip(size, stride, kernel, dilation, begin, more, strict=True)
+    out = [max(1, (i - 1) * s + d * (k - 1) + 1 - 2 * b + m) for i, s, k, d, b, m in moves]
+    x = draw.integers(-4, 5, (2, 2 * groups, *size)).astype(float)
+    w = draw.integers(-4, 5, (2 * groups, 3, *kernel)).astype(float)
+    expected = scattered(x, w, stride, dilation, begin, out, groups)
+    options = {"strides": stride, "dilations": dilation, "pads_begin": begin, "groups": groups}
+    parts = parts_of(call("transposed_convolution", (x.shape, w.shape), expected.shape, **options))
+    assert all(part.is_product for part in parts)
+    assert sum(part.macs for part in parts) == x.size * w[0].size
+    if "a" not in parts[0].workload.extents():
+        made = made_by_scattering(parts[0].workload, x, w, begin, expected, groups)
+        np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize(
+    "kernel, stride, begin, more",
+    [(2, 2, 0, 0), (4, 2, 1, 0), (3, 2, 1, 1), (3, 1, 1, 0), (5, 2, 2, 1), (1, 2, 0, 1), (3, 3, 0, 0)],
+)
+@pytest.mark.parametrize("size", [(3,), (2, 4)])
+def test_phases_of_transposed_convolutions_compute_the_definition(
+    kernel: int, stride: int, begin: int, more: int, size: tuple
+) -> None:
+    rank, draw = len(size), np.random.default_rng(kernel)
+    kernels, strides, begins = [kernel] * rank, [stride] * rank, [begin] * rank
+    out = [(i - 1) * stride + kernel - 2 * begin + more for i in size]
     x = draw.integers(-4, 5, (2, 3, *size)).astype(float)
-    w = draw.integers(-4, 5, (3, 2, *kernel)).astype(float)
-    expected = scattered(x, w, stride, begin, out)
+    w = draw.integers(-4, 5, (3, 2, *kernels)).astype(float)
+    expected = scattered(x, w, strides, [1] * rank, begins, out, 1)
     made = np.zeros_like(expected)
-    asked = call("transposed_convolution", (x.shape, w.shape), expected.shape, strides=stride, pads_begin=begin)
-    phases = [phases_of(o, k, s, b) for o, k, s, b in zip(out, kernel, stride, begin, strict=True)]
+    asked = call("transposed_convolution", (x.shape, w.shape), expected.shape, strides=strides, pads_begin=begins)
+    phases = [phases_of(o, k, s, b) for o, k, s, b in zip(out, kernels, strides, begins, strict=True)]
     for (workload, is_product), kinds in zip(parts_of(asked), itertools.product(*phases), strict=True):
         assert is_product
-        fill_phase(workload, x, w, kinds, made, stride)
+        fill_phase(workload, x, w, kinds, made, strides)
     np.testing.assert_array_equal(made, expected)
 
 
@@ -308,7 +353,9 @@ def test_where_selects() -> None:
     np.testing.assert_allclose(made, np.where(c, x, y))
 
 
-@pytest.mark.parametrize("equation", ["bhmk,bhnk->bhmn", "ij,jk->ki", "abc,bd->acd", "i,j->ij"])
+@pytest.mark.parametrize(
+    "equation", ["bhmk,bhnk->bhmn", "ij,jk->ki", "abc,bd->acd", "i,j->ij", "ij,jk", "ki,ij", "j,ij"]
+)
 def test_contractions_equal_einsum(equation: str) -> None:
     sizes = dict(zip("abcdhijkmn", range(2, 12), strict=True))
     draw, terms = np.random.default_rng(9), equation.split("->")[0].split(",")
@@ -316,6 +363,28 @@ def test_contractions_equal_einsum(equation: str) -> None:
     expected = np.einsum(equation, a, b)
     made = run(only(call("contraction", (a.shape, b.shape), expected.shape, equation=equation)), A=a, B=b)
     np.testing.assert_array_equal(made, expected)
+
+
+def test_the_multiply_accumulates_of_what_is_not_mapped_are_told_where_the_operator_tells_them() -> None:
+    deep = call("convolution", ((1, 2, 5, 5, 5, 5), (4, 2, 3, 3, 3, 3)), (1, 4, 3, 3, 3, 3))
+    with pytest.raises(NotMapped, match="spatial axes") as told:
+        parts_of(deep)
+    assert told.value.macs == 4 * 3**4 * 2 * 3**4
+
+
+def test_operands_keep_their_own_types_and_the_result_its_own() -> None:
+    operands = (Operand("x", "uint8", 8), Operand("w", "int8", 8))
+    asked = Call("product", ((2, 3), (3, 4)), (2, 4), {}, "int32", operands=operands)
+    assert {(each.name, each.element_type, each.bits) for each in only(asked).tensors} == {
+        ("C", "int32", 32), ("A", "uint8", 8), ("B", "int8", 8)}  # fmt: skip
+    assert {each.bits for each in only(replace(asked, bits=16)).tensors} == {16}
+
+
+@pytest.mark.parametrize("past", [0, 7])
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 2, 3)])
+def test_attention_counts_all_keys_of_every_head(past: int, lead: tuple) -> None:
+    asked = call("attention", ((*lead, 4, 5), (*lead, 6, 5), (*lead, 6, 8)), (*lead, 4, 8), past=past)
+    assert sum(part.macs for part in parts_of(asked)) == math.prod(lead) * 4 * (6 + past) * (5 + 8)
 
 
 def test_group_norm_normalises_groups_and_scales_channels() -> None:
@@ -348,7 +417,20 @@ def test_batch_norm_and_embedding() -> None:
         (call("convolution", ((1, 3, 8), (4, 2, 3)), (1, 4, 6)), "do not fit together"),
         (call("product", ((3, 4), (5, 6)), (3, 6)), "do not fit together"),
         (call("relu", ((0, 3),), (0, 3)), "without elements"),
-        (call("transposed_convolution", ((1, 2, 4), (2, 2, 3)), (1, 2, 8), dilations=2), "with dilation"),
+        (call("transposed_convolution", ((1, 2, 4), (3, 2, 3)), (1, 2, 6)), "do not fit together"),
+        (
+            call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 5), kernel=(5,)),
+            "kernel_shape is not that of the weights",
+        ),
+        (call("convolution", ((1, 2, 9, 9), (4, 2, 3, 3)), (1, 4, 7, 7), strides=(1, 1, 1)), "3 numbers for 2 axes"),
+        (call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 7), strides=(0,)), "a number below 1"),
+        (call("attention", ((2, 4, 3, 8), (1, 4, 5, 8), (1, 4, 5, 8)), (2, 4, 3, 8)), "do not fit together"),
+        (call("attention", ((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 6, 8)), (2, 4, 3, 8)), "do not fit together"),
+        (call("attention", ((8,), (8,), (8,)), (8,)), "not the shapes"),
+        (call("contraction", ((2, 3), (3, 4), (4, 5)), (2, 5), equation="ij,jk->ik"), "does not fit the shapes"),
+        (call("contraction", ((2, 3), (3, 4)), (2, 5), equation="ij,jk->iz"), "a letter that no operand has"),
+        (call("reduce_sum", ((2, 3),), (3,), axes=(2,)), "lies outside"),
+        (call("add", ((3,),) * 20, (3,)), "more than 16 operands"),
     ],
 )
 def test_what_has_no_workload_says_why(asked: Call, reason: str) -> None:

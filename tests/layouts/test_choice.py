@@ -11,7 +11,7 @@ import polymap as pm
 from polymap.layouts.assignment import solved
 from polymap.layouts.boundaries import Boundary, Use, chosen_layout
 from polymap.layouts.layout import Layout
-from polymap.networks import MappedNode, Part, network_of_nodes
+from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 
 LAYOUTS = tuple(Layout(tuple((axis, 0) for axis in order)) for order in ((0, 1, 2), (0, 2, 1), (2, 1, 0)))
 
@@ -104,3 +104,54 @@ def test_edges_between_unknown_nodes_are_refused_by_name(machine: pm.Architectur
         pm.choose_layouts(answer, edges=[("first", "third")])
     with pytest.raises(pm.OptionError, match="burst_bits"):
         pm.choose_layouts(pm.explore_network(residual_network(), "flat3", tiles="divide", time_limit_s=20))
+
+
+def product_network(edges: list, feeds: tuple = ()) -> pm.Network:
+    """Return a product of two matrices of one shape, whose operands producers make."""
+    made = [pm.einsum("Y[i,j] += X[i,j]", i=8, j=8, name=name) for name in ("p", "q")]
+    product = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=8, n=8, k=8, name="mm")
+    nodes = [MappedNode(name, "op", (Part(each, True),)) for name, each in zip("pqm", (*made, product), strict=True)]
+    return network_of_nodes("products", nodes, edges=edges, feeds=feeds)
+
+
+def bound(choice: pm.LayoutChoice) -> list:
+    return [(c.boundary.producer.node, use.tensor) for c in choice.chosen for use in c.boundary.consumers]
+
+
+@pytest.mark.parametrize("tensors", [("A",), ("B",), ("A", "B")])
+def test_an_operand_is_known_by_its_place_where_shapes_are_equal(machine: pm.Architecture, tensors: tuple) -> None:
+    feeds = tuple(Feed("p", "m", tensor) for tensor in tensors)
+    answer = pm.explore_network(product_network([("p", "m")], feeds), machine, tiles="divide", time_limit_s=20)
+    choice = pm.choose_layouts(answer)
+    assert bound(choice) == [("p", tensor) for tensor in tensors]
+    for each in choice.chosen:  # the bursts are those of that operand, counted by themselves
+        for use, layout in zip(each.boundary.consumers, each.read, strict=True):
+            layer = next(a for a in answer.layers if a.layer.name == "m")
+            counted = pm.burst_counts(layer.layer.workload, machine, layer.result.best, {use.tensor: layout})
+            own = next(one for one in counted.tensors if one.tensor == use.tensor)
+            assert own.bursts == use.bursts[each.boundary.layouts.index(layout)]
+    assert bound(pm.choose_layouts(answer, edges=[("p", "m")])) == bound(choice)
+
+
+def test_a_pair_by_hand_that_may_be_several_operands_is_left_out_and_named(machine: pm.Architecture) -> None:
+    answer = pm.explore_network(product_network([("p", "m")]), machine, tiles="divide", time_limit_s=20)
+    choice = pm.choose_layouts(answer)
+    assert choice.chosen == ()
+    assert choice.left_out[0][2] == "A and B of m can be what p writes: give (producer, consumer, tensor)"
+    assert bound(pm.choose_layouts(answer, edges=[("p", "m", "B")])) == [("p", "B")]
+    assert bound(pm.choose_layouts(answer, edges=[("q", "m", "B"), ("p", "m")])) == [("q", "B"), ("p", "A")]
+    assert bound(pm.choose_layouts(answer, edges=[("q", "m"), ("p", "m")])) == [("q", "A"), ("p", "B")]
+    with pytest.raises(pm.OptionError, match=r"PM474 the edges name 'C', which is no tensor that the node reads"):
+        pm.choose_layouts(answer, edges=[("p", "m", "C")])
+    with pytest.raises(pm.OptionError, match=r"PM474 an edge is"):
+        pm.choose_layouts(answer, edges=[("p", "m", "A", "B")])  # type: ignore[list-item]
+
+
+def test_what_feeds_no_tensor_of_the_loop_nest_is_left_out_with_its_reason(machine: pm.Architecture) -> None:
+    feeds = (Feed("p", "m", "", "m reads what p writes transposed"), Feed("q", "m", "B"))
+    answer = pm.explore_network(
+        product_network([("p", "m"), ("q", "m")], feeds), machine, tiles="divide", time_limit_s=9
+    )
+    choice = pm.choose_layouts(answer)
+    assert bound(choice) == [("q", "B")]
+    assert choice.left_out == (("p", "m", "m reads what p writes transposed"),)

@@ -10,8 +10,9 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.networks.coverage import missing_text
 from polymap.networks.model import MappedNode, Part, Unmapped, network_of_nodes
-from polymap.networks.texts import answer_rows
+from polymap.networks.texts import answer_document, answer_rows, sweep_document
 
 # Published multiply-accumulates (batch 1; torchvision's figures where the paper has none), and the number of layers.
 PUBLISHED = {
@@ -141,3 +142,93 @@ def test_the_command_line_explores_a_network(capsys: pytest.CaptureFixture[str])
 def test_options_of_one_workload_are_refused_for_networks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("explore", "alexnet", "--arch", "flat3", "--constraints", "{}")) == 2
     assert "PM556 --constraints: an option of one workload" in capsys.readouterr().err
+
+
+def partial_network(*, with_products: bool = True) -> pm.Network:
+    """Return a network of which a convolution of 388,186,112 multiply-accumulates and a softplus are not mapped."""
+    nodes = [MappedNode("r", "Relu", (Part(pm.einsum("O[i] += A[i]", i=4), False),))]
+    nodes += [MappedNode(name, "Gemm", (Part(small(4), True),)) for name in "ab"] if with_products else []
+    left = [Unmapped("c", "Conv", "four axes"), Unmapped("s", "Softplus", "no loop nest")]
+    return network_of_nodes("part", nodes, (), left, left_out_macs=[("c", 388_186_112), ("s", 0)])
+
+
+HEADLINE = "OPTIMAL over 3 of 5 nodes; 1 Conv (388,186,112 MACs) and 1 Softplus (no MACs) are not mapped"
+
+
+def test_the_headline_tells_first_what_is_missing() -> None:
+    answer = pm.explore_network(partial_network(), "flat3", tiles="divide")
+    whole = pm.explore_network(small_network(), "flat3", tiles="divide")
+    assert (answer.status, answer.proof, answer.complete) == ("PARTIAL", "OPTIMAL", False)
+    assert (whole.status, whole.proof, whole.complete) == ("OPTIMAL", "OPTIMAL", True)
+    assert answer.headline == HEADLINE
+    assert str(answer).startswith(HEADLINE + "\n")
+    assert f"<pre>{HEADLINE}\n" in answer._repr_html_()
+    assert repr(answer) == f"<NetworkAnswer: part on flat3: {HEADLINE}; energy {answer.value:,} pJ>"
+    assert str(partial_network()).startswith("mapped: 3 of 5 nodes; 1 Conv (388,186,112 MACs)")
+    document = answer_document(answer)
+    assert {name: document[name] for name in ("status", "proof", "complete", "mapped_nodes", "unmapped_nodes")} == {
+        "status": "PARTIAL", "proof": "OPTIMAL", "complete": False, "mapped_nodes": 3, "unmapped_nodes": 2}  # fmt: skip
+    assert document["headline"] == HEADLINE
+    assert document["unmapped_macs"] == 388_186_112
+
+
+def test_where_nothing_that_multiplies_is_mapped_there_is_no_answer() -> None:
+    net = partial_network(with_products=False)
+    for asked in (net, network_of_nodes("none", [], (), [Unmapped("c", "Conv", "four axes")])):
+        answer = pm.explore_network(asked, "flat3", tiles="divide")
+        assert (answer.status, answer.value, answer.layers) == ("UNMAPPED", None, ())
+        for told in (str(answer), repr(answer), json.dumps(answer_document(answer)), answer._repr_html_()):
+            assert "OPTIMAL" not in told
+            assert "nothing that multiplies is mapped, so there is no answer" in told
+    assert pm.choose_layouts(
+        pm.explore_network(net, with_bursts(), tiles="divide"), edges=[]
+    ).chosen == ()  # fmt: skip
+
+
+def with_bursts() -> pm.Architecture:
+    document = pm.arch_to_document(pm.load_arch("flat3"))
+    document["nodes"][0]["burst_bits"] = 512  # type: ignore[index]
+    return pm.arch_from_document(document)
+
+
+def test_macs_that_are_not_known_are_not_told_as_none() -> None:
+    net = network_of_nodes("n", [MappedNode("a", "Gemm", (Part(small(4), True),))], (), [
+        Unmapped("x", "Fancy", "?"), Unmapped("y", "Fancy", "?"), Unmapped("z", "Conv", "?")],
+        left_out_macs=[("x", 7), ("z", 9)])  # fmt: skip
+    assert net.unmapped_macs is None
+    assert missing_text(net) == "1 of 4 nodes; 1 Conv (9 MACs) and 2 Fancy (MACs not known) are not mapped"
+
+
+def test_a_network_that_was_interrupted_tells_what_was_not_asked() -> None:
+    for net in (pm.network("alexnet"), small_network()):
+        part = net.beginning(1)
+        assert len(part.layers) == 1
+        assert part.mapped_nodes + len(part.left_out) == net.mapped_nodes
+        assert part.macs + (part.unmapped_macs or 0) == net.macs
+        assert {each.reason for each in part.left_out} == {"it was not asked"}
+        assert pm.explore_network(part, "flat3", tiles="divide").status == "PARTIAL"
+    assert small_network().beginning(2) == small_network()
+
+
+def test_products_keep_the_nodes_that_have_some() -> None:
+    parts = (Part(small(3), True), Part(pm.einsum("O[p] += A[p]", p=5), False), Part(small(5), True))
+    net = network_of_nodes("n", [MappedNode("att", "Attention", parts), *[
+        MappedNode("r", "Relu", (Part(pm.einsum("O[p] += A[p]", p=5), False),))]]).products()  # fmt: skip
+    assert net.mapped == (("att", (0, 1)),)
+    assert (net.mapped_nodes, net.macs) == (1, 12 + 20)
+
+
+def test_nodes_that_run_several_times_count_as_often() -> None:
+    net = network_of_nodes("loop", [MappedNode("a", "MatMul", (Part(small(4), True),), 5)])
+    assert (net.macs, net.layers[0].multiplicity, net.mapped_nodes) == (5 * 16, 5, 1)
+
+
+def test_a_sweep_over_a_network_with_missing_nodes_says_so() -> None:
+    table = pm.sweep([partial_network(), small(4)], ["flat3", "eyeriss_like"], tiles="divide")
+    assert str(table).startswith("part: 3 of 5 nodes; 1 Conv (388,186,112 MACs)")
+    assert {total.status for total in table.totals()} == {"PARTIAL"}
+    document = sweep_document(table)
+    assert document["complete"] is False
+    assert [each["network"] for each in document["incomplete"]] == ["part"]  # type: ignore[attr-defined]
+    assert {total.status for total in pm.sweep([small(4)], ["flat3"], tiles="divide").totals()} == {"OPTIMAL"}
+    assert pm.sweep([partial_network(with_products=False)], ["flat3"], tiles="divide").front() == []
