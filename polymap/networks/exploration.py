@@ -15,6 +15,7 @@ from polymap.inputs import as_integer, expected_method, is_list, parse_json, sho
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
+from polymap.networks.told import check_told
 from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
@@ -197,7 +198,7 @@ def _asked(
     if executor is None or question is None:
         return lambda: explore(layer.workload, arch, objective, **options)
     future: Future[Document] = executor.submit(run_question, question | {"objective": objective} | options)
-    return lambda: result_from_document(parse_json(json.dumps(future.result()), "the answer"))
+    return lambda: check_told(result_from_document(parse_json(json.dumps(future.result()), "the answer")))
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:
