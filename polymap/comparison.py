@@ -16,7 +16,7 @@ from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, T
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import is_confirmed, measure_under, objective_values
-from polymap.search.problem import Objective, analyse, parse_single
+from polymap.search.problem import Objective, analyse, dataflow_obstacle, parse_single
 from polymap.search.run import Options
 
 OPTIMUM = "optimum"
@@ -194,7 +194,7 @@ def _looked_for(
         if name in names and cost.legal and (name not in found or value < found[name][0]):
             found[name] = (value, (mapping, cost))
 
-    for name in (each for each in names if each in _TABLES):
+    for name in (each for each in names if each in _TABLES and not dataflow_obstacle(workload, arch, each)):
         share = time_limit_s / 2 / len(names)
         table = dataflow(name)
         options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": _WORK}

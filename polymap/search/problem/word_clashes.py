@@ -22,7 +22,7 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
     extents = workload.extents()
     for rule in rules:
         if isinstance(rule, Intrinsic) and extents[rule.dim] % rule.size:
-            return (rule_text(rule), _uneven(rule, extents[rule.dim]))
+            return (rule_text(rule),)
     for level in narrowed(workload, arch, rules).levels[1:]:
         required = [tensor for tensor in workload.tensors if level.requires(tensor)]
         for tensor in required:
@@ -33,12 +33,6 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
             capacity = _capacity(workload, found, tuple(required), level)
             return (*(_must(arch, rules, level, tensor) for tensor in found), capacity)
     return ()
-
-
-def _uneven(rule: Intrinsic, extent: int) -> str:
-    near = [size for size in (extent // rule.size * rule.size, -(-extent // rule.size) * rule.size) if size]
-    what = f"the outermost level's tile has {extent} indices along {rule.dim}"
-    return f"{what}, which is no multiple of {rule.size}; {' or '.join(map(str, near))} would be one"
 
 
 def bits_required(workload: Workload, level: MemoryLevel) -> int:

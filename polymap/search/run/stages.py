@@ -47,7 +47,7 @@ from polymap.search.run.feasible import AnySize, Dividing, walk_begun
 from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
-from polymap.search.run.result import SearchResult
+from polymap.search.run.result import SearchResult, SpaceCount
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 
@@ -201,7 +201,7 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
         return None
     if done.best is not None:
         space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-        return search.closed(done.front_trees or (done.best,), (), space, done.front or (done.values,))
+        return _optimum(search, done.front_trees or (done.best,), done.front or (done.values,), space)
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
@@ -248,7 +248,7 @@ def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | Non
     if best is None or search.floors[0] < best[1]:
         return None
     counted = counted_space(search.size, Count(evaluated=divided.outcome.nodes))
-    return search.closed((best[0],), (), counted, ((best[1],),))
+    return _optimum(search, (best[0],), ((best[1],),), counted)
 
 
 def meet_rules(search: Search) -> SearchResult | None:
@@ -344,7 +344,7 @@ def bound_products(search: Search) -> SearchResult | None:
         return None
     evaluated = search.divided.outcome.nodes + found.solved
     counted = counted_space(search.size, Count(evaluated=evaluated))
-    return search.closed((found.best[0],), (), counted, ((found.best[1],),))
+    return _optimum(search, (found.best[0],), ((found.best[1],),), counted)
 
 
 def climb_to_the_end(search: Search) -> SearchResult:
@@ -357,6 +357,16 @@ def climb_to_the_end(search: Search) -> SearchResult:
     mapping = best[0] if best else search.written()
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
     return search.closed(() if mapping is None else (mapping,), (search.floors,), space, None)
+
+
+def _optimum(
+    search: Search, mappings: tuple[Mapping, ...], claimed: tuple[Values, ...], counted: SpaceCount
+) -> SearchResult | None:
+    """Return the answer that nothing beats these mappings; None where one does not cost what is claimed of it, so that
+    later stages have to prove it."""
+    if believed(search.question, (), [(*claim, None) for claim in zip(mappings, claimed, strict=True)]):
+        return None
+    return search.closed(mappings, (), counted, claimed)
 
 
 def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
