@@ -1,7 +1,8 @@
 """The shape of what a certificate is about: tables with just their fields, each value of its kind, at every node."""
 
 from collections.abc import Callable
-from typing import Any
+from fractions import Fraction
+from typing import Any, cast
 
 from polymap.checker.rules import Refused, fields, flag, need, rational, whole
 
@@ -20,7 +21,7 @@ def step(value: Any) -> int:
     return value
 
 
-def positive(value: Any) -> object:
+def positive(value: Any) -> Fraction:
     """Return a number above 0 that "a/b" says."""
     number = rational(value)
     need(number > 0, "a bandwidth is 0")
@@ -42,12 +43,17 @@ def absent_or(kind: Kind) -> Kind:
     return lambda value: value if value is None else kind(value)
 
 
+def items(value: Any) -> list[Any]:
+    """Return what a list holds."""
+    need(type(value) is list, "expected a list")
+    return cast("list[Any]", value)
+
+
 def listed(kind: Kind) -> Kind:
     """Return the kind of lists of what `kind` is."""
 
     def read(value: Any) -> object:
-        need(type(value) is list, "expected a list")
-        return [kind(item) for item in value]
+        return [kind(item) for item in items(value)]
 
     return read
 
@@ -68,14 +74,14 @@ def table(**kinds: Kind) -> Kind:
 
 def dim(value: Any) -> object:
     """Return a dim and its extent."""
-    need(type(value) is list and len(value) == 2, "expected a dim and its extent")
-    return name(value[0]), whole(value[1])
+    need(len(pair := items(value)) == 2, "expected a dim and its extent")
+    return name(pair[0]), whole(pair[1])
 
 
 def axis(value: Any) -> object:
     """Return the coefficients of an axis, by dim."""
     need(type(value) is dict, "expected a table of coefficients")
-    return {name(key): step(item) for key, item in value.items()}
+    return {name(key): step(item) for key, item in cast("dict[Any, Any]", value).items()}
 
 
 TENSOR = table(bits=whole, index=listed(axis), initial=flag, name=name, role=one_of("input", "weight", "output"))
@@ -139,8 +145,8 @@ def check_head(workload: Any, machine: Any, constraints: Any) -> None:
     kinds = [of_kinds(NODES, node) for node in nodes]
     need(len(kinds) >= 2 and kinds[0] == "level" and kinds[-1] == "compute", "the machine's ends are malformed")
     need(kinds.count("compute") == 1, "the machine has several compute units")
-    need(type(constraints) is list and len(constraints) <= 200, "expected a list of up to 200 constraints")
-    for row in constraints:
+    need(len(items(constraints)) <= 200, "expected a list of up to 200 constraints")
+    for row in items(constraints):
         need(isinstance(row, dict) and "rule" in row, "expected a table with a rule")
         RULE(row["rule"])
         RULES[row["rule"]](row)
@@ -149,9 +155,10 @@ def check_head(workload: Any, machine: Any, constraints: Any) -> None:
 def check_mapping(nodes: Any, levels: list[str], tensors: list[str]) -> None:
     """Refuse what is no list of a loop tree's nodes. A tensor stands once at most in the nodes of a level, the
     outermost one among them."""
-    need(type(nodes) is list and 1 <= len(nodes) <= 500, "the mapping is malformed")
-    kinds = [of_kinds(STEPS, node) for node in nodes]
+    steps = items(nodes)
+    need(1 <= len(steps) <= 500, "the mapping is malformed")
+    kinds = [of_kinds(STEPS, node) for node in steps]
     need(kinds[-1] == "compute" and kinds.count("compute") == 1, "the mapping is malformed")
-    stored = [(node["store"], tensor) for node in nodes if "store" in node for tensor in node["tensors"]]
+    stored = [(node["store"], tensor) for node in steps if "store" in node for tensor in node["tensors"]]
     need(all(level in levels and tensor in tensors for level, tensor in stored), "no such level or tensor is stored")
     need(len({*stored}) == len(stored), "a tensor is stored twice in a level")

@@ -254,6 +254,6 @@ def test_the_outermost_level_is_read_as_strictly_as_the_others(value: str) -> No
     for place in range(3):
         before, after = OUTER.split('"holds":null')[: place + 1], OUTER.split('"holds":null')[place + 1 :]
         changed = '"holds":null'.join(before) + f'"holds":{value}' + '"holds":null'.join(after)
-        verdict = verify(finished(changed.split("\n")))
+        verdict = verify(finished([str(line) for line in changed.split("\n")]))
         assert not verdict.proven
         assert "holds: expected a" in verdict.reason

@@ -35,7 +35,8 @@ def check(rng: random.Random) -> tuple[bool, bool]:
     try:
         check_certifiable(workload, arch, "energy", rules)
         tables = workload_table(workload), machine_table(arch), constraints_table(rules)
-        checker = Checked(*(parsed(canonical(table)) for table in tables), "energy")
+        dims_of, machine, asked = (parsed(canonical(table)) for table in tables)
+        checker = Checked(dims_of, machine, asked, "energy")
     except OptionError:
         checker = None
     except Refused:

@@ -3,6 +3,7 @@ answers, or nothing is proven."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_where_the_product_search_is_wrong_the_tables_answer(monkeypatch: pytest
     true = energy(ARRAY, "divide").value
     lie(monkeypatch, weights)
     asked: list[object] = []
-    plain = product_tiles.search.best_product_tiles
+    plain = product_tiles.best_product_tiles
     monkeypatch.setattr(product_tiles, "best_product_tiles", lambda *given: asked.append(given) or plain(*given))
     found = energy(ARRAY, "any")
     assert asked
@@ -90,10 +91,9 @@ def test_a_walk_that_claims_another_value_proves_nothing(monkeypatch: pytest.Mon
 
     def wrong(self: Walking, stop: Any) -> Any:
         found = plain(self, stop)
-        return found and type(found)(*((found.value or 0) - 1, found.best, *_rest(found)))
-
-    def _rest(found: Any) -> tuple[Any, ...]:
-        return found.legal, found.fitting, found.distinct, ((found.value or 0) - 1,), (), ()
+        if found is None or found.value is None:
+            return found
+        return replace(found, value=found.value - 1, values=(found.value - 1,))
 
     monkeypatch.setattr(Walking, "go_on", wrong)
     found = search(small, arch, "energy", "any", time_limit_s=1)
