@@ -13,9 +13,9 @@ from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits,
 from polymap.explore import search
 from polymap.inputs import as_integer, is_list, shown
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
-from polymap.search.objective import measure_of
+from polymap.search.objective import is_confirmed, measure_of
 from polymap.search.one_buffer import OfSize, solve_sizes
-from polymap.search.problem import Problem, analyse, parse_objective
+from polymap.search.problem import Objective, Problem, analyse, parse_objective
 from polymap.search.product_bounds import ProductEngine, bound_products
 from polymap.search.resources import Work
 from polymap.search.run import Options
@@ -69,8 +69,12 @@ def buffer_curve(
 
 
 def _known_point(workload: Workload, machine: Architecture, size: int, known: OfSize | None) -> CurvePoint | None:
-    """Return the point of a size that was solved with the others; None where it was not."""
+    """Return the point of a size that was solved with the others; None where it was not, or its mapping does not move
+    what is claimed."""
     if known is None or known.best is None or known.value is None or known.bound is None:
+        return None
+    goal = parse_objective(f"traffic:{machine.levels[0].name}", machine)
+    if known.bound > known.value or not is_confirmed(workload, machine, goal, known.best, (Fraction(known.value),)):
         return None
     scheduled = least_traffic_bits(workload, machine)
     bound = max(known.bound, scheduled)
@@ -131,7 +135,7 @@ def _over_trees(
 
     if tiles == "any":
         found = ProductEngine(problem, goal, measure).go_on(known, clock, Work(), _no_report)
-        if found is not None and found.best is not None:
+        if found is not None and found.best is not None and _is_right(problem, goal, *found.best):
             value = found.best[1]
             bound = value if found.bound is None else min(value, found.bound)
             return _OverTrees((found.best[0], int(value)), ceil(bound))
@@ -142,6 +146,10 @@ def _over_trees(
     result = search(problem.workload, problem.arch, objective, "any", time_limit_s=time_limit_s, seed=seed)
     best = None if result.best is None or result.value is None else (result.best, int(result.value))
     return _OverTrees(best, _whole(result.bound or 0))
+
+
+def _is_right(problem: Problem, goal: Objective, mapping: Mapping, value: Fraction) -> bool:
+    return is_confirmed(problem.workload, problem.arch, goal, mapping, (value,))
 
 
 def _no_report(best: Mapping | None, value: Fraction | None, bound: Fraction) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.asked import question_of
+from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
 from polymap.search.dividing import Found, solve
-from polymap.search.objective import measure_of
+from polymap.search.objective import is_confirmed, measure_of, objective_values
 from polymap.search.problem import Goal, analyse, parse_objective
 from polymap.search.product_tiles import best_product_tiles
 from polymap.search.run import Options
@@ -53,12 +54,16 @@ def choose_tiles(
     if answer is not None:
         if answer.found is None:
             return TileChoice(None, None, is_proven=True)
-        return TileChoice(answer.found[1].mapping, measure.unscaled(answer.found[0]), is_proven=True)
+        value, completed = measure.unscaled(answer.found[0]), answer.found[1]
+        if is_confirmed(workload, arch, goal, completed.mapping, (value,)):
+            return TileChoice(completed.mapping, value, is_proven=True)
     found = solve(problem, measure, lambda: clock() > end, _no_report, looks_first=False)
     if not found.found:
         return TileChoice(None, None, found.left == ())
-    value, completed = found.found[0]
-    return TileChoice(completed.mapping, measure.unscaled(value), found.left == ())
+    value, mapping = measure.unscaled(found.found[0][0]), found.found[0][1].mapping
+    cost = evaluate(workload, arch, mapping)
+    is_right = is_confirmed(workload, arch, goal, mapping, (value,), cost)
+    return TileChoice(mapping, objective_values(workload, arch, goal, cost)[0], is_right and found.left == ())
 
 
 def _is_joined(goal: Goal) -> bool:

@@ -15,8 +15,8 @@ from polymap.inputs import expected_list, expected_text
 from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
-from polymap.search.objective import measure_under, objective_values
-from polymap.search.problem import Objective, analyse, parse_single
+from polymap.search.objective import is_confirmed, measure_under, objective_values
+from polymap.search.problem import Objective, analyse, dataflow_obstacle, parse_single
 from polymap.search.run import Options
 
 OPTIMUM = "optimum"
@@ -169,8 +169,11 @@ def _listed(
     measure = measure_under(goal, workload, arch, ())
     outcome = solve(problem, measure, out_of_time, lambda _found, _bound: None, keep=_LISTED)
     scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
+    claimed = [measure.unscaled_values(value) for value, _ in outcome.found]
+    pairs = zip(scored, claimed, strict=True)
+    is_right = all(is_confirmed(workload, arch, goal, mapping, values, cost) for (mapping, cost), values in pairs)
     scored.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
-    is_complete = outcome.left == () and not outcome.is_late
+    is_complete = outcome.left == () and not outcome.is_late and is_right
     best = objective_values(workload, arch, goal, scored[0][1])[0] if scored and is_complete else Fraction(0)
     return scored, best, is_complete
 
@@ -193,7 +196,7 @@ def _looked_for(
         if name in names and cost.legal and (name not in found or value < found[name][0]):
             found[name] = (value, (mapping, cost))
 
-    for name in (each for each in names if each in _TABLES):
+    for name in (each for each in names if each in _TABLES and not dataflow_obstacle(workload, arch, each)):
         share = time_limit_s / 2 / len(names)
         table = dataflow(name)
         options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": _WORK}

@@ -3,7 +3,8 @@
 `python -m tests.any_size_tally --cases 2000 --first N --state FILE` goes on where it stopped. Energies have one to nine
 digits, objectives are single ones, weighted sums, orders and fronts, every other problem has constraints. The search
 may not walk all trees itself, and has 60 to 1,500 steps. Bounds are held to the trees of each structure and of each box
-of structures, not to the optimum alone.
+of structures, not to the optimum alone. With `--wires` fan-outs cost energy, every tree is evaluated by itself, and on
+half of the machines tensors may bypass most levels.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ from polymap.search.sibling_bounds.engine import SiblingSearch, SingleStructure
 from polymap.search.sibling_bounds.joint import refine
 from polymap.search.sibling_bounds.single_tensor import Counts
 from polymap.search.sibling_bounds.structures import sibling_counts
+from tests.case_machines import with_open_levels, with_wires
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, lengthened, random_problem, scaled
+from tests.referee.wired_trees import wired_values, without_wires
 from tests.search_tally import Tally, go_on
 
 SECONDS = 6.0  # of the CPU, for one search
 MOST_TREES = 6_000
+MOST_WIRED = 700
 WORK = (60, 400, 1_500)
 ROUNDS = (1, 4, 12)  # of a structure's refinement
 STRUCTURES = 6  # that are bounded by themselves, of one problem
@@ -87,11 +91,11 @@ def covers(one: Values, other: Values) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def question_of(seed: int) -> tuple[Question, Truth]:
+def question_of(seed: int, *, wired: bool = False) -> tuple[Question, Truth]:
     """Return the question of a seed, and what is true of it."""
     rng = random.Random(f"any size tally {seed}")
-    problem = random_problem(rng, most=MOST_TREES, tiles="any")
-    if rng.random() < 0.4:
+    problem = _wired_problem(rng) if wired else random_problem(rng, most=MOST_TREES, tiles="any")
+    if not wired and rng.random() < 0.4:
         by = lengthened(rng, Fraction(10) ** rng.randint(-2, 6))
         problem = replace(problem, arch=scaled(problem.arch, by), features=problem.features | {"long energies"})
     if rng.random() < 0.35:
@@ -108,8 +112,25 @@ def question_of(seed: int) -> tuple[Question, Truth]:
     return question, Truth(tuple((tree.values, tree) for tree in fits))
 
 
+def _wired_problem(rng: random.Random) -> Problem:
+    while True:
+        problem = random_problem(rng, most=MOST_WIRED, tiles="any")
+        arch = with_open_levels(rng, problem.arch) if rng.random() < 0.5 else problem.arch
+        arch = with_wires(rng, arch)
+        if arch.has_wire_energies and analyse(problem.workload, arch).reason is None:
+            return replace(problem, arch=arch, features=problem.features | {"wires"})
+
+
 def _trees(problem: Problem, objective: str) -> Iterator[ScoredTree]:
-    return scored_trees(problem.workload, problem.arch, objective, "any")
+    """Yield all legal trees; with wires what each costs is evaluated, which the walk does not count."""
+    workload, arch = problem.workload, problem.arch
+    if not arch.has_wire_energies:
+        yield from scored_trees(workload, arch, objective, "any")
+        return
+    for tree in scored_trees(workload, without_wires(arch), objective, "any"):
+        if tree.fits:
+            values = wired_values(workload, arch, objective, tree.mapping)
+            yield replace(tree, value=values[0], values=values)
 
 
 def _limited(rng: random.Random, question: Question, fits: list[ScoredTree]) -> tuple[Question, list[ScoredTree]]:
@@ -132,9 +153,14 @@ def _meets(question: Question, mapping: Mapping, steps: int) -> bool:
     return meets(question.demands, question.problem.workload, question.problem.arch, mapping, steps)
 
 
-def check(seed: int, tally: Tally) -> None:
+def check_wired(seed: int, tally: Tally) -> None:
+    """Add the question of a seed to the tally, on a machine whose fan-outs cost energy."""
+    check(seed, tally, wired=True)
+
+
+def check(seed: int, tally: Tally, *, wired: bool = False) -> None:
     """Add the question of a seed to the tally."""
-    question, truth = question_of(seed)
+    question, truth = question_of(seed, wired=wired)
     tally.problems += 1
     tally.features.update({*question.problem.features, *question.demands})
     try:
@@ -332,8 +358,9 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--state", type=Path, help="a file that keeps the tally: the next call goes on from there")
+    parser.add_argument("--wires", action="store_true", help="fan-outs cost energy")
     options = parser.parse_args()
-    return go_on(check, options.cases, options.first, options.state)
+    return go_on(check_wired if options.wires else check, options.cases, options.first, options.state)
 
 
 if __name__ == "__main__":

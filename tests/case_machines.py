@@ -75,12 +75,31 @@ def _transfer(level: MemoryLevel, read_bits: int, written_bits: int, all_bits: i
 
 
 def with_wires(rng: random.Random, arch: Architecture) -> Architecture:
-    """Return the machine with energies on some of its fan-outs, of both kinds of hops."""
+    """Return the machine with energies on some of its fan-outs, of both kinds of hops: of any size, or near those of
+    levels, so that neither decides alone."""
+    near = rng.random() < 0.6
 
     def wired(node: Node) -> Node:
         if not isinstance(node, Fanout) or rng.random() < 0.2:
             return node
-        one, two, three = (_decimal(rng) if rng.random() < 0.7 else Fraction(0) for _ in range(3))
+        one, two, three = (_price(rng, near=near) if rng.random() < 0.7 else Fraction(0) for _ in range(3))
         return replace(node, pj_per_word=one, pj_per_word_hop=two, reduce_pj=three, hops=rng.choice(list(Hops)))
 
     return replace(arch, nodes=tuple(wired(node) for node in arch.nodes))
+
+
+def _price(rng: random.Random, *, near: bool) -> Fraction:
+    """Return an energy of one to nine digits; near: from 0.01 to 20 pJ."""
+    if not near:
+        return _decimal(rng)
+    return round(Fraction(rng.randrange(1, 20 * 10**8), 10**8), rng.choice((1, 2, 3, 8))) or Fraction(1, 100)
+
+
+def with_open_levels(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return the machine with nothing that some of the levels below the outermost must hold or may not: each tensor may
+    bypass them."""
+    nodes = list(arch.nodes)
+    for place, node in enumerate(nodes):
+        if place and isinstance(node, MemoryLevel) and rng.random() < 0.7:
+            nodes[place] = replace(node, holds=None, must_hold=())
+    return replace(arch, nodes=tuple(nodes))

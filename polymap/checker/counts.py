@@ -7,6 +7,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any, NamedTuple
 
+from polymap.checker.head import check_mapping
 from polymap.checker.model import Fanout, Problem, Rows, Structure, Tensor, Tile, spread, sums, tick
 from polymap.checker.rules import fields, need, whole
 
@@ -258,7 +259,7 @@ def read_mapping(problem: Problem, nodes: Any) -> tuple[tuple[Loop, ...], list[l
     left, loops, fans = list(problem.extents), list[Loop](), {fan.name: fan for fan in problem.fanouts}
     held: list[list[Tile]] = [[] for _ in problem.tensors]
     partial = set[int]()
-    need(len(nodes) <= 500 and fields(nodes[-1], "compute"), "the mapping is malformed")
+    check_mapping(nodes, problem.levels, [tensor.name for tensor in problem.tensors])
     for node in nodes[:-1]:
         if "store" in node:
             level, stored = problem.levels.index(node["store"]), fields(node, "store", "tensors")[1]

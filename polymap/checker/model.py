@@ -9,13 +9,13 @@ from itertools import combinations, groupby
 from math import ceil, floor, inf, lcm, prod
 from typing import Any, NamedTuple
 
-from polymap.checker.rules import Refused, Rules, fields, flag, need, rational, whole
+from polymap.checker.head import check_head
+from polymap.checker.rules import Refused, Rules, fields, need, rational, whole
 
 Tile = tuple[int, ...]
 Rows = tuple[Tile, ...]
 Lines = list[tuple[Fraction, Fraction]]  # (a, b): the first part is at least a - b x cycles
 BANDS = [f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_")]
-FIELDS = ("buffering", "capacity_bits", "holds", "leak_pj_per_cycle", "level", "must_hold", "read_pj", "word_bits")
 PRODUCTS = {"edp": 1, "ed2p": 2}  # objectives energy x latency^power, by the power
 DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # on the CPU's clock
 
@@ -91,22 +91,21 @@ class Problem:
     count alike. measures: the objective, then what constraints limit; parts: the components of all of them."""
 
     def __init__(self, workload: Any, machine: Any, constraints: Any, objective: str) -> None:
+        check_head(workload, machine, constraints)
         (dims, tensors), (nodes, overlap) = fields(workload, "dims", "tensors"), fields(machine, "nodes", "overlap")
         need(len(dims) <= 24 and 1 <= len(tensors) <= 6 and len(nodes) <= 20, "the problem is too large")
-        self.dims, self.extents = [dim for dim, _ in dims], [whole(extent) for _, extent in dims]
-        levels = [node for node in nodes if "level" in node and fields(node, *FIELDS, "write_pj", *BANDS)]
+        self.dims, self.extents = [dim for dim, _ in dims], [extent for _, extent in dims]
+        levels = [node for node in nodes if "level" in node]
         need(len(levels) <= 8, "the machine has too many levels")
-        need("level" in nodes[0] and levels[0]["capacity_bits"] is None, "the outermost level is limited")
-        self.overlap, self.levels, names = (
-            flag(overlap),
-            [level["level"] for level in levels],
-            [row["name"] for row in tensors],
-        )
-        bits = [(level["capacity_bits"], whole(level["buffering"])) for level in levels]
-        self.room = [None if capacity is None else whole(capacity) // buffering for capacity, buffering in bits]
-        need(all(rational(one[key] or "1") > 0 for one in levels for key in BANDS), "a bandwidth is 0")
+        need(levels[0]["capacity_bits"] is None, "the outermost level is limited")
+        self.overlap: bool = overlap
+        self.levels, names = [level["level"] for level in levels], [row["name"] for row in tensors]
+        bits = [(level["capacity_bits"], level["buffering"]) for level in levels]
+        self.room = [None if capacity is None else capacity // buffering for capacity, buffering in bits]
         fans = [node for node in nodes[:-1] if "fanout" in node]
         self.rules = Rules(constraints, self.dims, names, self.levels, [fan["fanout"] for fan in fans])
+        even = all(self.extents[d] % size == 0 for d, size in self.rules.multiples)
+        need(even, "an extent is no multiple of what every tile is to be one of")
         self.tensors = [self._tensor(row, number, levels) for number, row in enumerate(tensors)]
         windows = [number for number, tensor in enumerate(self.tensors) if tensor.window]
         need(len(windows) < 2 and 0 not in windows, "such windows are not certified")
@@ -114,33 +113,31 @@ class Problem:
         for node, level in zip(nodes[:-1], below, strict=False):
             if "level" not in node:
                 over, name, merge, adds, size = fields(node, "dims", "fanout", "multicast", "reduction", "size")
-                need(merge in ("identical", "union", "none"), "a multicast is unknown")
                 free = frozenset(d for d, dim in enumerate(self.dims) if over is None or dim in over)
-                self.fanouts.append(Fanout(name, level, merge, flag(adds), whole(size), free))
+                self.fanouts.append(Fanout(name, level, merge, adds, size, free))
         self.classes = [list(own) for _, own in groupby(self.fanouts, lambda fan: fan[1:4])]
         compute, self.per_cycle, pj = fields(nodes[-1], "compute", "per_cycle", "pj")
         for known in ([*self.dims, *names], [*self.levels, *(fan.name for fan in self.fanouts), compute]):
-            need({type(one) for one in known} == {str} and len({*known}) == len(known), "expected names, each once")
-        self.lanes = whole(self.per_cycle) * prod(fan.size for fan in self.fanouts)
+            need(len({*known}) == len(known), "expected names, each once")
+        self.lanes = self.per_cycle * prod(fan.size for fan in self.fanouts)
         self._measure(levels, rational(pj), objective)
 
     def _tensor(self, row: Any, number: int, levels: list[Any]) -> Tensor:
         bits, index, initial, name, role = fields(row, "bits", "index", "initial", "name", "role")
-        axes = [[(self.dims.index(d), whole(abs(c)) * (1 if c > 0 else -1)) for d, c in axis.items()] for axis in index]
+        axes = [[(self.dims.index(d), c) for d, c in axis.items()] for axis in index]
         axes = [sorted(pair for pair in axis if self.extents[pair[0]] > 1) for axis in axes]
         used = [d for axis in axes for d, _ in axis]
         need(len(set(used)) == len(used), "a tensor has a dim in two axes, which is not certified")
         wide = [sum(abs(c) * self.extents[d] for d, c in axis) for axis in axes if len(axis) > 1]
         need(all(length < 1 << 23 for length in wide), "a window is too long")
         groups = tuple(tuple(axis) if len(axis) > 1 else ((axis[0][0], 1),) for axis in axes if axis)
-        need(role in ("input", "weight", "output"), "a role is unknown")
         own, (forced, barred) = {name, f"@{role}"}, self.rules.held(name)
         may = frozenset(i for i, one in enumerate(levels) if i and (one["holds"] is None or own & set(one["holds"])))
         must = frozenset(i for i, one in enumerate(levels) if i and own & set(one["must_hold"]))
         window = tuple(d for axis in axes if len(axis) > 1 for d, _ in axis)
         may, must, dims = may - barred, must | forced, frozenset(used)
         need(must <= may, "a level must hold what it may not hold")
-        return Tensor(name, whole(bits), not number, flag(initial), groups, dims, window, may, must)
+        return Tensor(name, bits, not number, initial, groups, dims, window, may, must)
 
     def _measure(self, levels: list[Any], pj: Fraction, objective: str) -> None:
         """Compile the objective and the limits."""

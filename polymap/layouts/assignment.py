@@ -27,7 +27,7 @@ def solved(boundaries: list[Boundary], time_limit_s: float) -> tuple[tuple[Chose
         raise BudgetError(Mistake("PM475", what, "A longer time limit helps."))
     chosen = model.chosen(solver)
     total = sum(each.bursts for each in chosen)
-    if status == cp_model.OPTIMAL:
+    if status == cp_model.OPTIMAL and solver.objective_value == total:
         return chosen, total, "OPTIMAL"
     return chosen, min(total, int(solver.best_objective_bound)), "FEASIBLE"
 

@@ -16,6 +16,7 @@ from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, Wo
 from polymap.networks.coverage import missing_text
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
+from polymap.networks.told import check_told
 from polymap.report import unit_of
 from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
@@ -229,7 +230,7 @@ def _asked(
     if executor is None or question is None:
         return lambda: explore(layer.workload, arch, objective, **options)
     future: Future[Document] = executor.submit(run_question, question | {"objective": objective} | options)
-    return lambda: result_from_document(parse_json(json.dumps(future.result()), "the answer"))
+    return lambda: check_told(result_from_document(parse_json(json.dumps(future.result()), "the answer")))
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:

@@ -16,6 +16,7 @@ from polymap.inputs import as_integer, expected_method, parse_json, shown
 from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
+from polymap.networks.told import check_told
 from polymap.report.text import mapping_document, result_from_document
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
@@ -110,7 +111,7 @@ def _answers(
         for future in [executor.submit(run_question, question) for question in asked]:
             answer = dict(future.result())
             left = answer.pop("open", None)
-            result = result_from_document(parse_json(json.dumps(answer), "the answer"))
+            result = check_told(result_from_document(parse_json(json.dumps(answer), "the answer")))
             found.append((result, None if left is None else open_from_document(left)))
             if on_part is not None:
                 on_part(len(found), len(asked))

@@ -160,7 +160,9 @@ def _stored(level: str, want: dict[str, list[str]], mapping: Mapping) -> bool:
 
 
 def _whole(workload: Workload, arch: Architecture, dim: str, size: int, mapping: Mapping) -> bool:
-    """Return whether every tile of every node below the outermost level covers a multiple of the size."""
+    """Return whether every tile of every node covers a multiple of the size: of the outermost level, all indices."""
+    if workload.extents()[dim] % size:
+        return False
     inner = [p for p, own in enumerate(mapping.nodes) if isinstance(own, Storage) and own.level != arch.levels[0].name]
     return not any(count % size for place in inner for count in _tiles(workload, arch, dim, place, mapping).values())
 

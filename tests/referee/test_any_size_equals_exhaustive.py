@@ -12,7 +12,7 @@ from polymap.search.sibling_bounds import joint
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from polymap.search.sibling_bounds.joint import JointBound
 from tests import any_size_tally
-from tests.any_size_tally import check, fault_of, question_of
+from tests.any_size_tally import check, check_wired, fault_of, question_of
 from tests.search_tally import Tally
 
 SAMPLE = 5  # problems per batch
@@ -36,6 +36,15 @@ def test_no_answer_and_no_bound_is_wrong(batch: int) -> None:
     assert tally.wrong == []
     assert tally.problems == SAMPLE
     assert tally.outcomes["structures bounded"] > SAMPLE
+
+
+@pytest.mark.parametrize("batch", batches(1, 20))
+def test_with_wires_no_answer_and_no_bound_is_wrong(batch: int) -> None:
+    tally = Tally()
+    for seed in range(SAMPLE * batch, SAMPLE * batch + SAMPLE):
+        check_wired(seed, tally)
+    assert tally.wrong == []
+    assert tally.features["wires"] == SAMPLE
 
 
 @pytest.mark.parametrize("batch", batches(1, 20))

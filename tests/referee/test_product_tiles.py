@@ -10,9 +10,10 @@ import pytest
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast
 from polymap.search.dividing import solve
-from polymap.search.objective import exact_score, measure_of
+from polymap.search.objective import exact_score, is_confirmed, measure_of
 from polymap.search.problem import analyse, parse_objective
 from polymap.search.product_tiles import best_product_tiles
+from tests.case_machines import with_open_levels, with_wires
 
 EINSUMS = (
     "C[m,n] += A[m,k] * B[k,n]",
@@ -38,6 +39,30 @@ def random_machine(rng: random.Random) -> Architecture:
             multicast = rng.choice((Multicast.IDENTICAL, Multicast.IDENTICAL, Multicast.NONE))
             nodes[place] = replace(node, size=size, multicast=multicast, reduction=rng.random() < 0.7)
     return replace(arch, nodes=tuple(nodes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_with_wires_the_dividing_answer_over_any_tiles_is_that_over_dividing_ones(seed: int) -> None:
+    rng = random.Random(f"wired products {seed}")
+    for _ in range(3):
+        einsum = rng.choice(EINSUMS)
+        sizes = {dim: rng.choice(SIZES[:10]) for dim in "bmnk" if dim in einsum}
+        workload = pm.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+        arch = with_wires(rng, with_open_levels(rng, random_machine(rng)))
+        goal = parse_objective("energy", arch)
+        problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
+        answer = best_product_tiles(problem, measure, lambda: False)
+        divided = pm.explore(workload, arch, tiles="divide")
+        chosen = pm.choose_tiles(workload, arch)
+        assert chosen.is_proven
+        assert divided.status == ("INFEASIBLE" if chosen.value is None else "OPTIMAL")
+        assert divided.value == (None if chosen.value is None else float(chosen.value))
+        if answer is None or answer.found is None:
+            continue
+        claimed, mapping = (measure.unscaled(answer.found[0]),), answer.found[1].mapping
+        assert is_confirmed(workload, arch, goal, mapping, claimed), (einsum, sizes, arch)
+        assert divided.value == float(claimed[0])
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,3 +1,4 @@
+from polymap.search.objective.claims import is_confirmed as is_confirmed
 from polymap.search.objective.float_bounds import (
     Multipliers as Multipliers,
     Tradeoff as Tradeoff,

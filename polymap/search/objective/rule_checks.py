@@ -164,7 +164,8 @@ class _Loops:
                 if dim not in self.way.statement.dims:
                     return True
                 inner = [p for p, n in enumerate(self.way.nodes) if isinstance(n, Storage) and self._is_inner(n)]
-                return all(count % size == 0 for place in inner for count in self._covered(dim, place))
+                tiles = {self.extents[dim]}.union(*(self._covered(dim, place) for place in inner))
+                return all(count % size == 0 for count in tiles)  # the outermost level's tile is the whole
 
     def _spanned(self, tensor: str, place: int) -> int:
         """Return the elements of the tensor that a full tile of a storage node spans."""

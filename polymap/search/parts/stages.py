@@ -127,14 +127,14 @@ class KnownMappings:
         found = part.answer((search_dividing_tiles,) if search.divides else near)
         search.limits.work.add(part.limits.work.done)
         self._evaluated += found.space.evaluated
-        if found.status == "INFEASIBLE":
-            return PartAnswer(None, None)
-        if found.best is not None:
-            self._add(found.best)
+        own = None if found.best is None else self._add(found.best)[place]
         least = self._least(place, limits)
+        if found.status == "INFEASIBLE" and least is None:
+            return PartAnswer(None, None)
         value = None if least is None else least[place]
         self._report()
-        return PartAnswer(value, value if found.status == "OPTIMAL" else part.floors[0])
+        is_proven = found.status == "OPTIMAL" and own == value  # what is known of other parts may refute it
+        return PartAnswer(value, value if is_proven else min(part.floors[0], value or part.floors[0]))
 
     def _stages(self, start: Mapping | None) -> Stages:
         """Return the stages of a part over tiles of any size, which begin at a mapping."""
@@ -163,7 +163,7 @@ class KnownMappings:
     def closed(self, points: list[Values], left: tuple[Values, ...]) -> SearchResult:
         """Return the answer with the mappings of these values. left: lower bounds of all that was not searched."""
         space = counted_space(self.search.size, Count(evaluated=self._evaluated))
-        return self.search.closed(tuple(self.mappings[values] for values in points), left, space)
+        return self.search.closed(tuple(self.mappings[values] for values in points), left, space, tuple(points))
 
     def _least(self, place: int, limits: Rules) -> Values | None:
         """Return the values of the mapping with the least value of a part that keeps the limits."""

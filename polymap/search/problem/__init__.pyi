@@ -39,7 +39,10 @@ from polymap.search.problem.problem import (
     TensorTerm as TensorTerm,
     analyse as analyse,
 )
-from polymap.search.problem.read_rules import rules_from_document as rules_from_document
+from polymap.search.problem.read_rules import (
+    dataflow_obstacle as dataflow_obstacle,
+    rules_from_document as rules_from_document,
+)
 from polymap.search.problem.rules import (
     AtLeast as AtLeast,
     AtMost as AtMost,

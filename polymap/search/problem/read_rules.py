@@ -53,6 +53,19 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
     return rules
 
 
+def dataflow_obstacle(workload: Workload, arch: Architecture, name: str) -> str:
+    """Return why no mapping has a dataflow's form, which would then ask for nothing ("": some may)."""
+    role = _STATIONARY[name]
+    if not any(tensor.role is role for tensor in workload.tensors):
+        return f"{shown(workload.name)} has no {role.value}"
+    return "" if _private(arch) else f"no level of {shown(arch.name)} below the outermost is below all fan-outs"
+
+
+def _private(arch: Architecture) -> list[str]:
+    """Return the levels below the outermost, and below all fan-outs."""
+    return [each.name for each in arch.levels[1:] if arch.fanouts_above(each.name) == arch.fanouts]
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     workload: Workload
@@ -79,11 +92,13 @@ class _Reader:
         if role is None:
             self._is_known("PM546", f"constraints: there is no dataflow {shown(name)}", name, list(_STATIONARY))
             return []
-        private = [
-            each.name for each in self.arch.levels[1:] if self.arch.fanouts_above(each.name) == self.arch.fanouts
-        ]
+        obstacle = dataflow_obstacle(self.workload, self.arch, str(name))
+        if obstacle:
+            hint = "Ask for an order of loops, or leave the dataflow out."
+            self.mistakes.append(Mistake("PM546", f"constraints: no mapping is {name}: {obstacle}", hint))
+            return []
         still = {tensor.name for tensor in self.workload.tensors if tensor.role is role}
-        found: list[Rule] = [Held(private[-1], each, must=True) for each in sorted(still) if private]
+        found: list[Rule] = [Held(_private(self.arch)[-1], each, must=True) for each in sorted(still)]
         used = {
             dim
             for statement in self.workload.statements

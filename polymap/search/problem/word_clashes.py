@@ -1,4 +1,5 @@
-"""Requirements that clash by their words alone: what a level must hold and may not, or has no room for."""
+"""Requirements that clash by their words alone: what a level must hold and may not, or has no room for; tiles that no
+extent is a multiple of."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from itertools import combinations
 
 from polymap.costmodel.analysis import bits_at_once
 from polymap.ir import Architecture, MemoryLevel, Tensor, Workload
-from polymap.search.problem.rules import Held, Rules, narrowed, rule_text
+from polymap.search.problem.rules import Held, Intrinsic, Rules, narrowed, rule_text
 
 
 def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[str, ...]:
@@ -15,8 +16,13 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
     A level that must hold tensors has room for what one statement instance touches of them, for every instance. Of one
     statement, the tree in the program's own order with all that is required right above compute needs no more; so
     without rules about anything but what is held, () means that there is a mapping. rules: the user's, beside the
-    machine's.
+    machine's. The outermost level holds all indices of a dim, in every mapping: the first of the tiles that an
+    intrinsic is about.
     """
+    extents = workload.extents()
+    for rule in rules:
+        if isinstance(rule, Intrinsic) and extents[rule.dim] % rule.size:
+            return (rule_text(rule),)
     for level in narrowed(workload, arch, rules).levels[1:]:
         required = [tensor for tensor in workload.tensors if level.requires(tensor)]
         for tensor in required:

@@ -94,5 +94,5 @@ class Weights:
         last = self.problem.level_count
         if term.is_output:
             return update_end(self.factors, term, self.component, holder, self.steps)
-        _, read, _ = read_weights(self.factors, term, self.component, holder, last)
-        return self.factors.messages(term, holder, last) * read * self.steps
+        delivered, read, _ = read_weights(self.factors, term, self.component, holder, last)
+        return (delivered + read * self.factors.messages(term, holder, last)) * self.steps

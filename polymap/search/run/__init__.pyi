@@ -1,4 +1,4 @@
-from polymap.search.run.answer import best_so_far as best_so_far, covers as covers
+from polymap.search.run.answer import best_so_far as best_so_far, covers as covers, number_of as number_of
 from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
 from polymap.search.run.options import Hints as Hints, Options as Options
 from polymap.search.run.result import (

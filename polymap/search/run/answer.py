@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.search.objective import floor_of, objective_values, refusals
+from polymap.search.objective import floor_of, is_confirmed, objective_values, refusals
 from polymap.search.problem import Goal, Objective, Rules
 from polymap.search.run.result import Progress, Scored, SearchResult, SpaceCount
 
@@ -36,15 +36,18 @@ def answer(
     left: Sequence[Values],
     space: SpaceCount,
     seconds: float,
+    claimed: Values | None,
     more: Callable[[int], Scored] | None = None,
     cost: Cost | None = None,
 ) -> SearchResult:
     """Return the answer for the best mapping. left: lower bounds, compared in order, of all that was not searched.
-    cost: of the mapping, where the search knows it."""
+    claimed: what the search that gives `left` says that the mapping costs (None: `left` is what no mapping beats,
+    whatever this one costs). cost: of the mapping, where it is known."""
     objective = question.objective
     cost = cost or evaluate(question.workload, question.arch, mapping)
     values = objective_values(question.workload, question.arch, objective, cost)
     check_answer(question, mapping, cost)
+    left = believed(question, left, [(mapping, claimed, cost)])
     least = _each_alone(min((*left, values)), values, question.floors())
     status = "OPTIMAL" if least == values else "FEASIBLE"
     gap = next((gap_of(value, bound) for value, bound in zip(values, least, strict=True) if value != bound), 0.0)
@@ -70,6 +73,20 @@ def answer(
     )
 
 
+def believed(
+    question: Question, left: Sequence[Values], claims: Sequence[tuple[Mapping, Values | None, Cost | None]]
+) -> Sequence[Values]:
+    """Return the bounds of what was not searched: those of a search whose mappings cost what it claims (None: it claims
+    nothing, and has searched nothing), else what no mapping beats. Every OPTIMAL of a search passes through here."""
+    asked = question.workload, question.arch, question.objective
+    for mapping, claimed, cost in claims:
+        if claimed is None and not left:
+            raise AssertionError("a search that has left nothing says what its mapping costs")
+        if claimed is not None and not is_confirmed(*asked, mapping, claimed, cost):
+            return (question.floors(),)
+    return left
+
+
 def check_answer(question: Question, mapping: Mapping, cost: Cost) -> None:
     """Raise AssertionError where a mapping would be a wrong answer: it breaks a rule, or beats a bound that is told."""
     workload, arch = question.workload, question.arch
@@ -88,14 +105,21 @@ def _each_alone(bounds: Values, values: Values, floors: Values) -> Values:
 
 
 def front_answer(
-    question: Question, mappings: Sequence[Mapping], left: Sequence[Values], space: SpaceCount, seconds: float
+    question: Question,
+    mappings: Sequence[Mapping],
+    left: Sequence[Values],
+    space: SpaceCount,
+    seconds: float,
+    claimed: Sequence[Values] | None,
 ) -> SearchResult:
-    """Return the answer for a front. left: lower bounds per part of everything that was not searched."""
+    """Return the answer for a front. left: lower bounds per part of everything that was not searched. claimed: what the
+    search says that each mapping costs, as `answer` has it."""
+    costs = [evaluate(question.workload, question.arch, mapping) for mapping in mappings]
+    left = believed(question, left, list(zip(mappings, claimed or [None] * len(mappings), costs, strict=True)))
     points: dict[Values, SearchResult] = {}
-    for mapping in mappings:
-        point = answer(question, mapping, (), space, seconds)
-        assert point.cost is not None
-        points.setdefault(objective_values(question.workload, question.arch, question.objective, point.cost), point)
+    for mapping, cost in zip(mappings, costs, strict=True):
+        values = objective_values(question.workload, question.arch, question.objective, cost)
+        points.setdefault(values, answer(question, mapping, (), space, seconds, values, cost=cost))
     open_bounds = [bound for bound in left if not any(covers(values, bound) for values in points)]
     front = tuple(
         _with_bound(question, points[values], values, open_bounds)
@@ -131,9 +155,9 @@ def best_so_far(
         return None
     floors = question.floors()
     if objective.goal is Goal.PARETO:
-        return front_answer(question, last.front, [floors], UNCOUNTED, last.seconds)
-    found = answer(question, last.best, (floors,), UNCOUNTED, last.seconds)
-    if last.bound is None or last.gap is None or len(objective.singles) > 1:
+        return front_answer(question, last.front, [floors], UNCOUNTED, last.seconds, None)
+    found = answer(question, last.best, (floors,), UNCOUNTED, last.seconds, None)
+    if last.bound is None or last.gap is None or last.value != found.value or len(objective.singles) > 1:
         return found
     return replace(found, status="FEASIBLE", bound=last.bound, gap=last.gap)
 

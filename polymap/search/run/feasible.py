@@ -17,7 +17,7 @@ from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.search.dividing import Found, solve
 from polymap.search.enumeration import ExhaustiveResult, Walking
 from polymap.search.heuristics import Annealer, can_be_annealed
-from polymap.search.objective import measure_under, objective_value, refusals
+from polymap.search.objective import is_confirmed, measure_under, refusals
 from polymap.search.problem import (
     Goal,
     Objective,
@@ -114,8 +114,8 @@ class Dividing:
         outcome = solve(analyse(self.workload, arch, rules), measure, self.stop, lambda _found, _bound: None)
         if not outcome.found or outcome.left != ():
             return None
-        best = outcome.found[0][1].mapping
-        return objective_value(self.workload, arch, objective, evaluate(self.workload, arch, best))
+        value, best = measure.unscaled(outcome.found[0][0]), outcome.found[0][1].mapping
+        return value if is_confirmed(self.workload, arch, objective, best, (value,)) else None
 
     def most_busy(self, arch: Architecture, rules: Rules) -> Fraction | None:
         """Return the utilization of the most parallel structure, if a mapping with it is found."""

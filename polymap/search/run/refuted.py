@@ -122,16 +122,15 @@ def _ways(extent: int, top: int) -> list[tuple[int, int]]:
 
 
 def _is_cut(workload: Workload, machine: Architecture, rules: Rules) -> bool:
-    """Return whether some level must hold tensors but has no room for tiles of the intrinsic sizes that the rules ask
-    for."""
+    """Return whether the intrinsic sizes that the rules ask for leave a rest of the whole, or some level must hold
+    tensors but has no room for tiles of these sizes."""
     sizes = {rule.dim: rule.size for rule in rules if isinstance(rule, Intrinsic)}
+    if any(dim.extent % sizes.get(dim.name, 1) for dim in workload.dims):
+        return True
     for level in machine.levels[1:]:
         held = [tensor for tensor in workload.tensors if level.requires(tensor)]
         if not held or not sizes:
             continue
-        # Tiles partition the extent: if each is a multiple of the size, so is the extent.
-        if any(dim.extent % sizes.get(dim.name, 1) for dim in workload.dims):
-            return True
         if _is_overfull(workload, level, held, sizes):
             return True
     return False

@@ -21,7 +21,15 @@ from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
-from polymap.search.objective import Measure, exact_score, floor_of, measure_of, measure_under, objective_values
+from polymap.search.objective import (
+    Measure,
+    exact_score,
+    floor_of,
+    is_confirmed,
+    measure_of,
+    measure_under,
+    objective_values,
+)
 from polymap.search.problem import (
     AtMost,
     Goal,
@@ -34,12 +42,12 @@ from polymap.search.problem import (
 )
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
 from polymap.search.resources import Limits, Memory, Processes, Stop
-from polymap.search.run.answer import Values
+from polymap.search.run.answer import Values, believed
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
 from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
-from polymap.search.run.result import SearchResult
+from polymap.search.run.result import SearchResult, SpaceCount
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 
@@ -117,7 +125,7 @@ def sample_programs(search: Search) -> SearchResult | None:
         return _tree_answer(search, climbed)
     mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
     count = Count(evaluated=search.drawn.tried)
-    return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count))
+    return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count), None)
 
 
 def _bound_by_capacities(search: Search) -> None:
@@ -156,7 +164,8 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     complete = search.climbed.complete if search.divides and not search.rules and not search.arch.fanouts else ""
     complete = complete if len(search.workload.statements) > 1 else ""
     counted = replace(counted, name=complete if tree.value > search.floors[0] else "")
-    found = search.closed((tree.mapping,), () if complete else (search.floors,), counted, cost=tree.cost)
+    left = () if complete else (search.floors,)
+    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), cost=tree.cost)
     if tree.workload == search.workload:
         return found
     return replace(found, more=None)
@@ -165,7 +174,7 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
 def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:
     """Begin the search over tiles of any size at a mapping that is known (None: none is), not at a dividing one."""
     mappings = () if start is None else (start,)
-    found = search.closed(mappings, (search.floors,), counted_space(None, Count()), whole=False)
+    found = search.closed(mappings, (search.floors,), counted_space(None, Count()), None, whole=False)
     search.divided = Divided(found, mappings, Outcome((), None, Count(), 0, None))
     return None
 
@@ -192,7 +201,7 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
         return None
     if done.best is not None:
         space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-        return search.closed(done.front_trees or (done.best,), (), space)
+        return _optimum(search, done.front_trees or (done.best,), done.front or (done.values,), space)
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
@@ -238,7 +247,8 @@ def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | Non
         return search.infeasible(divided.result.clash)
     if best is None or search.floors[0] < best[1]:
         return None
-    return search.closed((best[0],), (), counted_space(search.size, Count(evaluated=divided.outcome.nodes)))
+    counted = counted_space(search.size, Count(evaluated=divided.outcome.nodes))
+    return _optimum(search, (best[0],), ((best[1],),), counted)
 
 
 def meet_rules(search: Search) -> SearchResult | None:
@@ -302,7 +312,7 @@ def anneal_near_mappings(search: Search) -> SearchResult | None:
     assert search.divided is not None
     mappings = _annealed(search, search.divided)
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    found = search.closed(mappings, (search.floors,), space)
+    found = search.closed(mappings, (search.floors,), space, None)
     return found if found.best is not None else replace(found, clash=search.divided.result.clash)
 
 
@@ -333,7 +343,8 @@ def bound_products(search: Search) -> SearchResult | None:
     if found.best is None or (found.bound is not None and search.floors[0] < found.best[1]):
         return None
     evaluated = search.divided.outcome.nodes + found.solved
-    return search.closed((found.best[0],), (), counted_space(search.size, Count(evaluated=evaluated)))
+    counted = counted_space(search.size, Count(evaluated=evaluated))
+    return _optimum(search, (found.best[0],), ((found.best[1],),), counted)
 
 
 def climb_to_the_end(search: Search) -> SearchResult:
@@ -345,7 +356,17 @@ def climb_to_the_end(search: Search) -> SearchResult:
     best = _best_known(search, search.divided)
     mapping = best[0] if best else search.written()
     space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    return search.closed(() if mapping is None else (mapping,), (search.floors,), space)
+    return search.closed(() if mapping is None else (mapping,), (search.floors,), space, None)
+
+
+def _optimum(
+    search: Search, mappings: tuple[Mapping, ...], claimed: tuple[Values, ...], counted: SpaceCount
+) -> SearchResult | None:
+    """Return the answer that nothing beats these mappings; None where one does not cost what is claimed of it, so that
+    later stages have to prove it."""
+    if believed(search.question, (), [(*claim, None) for claim in zip(mappings, claimed, strict=True)]):
+        return None
+    return search.closed(mappings, (), counted, claimed)
 
 
 def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
@@ -392,17 +413,20 @@ def _report_program_order(search: Search) -> None:
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
     outcome = _solved(search, _limit_of_dividing(search))
+    measure = measure_of(search.objective, search.workload, search.arch)
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
-    if outcome.left == () and not mappings:
-        return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
-    left = _left(search, outcome)
+    claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
+    left = tuple(believed(search.question, _left(search, outcome), claims))
     if not mappings:
         written = search.written()
+        if outcome.left == () and written is None:
+            return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
         mappings, left = (() if written is None else (written,)), (search.floors,)
     if search.divides and left and search.objective.goal is not Goal.PARETO:
         search.raise_floor(0, min(left)[0])  # of a front a point that was found may be less than all that is left
     size = search.space_size(search.limits) if search.divides else None
-    found = search.closed(mappings, left, counted_space(size, outcome.count), whole=search.divides)
+    claimed = None if left else tuple(values for _, values, _ in claims)
+    found = search.closed(mappings, left, counted_space(size, outcome.count), claimed, whole=search.divides)
     found = _accounted(found, outcome.count)
     best = found.best
     if found.status == "OPTIMAL" and best is not None:
@@ -494,6 +518,8 @@ def _best_product(search: Search, measure: Measure) -> Outcome | None:
         return None
     value, leaf = answer.found
     best = leaf.mapping, measure.unscaled(value)
+    if not is_confirmed(search.workload, search.arch, search.objective, leaf.mapping, (best[1],)):
+        return None
     search.report(*best, search.floors[0])
     stop = search.limits.until(min(1, search.limits.share() + TUNING.padding_share))
     for mapping in mappings_of_padded(search.problem, search.objective, stop):

@@ -17,7 +17,7 @@ from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.enumeration import Walking
 from polymap.search.heuristics import Annealer, TreeClimber, annealer_of
-from polymap.search.objective import refusals
+from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.programs import ProgramSearch
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
@@ -124,9 +124,19 @@ class Search:
             self.divided = None
         if found is divided.result:
             return found
+        found = self._no_worse(found, divided.result)
         mappings = found.best, divided.result.best
         proof = partial(_bound_certificate, self.workload, self.arch, self.objective.text, mappings, self.rules)
         return replace(found, dividing=divided.result, proof=proof if found.best else None)
+
+    def _no_worse(self, found: SearchResult, divided: SearchResult) -> SearchResult:
+        """Return the answer over tiles of any size; where the dividing one is better, that mapping, and no proof."""
+        if divided.best is None or found.front:
+            return found
+        asked = self.workload, self.arch, self.objective
+        if found.best is not None and objective_values(*asked, found.cost) <= objective_values(*asked, divided.cost):
+            return found
+        return self.closed((divided.best,), (self.question.floors(),), found.space, None)
 
     def renewed(self, found: SearchResult, limits: Limits) -> Search:
         """Return the search that goes on from the answer `found` under other limits."""
@@ -217,21 +227,24 @@ class Search:
         mappings: tuple[Mapping, ...],
         left: tuple[Values, ...],
         counted: SpaceCount,
+        claimed: tuple[Values, ...] | None,
         *,
         whole: bool = True,
         cost: Cost | None = None,
     ) -> SearchResult:
-        """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched; whole:
-        over all that was asked, so that it ends the history; cost: of the first mapping, where it is known."""
+        """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched;
+        claimed: what the search that gives `left` says that the mappings cost (None: `left` holds whatever they cost);
+        whole: over all that was asked, so that it ends the history; cost: of the first mapping, where it is known."""
         seconds = self._seconds()
         if not mappings:
             return self._without_mapping("TIMEOUT", self._shown(self.floors[0]), counted)
         if self.objective.goal is Goal.PARETO:
-            found = front_answer(self.question, mappings, left, counted, seconds)
+            found = front_answer(self.question, mappings, left, counted, seconds, claimed)
         else:
             best = None if self.divides else mappings[0]
             more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
-            found = answer(self.question, mappings[0], left, counted, seconds, more, cost)
+            claim = claimed[0] if claimed else None
+            found = answer(self.question, mappings[0], left, counted, seconds, claim, more, cost)
         if whole:
             self._note(found.value, found.bound or 0)
         return replace(found, history=tuple(self.history))

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from polymap import candidates, conv2d, einsum, explore, from_c, matmul
+from polymap import candidates, compare, conv2d, einsum, explore, from_c, matmul
 from polymap.arch.presets import load_arch
 from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
+from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Spatial, Storage, Temporal
 from polymap.report.text.summary import no_answer_text
 from polymap.search.problem.read_rules import rules_from_document
@@ -121,8 +122,8 @@ def test_a_window_keeps_the_order_that_was_asked_for() -> None:
     ("demands", "told"),
     [
         (
-            {"intrinsic": {"m": 3}, "store": {"RF": {"must": ["A"]}}},
-            ["RF holds A (store)", "every tile is a multiple of 3"],
+            {"intrinsic": {"m": 3}, "store": {"RF": {"must": ["A"]}}, "innermost": ["k"]},
+            ["every tile is a multiple of 3 along m (intrinsic)"],  # m is 16
         ),
         ({"limits": {"latency": 10}, "innermost": ["k"]}, ["latency is at most 10 (limits)", "the least latency"]),
         ({"min_utilization": 1, "fanouts": {"X": {"forbid": ["m", "n", "k"]}}}, ["utilization is at least 1"]),
@@ -172,7 +173,7 @@ def test_what_is_refuted_for_tiles_of_any_size_is_told_at_once(capsys: pytest.Ca
         ({"fanouts": {"X": {"factors": {"m": 8}}}}, {"m is spread over 8 instances of X (fanouts)"}),
         (
             {"intrinsic": {"m": 3}, "store": {"RF": {"must": ["A"]}}},
-            {"RF holds A (store)", "every tile is a multiple of 3 along m (intrinsic)"},
+            {"every tile is a multiple of 3 along m (intrinsic)"},
         ),
         (
             {"intrinsic": {"m": 8}, "store": {"RF": {"must": ["A"]}}},
@@ -258,3 +259,35 @@ def test_least_elements_of_tiles_are_kept_and_not_certified() -> None:
         found.certificate()
     with pytest.raises(OptionError, match="PM543 constraints: store.GLB.least: an axis of 'I' is no single dim"):
         rules_from_document({"store": {"GLB": {"least": {"I": 4}}}}, conv2d(K=2, C=2, H=4, W=4, R=3, S=3), FLAT)
+
+
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize(("extent", "is_feasible"), [(8, False), (16, True), (20, False), (24, False), (32, True)])
+def test_a_tile_of_the_instructions_size_exists_also_where_nothing_is_stored(
+    extent: int, is_feasible: bool, tiles: str
+) -> None:
+    layer = matmul(m=4, n=4, k=extent)
+    found = explore(layer, load_arch("flat3"), tiles=tiles, constraints={"intrinsic": {"k": 16}}, work_limit=100)
+    assert (found.best is not None) == is_feasible
+    if not is_feasible:
+        assert found.status == "INFEASIBLE"
+        assert found.clash == ("every tile is a multiple of 16 along k (intrinsic)",)
+        assert list(candidates(layer, "flat3", constraints={"intrinsic": {"k": 16}})) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "levels", "told"),
+    [
+        ("y[m] max= A[m,k]", "flat3", "no mapping is weight-stationary: 'e' has no weight"),
+        ("y[m] += A[m,k] * x[k]", "open", "no level of 'open' below the outermost is below all fan-outs"),
+    ],
+)
+def test_a_dataflow_that_no_mapping_has_is_no_empty_demand(text: str, levels: str, told: str) -> None:
+    nodes = (*TWO.nodes[:2], Fanout("Z", 2), TWO.nodes[-1])
+    arch = Architecture("open", nodes) if levels == "open" else load_arch(levels)
+    layer = einsum(text, m=4, k=4, name="e")
+    with pytest.raises(OptionError, match="PM546") as caught:
+        explore(layer, arch, constraints={"dataflow": "weight-stationary"})
+    assert told in str(caught.value)
+    families = compare(layer, arch, ("weight-stationary", "optimum"), time_limit_s=1)
+    assert families["optimum"].mapping is not None

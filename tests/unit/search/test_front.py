@@ -93,13 +93,15 @@ def test_a_point_is_proven_where_nothing_left_is_as_good() -> None:
     question = Question(GEMM, TWO, parse_objective(CAPACITY, TWO))
     space = SpaceCount(None, None, None, 0, 0)
     beside = (values[1][0] - 1, values[1][1])
-    answer = front_answer(question, mappings, [beside], space, 0.0)
+    answer = front_answer(question, mappings, [beside], space, 0.0, values)
     assert answer.status == "FEASIBLE"
     assert [point.status for point in answer.front][:2] == ["OPTIMAL", "FEASIBLE"]
     assert answer.front[1].bound == values[1][0] - 1
     assert all(point.status == "OPTIMAL" for point in answer.front[2:])
     covered = (values[1][0] + 1, values[1][1])
-    assert front_answer(question, mappings, [covered], space, 0.0).status == "OPTIMAL"
+    assert front_answer(question, mappings, [covered], space, 0.0, values).status == "OPTIMAL"
+    claimed = [(values[0][0] - 1, values[0][1]), *values[1:]]  # a search that claims another value proves nothing
+    assert front_answer(question, mappings, [covered], space, 0.0, claimed).status == "FEASIBLE"
 
 
 def test_an_interrupted_front_keeps_its_points(front: SearchResult) -> None:

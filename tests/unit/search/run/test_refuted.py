@@ -105,7 +105,8 @@ CASES: list[tuple[Rules, bool]] = [
     ((Intrinsic("m", 3), Held("RF", "A", must=True)), False),
     ((Intrinsic("m", 6), Intrinsic("k", 2), Held("RF", "A", must=True)), True),  # 12 elements of 8 bits in 64
     ((Intrinsic("m", 2), Intrinsic("k", 4), Held("RF", "A", must=True)), False),  # 8 elements of 8 bits in 64
-    ((Intrinsic("m", 4),), False),  # nothing need be held
+    ((Intrinsic("m", 4),), True),  # the outermost level holds all 6
+    ((Intrinsic("m", 3),), False),  # nothing else need be held
 ]
 
 
