@@ -109,8 +109,8 @@ def _is_plain(model: WorkloadModel, nest: LoopNestView) -> bool:
 def _refuse_untold_peaks(counter: Counter) -> None:
     """Raise BudgetError where it is not known that all tensors of a level have their largest tiles in one step.
 
-    All but unions have theirs in any step in which as many indices of every dim are there as in the first one; a union
-    may have a larger one elsewhere. Two unions meet theirs together where they share no dim, steps being a product, or
+    All but unions have theirs in any step in which every loop further out leaves a whole tile, as in the first one; a
+    union may have a larger one elsewhere. Two unions meet theirs together where they share no dim, steps being a product, or
     where both have it in the same ones of the first and last steps along each dim, all tiles of which divide.
     """
     holders: dict[int, list[tuple[TensorModel, Node]]] = {}

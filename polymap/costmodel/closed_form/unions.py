@@ -48,7 +48,8 @@ AMONG = (Part.MERGED, Part.UNITED)
 
 class Rows(NamedTuple):
     """The steps and instances of one dim at a carry: its indices now, [low, high), and before, and the numbers of their
-    step, of their instance where siblings count on their own, and of siblings that are merged, or united."""
+    step, of their instance where siblings count on their own, and of siblings that are merged, or united. full: whether
+    every loop left a whole tile, as in the first step."""
 
     now: Interval
     before: Interval
@@ -56,6 +57,7 @@ class Rows(NamedTuple):
     apart: Integers
     merged: Integers
     united: Integers
+    full: Booleans
 
     @property
     def count(self) -> int:
@@ -84,14 +86,14 @@ def elements_kept(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
-    """Return the elements of the largest tile of any step and instance, and whether one so large is met where along
-    every dim as many indices are there as in the first step.
+    """Return the elements of the largest tile of any step and instance, and whether one so large is met where every
+    loop over the dims of the union leaves a whole tile, so that all other tensors have their largest tiles, too.
 
     No tile has more than its boxes one by one, nor more than the tensor; where the first and last tiles of full length
     reach that, no others are looked at.
     """
     rows = _rows_of(axes, None)
-    full = [_full(row) for row in rows]
+    full = [np.flatnonzero(row.full) for row in rows]
     few = [_chosen(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
     most = sum(
         prod(int(_lengths(side, rows).max()) for side in box) for box in _boxes(form, rows, before=False)
@@ -105,15 +107,10 @@ def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
     return largest, found == largest
 
 
-def _full(row: Rows) -> NDArray[np.intp]:
-    lengths = row.now[1] - row.now[0]
-    return np.flatnonzero(lengths == lengths.max())
-
-
 def ends_of_largest(form: UnionForm, axes: Axes) -> set[tuple[int, ...]]:
     """Return where, at the first (0) or last (1) tile along each dim, a tile is as large as any."""
     rows = _rows_of(axes, None)
-    few = [_chosen(row, _full(row)[[0, -1]]) for row in rows]
+    few = [_chosen(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
     found = np.argwhere(_sizes(form, few) == largest_tile(form, axes)[0])
     return {tuple(map(int, each)) for each in found}
 
@@ -185,6 +182,7 @@ class _DimWalk:
         self.zero: Integers = np.zeros(digits.shape[1], dtype=np.int64)
         self._ends = np.stack([self.zero, self.zero + extent, self.zero, self.zero + extent])
         self._codes = np.zeros((4, digits.shape[1]), dtype=np.int64)
+        self._full: Booleans = np.ones(digits.shape[1], dtype=np.bool_)
 
     def place(self, at: int, tile: int, trips: int, part: Part, pin: int) -> None:
         """Go below a spatial loop."""
@@ -213,7 +211,7 @@ class _DimWalk:
         low, length, low_before, length_before = self._ends
         if (length_before <= 0).any():
             raise too_large()
-        return Rows((low, low + length), (low_before, low_before + length_before), *self._codes)
+        return Rows((low, low + length), (low_before, low_before + length_before), *self._codes, self._full)
 
     def _below(self, tile: int, now: Integers, before: Integers) -> None:
         low, length, low_before, length_before = self._ends
@@ -223,17 +221,19 @@ class _DimWalk:
             low_before + before * tile,
             np.minimum(tile, length_before - before * tile),
         ])
+        self._full = self._full & (self._ends[1] == tile)
         self._take(np.flatnonzero(self._ends[1] > 0))
 
     def _take(self, rows: NDArray[np.intp]) -> None:
         self._ends, self._codes, self.digits = self._ends[:, rows], self._codes[:, rows], self.digits[:, rows]
+        self._full = self._full[rows]
         self.zero = np.zeros(len(rows), dtype=np.int64)
 
 
 def _chosen(row: Rows, which: NDArray[np.intp]) -> Rows:
-    pick = [each[which] for each in row[2:]]
     now, before = ((low[which], high[which]) for low, high in (row.now, row.before))
-    return Rows(now, before, *pick)
+    codes = [each[which] for each in (row.step, row.apart, row.merged, row.united)]
+    return Rows(now, before, *codes, row.full[which])
 
 
 def _boxes(form: UnionForm, rows: Sequence[Rows], *, before: bool) -> list[Box]:
