@@ -56,7 +56,7 @@ def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator
     """
     if not all(split(dim.extent)[1] for dim in workload.dims):
         what = f"an extent of '{workload.name}' could not be split into primes, so that its divisors are not known"
-        raise BudgetError(Mistake("PM521", what, "Draw mappings with tiles='any', or use other extents."))
+        raise BudgetError(Mistake("PM521", what, "Extents whose primes are known can be drawn for."))
     space = _Mixture(workload, arch)
     uniform, rng = np.random.Generator(np.random.PCG64(seed)), Random(seed)
     barren = 0

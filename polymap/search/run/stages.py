@@ -35,7 +35,7 @@ from polymap.search.problem import (
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values
-from polymap.search.run.feasible import AnySize, Dividing, walk_begun
+from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
@@ -550,7 +550,9 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
     suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > TUNING.few_trees or search.limits() or search.arch.has_wire_energies:
+    if trees is None or trees > TUNING.few_trees or search.limits() or not may_be_walked(search.workload):
+        return None
+    if search.arch.has_wire_energies:
         return None  # the walk does not count what crosses fan-outs
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
