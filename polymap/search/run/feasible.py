@@ -248,12 +248,13 @@ def walk_begun(
     see: Callable[[bool], None] | None = None,
     *,
     count_distinct: bool,
+    tiles: str = "any",
 ) -> Walking:
     """Return a walk over all trees, not yet started. see: as in `walk`."""
     meets = partial(_meets, workload, arch, rules, see)
     machine = narrowed(workload, arch, rules)
     asked = meets if rules or see is not None else None
-    return Walking(workload, machine, objective.text, "any", count_distinct=count_distinct, meets=asked)
+    return Walking(workload, machine, objective.text, tiles, count_distinct=count_distinct, meets=asked)
 
 
 def _meets(

@@ -16,8 +16,18 @@ from warnings import warn
 from polymap.arch import no_energies
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import compulsory_bits
-from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload
-from polymap.schedules.space import SpaceSize
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    Operator,
+    OptionError,
+    Workload,
+    accesses_of,
+    is_box,
+)
+from polymap.schedules.space import SpaceSize, any_order_is_legal
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
@@ -95,6 +105,9 @@ def sample_programs(search: Search) -> SearchResult | None:
     statements, recurrences, domains that are no box, ...)."""
     if search.problem.reason is None:
         return None
+    found = _best_of_few(search)
+    if found is not None:
+        return found
     _bound_by_capacities(search)
     annealer = search.annealer(divide=search.divides)
     climbed = _climbed(search, alone=annealer is None)
@@ -118,6 +131,46 @@ def sample_programs(search: Search) -> SearchResult | None:
     mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
     count = Count(evaluated=search.drawn.tried)
     return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count))
+
+
+def _best_of_few(search: Search) -> SearchResult | None:
+    """Answer with the best of all trees of one accumulation over a box in which one tensor is read through several
+    accesses, where the trees are few.
+
+    The walk takes a level's largest tiles to be there at one step, which dividing tiles are. Over tiles of any size it
+    takes those of the first step, so that all trees that fit are among those looked at: their best, if it fits, is the
+    best.
+    """
+    if not _has_one_union(search.workload) or search.limits():
+        return None
+    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
+    done = _walked(search, search.size)
+    if done is None:
+        return None
+    if done.best is None:
+        if search.rules:
+            return None
+        return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
+    best = done.front_trees or (done.best,)
+    if not search.divides and not all(_fits(search, mapping) for mapping in best):
+        return None
+    space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
+    return search.closed(best, (), space)
+
+
+def _has_one_union(workload: Workload) -> bool:
+    """Return whether a statement that accumulates in any order over a box reads one tensor through several accesses,
+    and all others through one."""
+    if len(workload.statements) != 1 or not workload.associative or not any_order_is_legal(workload):
+        return False
+    (statement,) = workload.statements
+    several = sum(len(set(accesses_of(statement, tensor.name))) > 1 for tensor in workload.tensors)
+    linear = all(index.is_linear for access in (statement.target, *statement.reads) for index in access.index)
+    return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
+
+
+def _fits(search: Search, mapping: Mapping) -> bool:
+    return evaluate(search.workload, search.arch, mapping).legal
 
 
 def _bound_by_capacities(search: Search) -> None:
@@ -556,7 +609,7 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
         return None  # the walk does not count what crosses fan-outs
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
-        search.walking = walk_begun(*asked, count_distinct=True)
+        search.walking = walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles)
     walking, before, noted = search.walking, search.walking.legal, work.done
     most = None if work.left is None or trees - before <= work.left else work.left // 2
 
