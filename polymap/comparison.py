@@ -12,7 +12,17 @@ from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
 from polymap.inputs import expected_list, expected_text
-from polymap.ir import Architecture, BudgetError, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
+from polymap.ir import (
+    Architecture,
+    BudgetError,
+    Mapping,
+    MaybeNone,
+    Mistake,
+    OptionError,
+    Tabled,
+    Workload,
+    did_you_mean,
+)
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import measure_under, objective_values

@@ -40,7 +40,9 @@ TEXTS = (
     "D[i,l] += A[i,j] * B[j,k] * E[k,l]",
     "O[p] max= I[p+r]",
 )
-ONE_STATEMENT_OF_C = "void f(float C[N][M], float A[N][K]) { for (int i = 0; i < N; i++) for (int j = 0; j < M; j++) %s }"
+ONE_STATEMENT_OF_C = (
+    "void f(float C[N][M], float A[N][K]) { for (int i = 0; i < N; i++) for (int j = 0; j < M; j++) %s }"
+)
 PROGRAMS = (
     ONE_STATEMENT_OF_C % "for (int k = 0; k < K; k++) C[i][j] += A[i][k];",
     ONE_STATEMENT_OF_C % "C[i][j] = A[i][0] + 1;",
@@ -111,12 +113,12 @@ def searched(workload: Workload, arch: Architecture, rng: random.Random) -> obje
         pm.mapping_text(workload, result.best, arch)
         pm.explain(workload, arch, result.best, result.cost)
     if result.status == "OPTIMAL" and rng.random() < 0.5:
-        _checked(result, workload, arch)
+        _checked(result, workload, arch, objective, constraints)
     return result.status
 
 
-def _checked(result: Any, workload: Workload, arch: Architecture) -> None:
-    verdict = pm.verify(result.certificate(), 5, workload=workload, arch=arch)
+def _checked(result: Any, workload: Workload, arch: Architecture, objective: str, rules: Any) -> None:
+    verdict = pm.verify(result.certificate(), 5, workload=workload, arch=arch, objective=objective, constraints=rules)
     assert not verdict.reason, verdict
 
 
@@ -137,7 +139,7 @@ def counted(workload: Workload, arch: Architecture, rng: random.Random) -> objec
     cost = pm.evaluate(workload, arch, mapping, time_limit_s=1)
     assert cost.energy_pj >= 0
     pm.violations(workload, arch, mapping, time_limit_s=1)
-    many = pm.evaluate_many(workload, arch, mapping, [[getattr(node, "tile") for node in mapping.nodes if hasattr(node, "tile")]])
+    many = pm.evaluate_many(workload, arch, mapping, [[node.tile for node in mapping.nodes if hasattr(node, "tile")]])
     assert float(many.energy_pj[0]) == float(cost.energy_pj)
     return cost.method
 
@@ -194,6 +196,11 @@ def _ring(*_: object) -> None:
     raise TooLong
 
 
+def _places(error: BaseException) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{frame.filename.split('polymap/')[-1]}:{frame.lineno}" for frame in frames[2:]]
+
+
 def main(first: int, last: int, most_s: int = 6) -> None:
     signal.signal(signal.SIGPROF, _ring)
     warnings.simplefilter("error", RuntimeWarning)
@@ -206,11 +213,9 @@ def main(first: int, last: int, most_s: int = 6) -> None:
             name, _ = ask(seed)
             tally[name] += 1
         except TooLong as late:
-            place = [f"{one.filename.split('polymap/')[-1]}:{one.lineno}" for one in traceback.extract_tb(late.__traceback__)]
-            print(f"seed {seed}: over {time.process_time() - begun:.0f} CPU s at {place[1:5]}", flush=True)
-        except Exception as error:
-            places = [f"{one.filename.split('polymap/')[-1]}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
-            print(f"seed {seed}: {type(error).__name__} {str(error)[:150]} at {places[2:]}", flush=True)
+            print(f"seed {seed}: over {time.process_time() - begun:.0f} CPU s at {_places(late)[:4]}", flush=True)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is told
+            print(f"seed {seed}: {type(error).__name__} {str(error)[:150]} at {_places(error)}", flush=True)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
     print(sum(tally.values()), dict(tally))

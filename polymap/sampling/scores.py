@@ -464,9 +464,7 @@ def _has_plain_accesses(workload: Workload) -> bool:
     """Return whether each tensor is accessed in one way, in a box: loops over dims of several accesses do not commute,
     as tiles of different steps share elements."""
     (statement,) = workload.statements
-    return is_box(statement) and all(
-        len(set(accesses_of(statement, tensor.name))) <= 1 for tensor in workload.tensors
-    )
+    return is_box(statement) and all(len(set(accesses_of(statement, tensor.name))) <= 1 for tensor in workload.tensors)
 
 
 def _groups_of_fanouts(arch: Architecture) -> tuple[tuple[int, ...], ...]:

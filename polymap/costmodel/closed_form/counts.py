@@ -9,14 +9,13 @@ from itertools import combinations
 from math import prod
 from typing import TypeVar
 
-from polymap.costmodel.closed_form.accounting import Busiest, Row, rows_of
-from polymap.costmodel.closed_form.busiest import busiest_of_levels
-from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
-from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
 from polymap.arithmetic import too_large
+from polymap.costmodel.closed_form.accounting import Busiest, Row, Wire, rows_of, wires_of
+from polymap.costmodel.closed_form.busiest import busiest_of_levels
+from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, DividingCrossings, count_dividing
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, Node, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.closed_form.wires import DividingCrossings, Wire, wires_of
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 
@@ -110,8 +109,9 @@ def _refuse_untold_peaks(counter: Counter) -> None:
     """Raise BudgetError where it is not known that all tensors of a level have their largest tiles in one step.
 
     All but unions have theirs in any step in which every loop further out leaves a whole tile, as in the first one; a
-    union may have a larger one elsewhere. Two unions meet theirs together where they share no dim, steps being a product, or
-    where both have it in the same ones of the first and last steps along each dim, all tiles of which divide.
+    union may have a larger one elsewhere. Two unions meet theirs together where they share no dim, steps being a
+    product, or where both have it in the same ones of the first and last steps along each dim, all tiles of which
+    divide.
     """
     holders: dict[int, list[tuple[TensorModel, Node]]] = {}
     for tensor, nodes in zip(counter.model.tensors, counter.nest.holders, strict=True):

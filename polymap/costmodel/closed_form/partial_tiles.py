@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain as joined
-from itertools import product
+from itertools import chain as joined, product
 from math import prod
 from typing import Generic, TypeVar
 
@@ -57,8 +56,13 @@ from polymap.costmodel.closed_form.digits import (
 )
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, UnionForm, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
-from polymap.costmodel.closed_form.unions import Axes as UnionAxes
-from polymap.costmodel.closed_form.unions import elements_sent, ends_of_largest, held_at, largest_tile
+from polymap.costmodel.closed_form.unions import (
+    Axes as UnionAxes,
+    elements_sent,
+    ends_of_largest,
+    held_at,
+    largest_tile,
+)
 from polymap.costmodel.closed_form.window_sums import (
     all_elements,
     distinct_elements,
@@ -389,18 +393,18 @@ class Counter(PartialCounts[int, int]):
 
     def meet_at_an_end(self, unions: Sequence[tuple[TensorModel, UnionForm, Node]]) -> bool:
         """Return whether all have their largest tiles where along each dim the first or the last tile is there."""
-        found: set[tuple[int, ...]] | None = None
         dims = sorted({dim for _, form, _ in unions for dim in form.dims})
-        for tensor, form, node in unions:
-            view = self.node(tensor, (node, node), Siblings.APART, clock=Clock.OWN)
-            ends = ends_of_largest(form, self._axes(view, form))
-            here = {
-                ends_of_all
-                for ends_of_all in product((0, 1), repeat=len(dims))
-                if tuple(ends_of_all[dims.index(dim)] for dim in form.dims) in ends
-            }
-            found = here if found is None else found & here
-        return bool(found)
+        ends = [
+            ends_of_largest(form, self._axes(self.node(tensor, (node, node), Siblings.APART, clock=Clock.OWN), form))
+            for tensor, form, node in unions
+        ]
+        return any(
+            all(
+                tuple(chosen[dims.index(dim)] for dim in form.dims) in found
+                for (_, form, _), found in zip(unions, ends, strict=True)
+            )
+            for chosen in product((0, 1), repeat=len(dims))
+        )
 
     def _axes(self, view: NodeCarries[int], form: UnionForm) -> UnionAxes:
         return tuple((self.nest.extents[dim], view.chains[dim]) for dim in form.dims)

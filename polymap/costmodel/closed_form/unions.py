@@ -1,14 +1,15 @@
 """What several accesses to one read-only tensor touch, hold and load together, along the axes in which they differ.
 
-`C[m,n] += A[m,k] * A[n,k]` holds, per step, the rows M of m and the rows N of n: (M or N) x K, each element once. K is a
-factor like any other (`groups.UnionForm`); M and N meet or not by where both stand, so that steps equal but for an offset
-do not count alike, as those of a window do. Exact where every access touches a *box*: along each dim the indices of a
-tile are one interval (no loop inside the node's own is outside of one that fixes it), and along each axis the sum of an
-access's intervals has no gap. Then
+`C[m,n] += A[m,k] * A[n,k]` holds, per step, the rows M of m and the rows N of n: (M or N) x K, each element once. K is
+a factor like any other (`groups.UnionForm`); M and N meet or not by where both stand, so that steps equal but for an
+offset do not count alike, as those of a window do. Exact where every access touches a *box*: along each dim the indices
+of a tile are one interval (no loop that the tile spans is outside of one that fixes it), and along each axis the sums
+of an access's intervals have no gap. Then
 
 - |T| summed over steps is an alternating sum over sets of boxes (inclusion and exclusion) of products of overlaps of
-  intervals, each of which a few dims decide; what a carry keeps is |T and T'| = |T| + |T'| - |T or T'| with the tile
-  before, T', as more boxes;
+  intervals, each of which a few dims decide; what a carry keeps is |T and T'| = |T| + |T'| - |T or T'|, with the tile
+  before, T', as more boxes. The steps of a carry are a product over dims, so that dims which meet in no overlap are
+  summed one by one, and of intervals of one dim each only how many of them have an index matters;
 - siblings along dims of the union may load equal sets or not: where one step compares such siblings the sets are
   written out, bit by bit.
 
@@ -60,7 +61,7 @@ class Rows(NamedTuple):
     full: Booleans
 
     @property
-    def count(self) -> int:
+    def many(self) -> int:
         return len(self.step)
 
 
@@ -95,9 +96,7 @@ def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
     rows = _rows_of(axes, None)
     full = [np.flatnonzero(row.full) for row in rows]
     few = [_chosen(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
-    most = sum(
-        prod(int(_lengths(side, rows).max()) for side in box) for box in _boxes(form, rows, before=False)
-    )
+    most = sum(prod(int(_lengths(side, rows).max()) for side in box) for box in _boxes(form, rows, before=False))
     whole = elements_held(form, tuple((extent, ()) for extent, _ in axes))
     found = int(_sizes(form, few).max())
     if found == min(most, whole):
@@ -117,8 +116,8 @@ def ends_of_largest(form: UnionForm, axes: Axes) -> set[tuple[int, ...]]:
 
 @lru_cache(maxsize=1 << 12)
 def elements_sent(form: UnionForm, axes: Axes, cuts: Cuts | None) -> int:
-    """Return the elements of the distinct loads of siblings over the steps of a carry; None: of distinct tiles, over all
-    steps."""
+    """Return the elements of the distinct loads of siblings over the steps of a carry; None: of their distinct tiles,
+    over all steps."""
     if is_compared(axes):
         return _compared(form, _rows_of(axes, cuts), whole=cuts is None)
     if cuts is None:
@@ -149,12 +148,13 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
     """
     if extent > _MAX_REACH or any(part is Part.FREE for _, part, _ in chain):
         raise too_large()
-    trips = [-(-outer // tile) for outer, (tile, _, _) in zip((extent, *(tile for tile, _, _ in chain)), chain)]
+    enclosing = (extent, *(tile for tile, _, _ in chain))
+    trips = [-(-outer // tile) for outer, (tile, _, _) in zip(enclosing, chain, strict=False)]
     outside = cut.outside + cut.moved
-    fixed = [
-        many if part is Part.EACH or part in AMONG else 1 for many, (_, part, _) in zip(trips, chain, strict=True)
-    ]
-    rows = prod(fixed) * prod([many for many, (_, part, _) in zip(trips, chain, strict=True) if part is Part.TIME][:outside])
+    fixed = [many if part is Part.EACH or part in AMONG else 1 for many, (_, part, _) in zip(trips, chain, strict=True)]
+    rows = prod(fixed) * prod(
+        [many for many, (_, part, _) in zip(trips, chain, strict=True) if part is Part.TIME][:outside]
+    )
     if rows > _MAX_ROWS:
         raise too_large()
     walk = _DimWalk(extent, np.indices(fixed).reshape(len(fixed), prod(fixed)).astype(np.int64))
@@ -163,7 +163,9 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
         if part is not Part.TIME:
             walk.place(at, tile, trips[at], part, pin)
             continue
-        need = sum((tile_in * walk.digits[inner] for inner, (tile_in, _, _) in enumerate(chain) if inner > at), start=walk.zero)
+        need = sum(
+            (tile_in * walk.digits[inner] for inner, (tile_in, _, _) in enumerate(chain) if inner > at), start=walk.zero
+        )
         if number < outside:
             walk.step(tile, trips[at], moved=number == cut.outside)
         else:
@@ -177,11 +179,14 @@ class _DimWalk:
 
     ends: low and length now, low and length before. codes: step, apart, merged, united."""
 
+    zero: Integers
+
     def __init__(self, extent: int, digits: Integers) -> None:
         self.digits = digits
-        self.zero: Integers = np.zeros(digits.shape[1], dtype=np.int64)
-        self._ends = np.stack([self.zero, self.zero + extent, self.zero, self.zero + extent])
-        self._codes = np.zeros((4, digits.shape[1]), dtype=np.int64)
+        none: Integers = np.full(digits.shape[1], 0, dtype=np.int64)
+        self.zero = none
+        self._ends: Integers = np.stack([none, none + extent, none, none + extent])
+        self._codes: Integers = np.zeros((4, digits.shape[1]), dtype=np.int64)
         self._full: Booleans = np.ones(digits.shape[1], dtype=np.bool_)
 
     def place(self, at: int, tile: int, trips: int, part: Part, pin: int) -> None:
@@ -211,16 +216,20 @@ class _DimWalk:
         low, length, low_before, length_before = self._ends
         if (length_before <= 0).any():
             raise too_large()
-        return Rows((low, low + length), (low_before, low_before + length_before), *self._codes, self._full)
+        step, apart, merged, united = self._codes
+        now, before = (low, low + length), (low_before, low_before + length_before)
+        return Rows(now, before, step, apart, merged, united, self._full)
 
     def _below(self, tile: int, now: Integers, before: Integers) -> None:
         low, length, low_before, length_before = self._ends
-        self._ends = np.stack([
-            low + now * tile,
-            np.minimum(tile, length - now * tile),
-            low_before + before * tile,
-            np.minimum(tile, length_before - before * tile),
-        ])
+        self._ends = np.stack(
+            [
+                low + now * tile,
+                np.minimum(tile, length - now * tile),
+                low_before + before * tile,
+                np.minimum(tile, length_before - before * tile),
+            ]
+        )
         self._full = self._full & (self._ends[1] == tile)
         self._take(np.flatnonzero(self._ends[1] > 0))
 
@@ -232,8 +241,8 @@ class _DimWalk:
 
 def _chosen(row: Rows, which: NDArray[np.intp]) -> Rows:
     now, before = ((low[which], high[which]) for low, high in (row.now, row.before))
-    codes = [each[which] for each in (row.step, row.apart, row.merged, row.united)]
-    return Rows(now, before, *codes, row.full[which])
+    step, apart, merged, united = (each[which] for each in (row.step, row.apart, row.merged, row.united))
+    return Rows(now, before, step, apart, merged, united, row.full[which])
 
 
 def _boxes(form: UnionForm, rows: Sequence[Rows], *, before: bool) -> list[Box]:
@@ -265,13 +274,13 @@ def _refuse_gaps(terms: tuple[tuple[int, int], ...], rows: Sequence[Rows]) -> No
     cells = 1
     for factor, dim in sorted((abs(factor), dim) for dim, factor in terms):
         row = rows[dim]
-        if not row.count:
+        if not row.many:
             return
         lengths = [high - low for low, high in (row.now, row.before)]
         if max(int(each.max()) for each in lengths) > 1 and factor > reach + 1:
             raise too_large()
         reach += factor * (min(int(each.min()) for each in lengths) - 1)
-        cells *= row.count
+        cells *= row.many
         if factor * int(row.now[1].max()) > _MAX_REACH:
             raise too_large()
     if cells > _MAX_CELLS:
@@ -282,10 +291,12 @@ def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
     """Return the elements of the union of boxes, over all combinations of rows."""
     if len(boxes) > _MAX_BOXES:
         raise too_large()
-    counts = [row.count for row in rows]
+    counts = [row.many for row in rows]
     if not all(counts):
         return 0
-    reach = prod(1 + 2 * sum(abs(factor) * int(rows[dim].now[1].max()) for dim, factor in terms) for terms, _ in form.boxes[0])
+    reach = prod(
+        1 + 2 * sum(abs(factor) * int(rows[dim].now[1].max()) for dim, factor in terms) for terms, _ in form.boxes[0]
+    )
     if prod(counts) * reach * 4 >= _FITS:
         raise too_large()
     return _signed(counts, boxes, None)
@@ -307,7 +318,9 @@ def _intersected(
 ) -> dict[frozenset[int], Interval]:
     found = dict(one)
     for dims, (low, high) in other.items():
-        found[dims] = (np.maximum(found[dims][0], low), np.minimum(found[dims][1], high)) if dims in found else (low, high)
+        found[dims] = (
+            (np.maximum(found[dims][0], low), np.minimum(found[dims][1], high)) if dims in found else (low, high)
+        )
     return found
 
 
@@ -350,7 +363,8 @@ def _covered(intervals: Sequence[Interval]) -> int:
     many intervals of each family have it."""
     flat = [(low.reshape(-1), high.reshape(-1)) for low, high in intervals]
     flat = [(low[high > low], high[high > low]) for low, high in flat]
-    points = np.unique(np.concatenate([each for pair in flat for each in pair]))
+    points = np.sort(np.concatenate([each for pair in flat for each in pair]))
+    points = points[np.flatnonzero(np.diff(points, prepend=points[:1] - 1))]
     if len(points) < 2:
         return 0
     many = np.diff(points)
@@ -367,7 +381,7 @@ def _lengths(side: dict[frozenset[int], Interval], rows: Sequence[Rows]) -> Inte
 
 def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
     """Return the elements of the tile per combination of rows."""
-    counts = [row.count for row in rows]
+    counts = [row.many for row in rows]
     if prod(counts) > _MAX_CELLS:
         raise too_large()
     boxes = _boxes(form, rows, before=False)
@@ -395,7 +409,7 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
 
     Per step and siblings that count on their own: of the merged siblings' sets, united ones united, the distinct ones.
     """
-    counts = [row.count for row in rows]
+    counts = [row.many for row in rows]
     many = prod(counts)
     if not many:
         return 0
@@ -419,7 +433,7 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
 
 def _numbered(columns: Sequence[Integers], rows: Sequence[Rows], per_dim: int) -> Integers:
     """Return one number per combination of rows that tells these columns apart."""
-    total: Integers = np.zeros([row.count for row in rows], dtype=np.int64)
+    total: Integers = np.zeros([row.many for row in rows], dtype=np.int64)
     for number, column in enumerate(columns):
         total = total * (int(column.max(initial=0)) + 1) + column.reshape(_grid(number // per_dim, len(rows)))
     return total.reshape(-1)

@@ -19,10 +19,12 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 from math import factorial, prod
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import split
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -35,7 +37,6 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.arithmetic import split
 from polymap.schedules.space.chains import TileRule, Trips, chains, divisors_up_to, spatial_trips
 from polymap.schedules.space.placement import Vector, groups_of, holdings_of, subsets
 from polymap.schedules.space.skeletons import BlockCount, Skeleton, Skeletons
@@ -278,14 +279,14 @@ class _Family:
     ) -> Ints:
         """Return [draw, dim, number of the temporal loop] -> trip count (1: no such loop)."""
         kind = _type_of(max(self._rooms.extents, default=1))
-        trips = np.ones((len(loops), len(factors), max(self._longest, 1)), dtype=kind)
+        trips: Ints = np.full((len(loops), len(factors), max(self._longest, 1)), 1, dtype=kind)
         for d, own in enumerate(factors):
             ends = np.array([own.numbers[own.extent // prod(t)] for t in self._rooms.trips[d]], dtype=np.int64)
             trips[:, d, :] = own.draw(ends[columns[:, d]], loops[:, d].sum(axis=1), trips.shape[2], uniform)
         return trips
 
 
-def _type_of(extent: int) -> type[np.int64] | type[np.object_]:
+def _type_of(extent: int) -> Any:
     """Return the type of arrays of trip counts: Python integers where an extent is beyond int64."""
     return np.int64 if extent < 1 << 62 else np.object_
 
@@ -314,7 +315,7 @@ class _Factors:
 
     def draw(self, values: Ints, counts: Ints, most: int, uniform: np.random.Generator) -> Ints:
         """Return [draw, number] -> factor; values: numbers of divisors, counts: how many factors."""
-        trips = np.ones((len(values), most), dtype=self._type)
+        trips: Ints = np.full((len(values), most), 1, dtype=self._type)
         values = values.copy()
         for number in range(most):
             left = counts - number

@@ -223,8 +223,8 @@ class ReadCounter:
     def fills(self, parent: int, node: Node, spatial: Numbers, *, divides: bool) -> tuple[Ints, Ints, int]:
         """Return fills per instance of the node, reads per instance of its parent level, elements of the largest tile.
 
-        divides: whether all tiles do; else, of several accesses, the elements of the first tile are told, as the largest
-        may stand where tiles of others are smaller. Of one access the first tile is the largest.
+        divides: whether all tiles do; else, of several accesses, the elements of the first tile are told, as the
+        largest may be there where tiles of others are smaller. Of one access the first tile is the largest.
         """
         siblings = self.nest.siblings(spatial, parent, node.level)
         key = (self.nest.above(spatial, node.level), node.clock)

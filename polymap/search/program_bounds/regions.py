@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,8 @@ def groups_of(region: Region, workload: Workload) -> dict[Reference, int]:
 def _touched(region: Region, tensor: Tensor, reference: Reference) -> Ints:
     """Return the numbers of the elements of a tensor that a reference touches, as Python's integers where they are
     long."""
-    place: Ints = np.zeros(region.count, dtype=np.int64 if prod(tensor.shape) < 1 << 62 else np.object_)
+    kind: Any = np.int64 if prod(tensor.shape) < 1 << 62 else np.object_
+    place: Ints = np.full(region.count, 0, dtype=kind)
     for row, extent, low in zip(reference.rows, tensor.shape, tensor.origin, strict=True):
         place = place * extent + (region.values(row) - low)
     return np.unique(place)

@@ -113,18 +113,24 @@ def sample_programs(search: Search) -> SearchResult | None:
     climbed = _climbed(search, alone=annealer is None)
     if climbed is not None and annealer is None:
         return _tree_answer(search, climbed)
-    floor = search.floors[0]
+    floor, met = search.floors[0], False
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        nonlocal met
+        met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
+        search.report(mapping, value, floor)
+
     search.drawn = sampled(
         search.workload,
         search.arch,
         search.objective,
         search.rules,
-        search.limits,
+        lambda: met or search.limits(),
         annealer=annealer,
         seed=search.asked.seed,
         before=search.drawn,
         work=search.limits.work,
-        report=lambda mapping, value: search.report(mapping, value, floor),
+        report=report,
     )
     if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
         return _tree_answer(search, climbed)
