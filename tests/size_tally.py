@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 import polymap as pm
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload
 
 EXTENTS = (
     2**19 - 1, 2**19, 2**19 + 1, 2**31 - 1, 2**31, 10**6, 10**9, 10**9 + 7, 2**53 + 1, 2**61 - 1, 2**63 - 1, 2**63,
@@ -72,7 +72,7 @@ def random_machine(rng: random.Random) -> Architecture:
     """Return a preset, or a small machine with huge capacities or fan-outs."""
     if rng.random() < 0.7:
         return pm.load_arch(rng.choice([name for name in pm.preset_names() if name != "host_cpu"]))
-    nodes: list[dict[str, object]] = [{"level": "DRAM", "read_pj": 200, "write_pj": 200}]
+    nodes: list[Any] = [{"level": "DRAM", "read_pj": 200, "write_pj": 200}]
     if rng.random() < 0.5:
         nodes.append({"fanout": "X", "size": rng.choice((1, 16, 2**19, 10**9, 2**63))})
     capacity = rng.choice((64, 4096, 2**31, 2**63, 10**30))
@@ -139,7 +139,8 @@ def counted(workload: Workload, arch: Architecture, rng: random.Random) -> objec
     cost = pm.evaluate(workload, arch, mapping, time_limit_s=1)
     assert cost.energy_pj >= 0
     pm.violations(workload, arch, mapping, time_limit_s=1)
-    many = pm.evaluate_many(workload, arch, mapping, [[node.tile for node in mapping.nodes if hasattr(node, "tile")]])
+    tiles = [node.tile for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+    many = pm.evaluate_many(workload, arch, mapping, [tiles])
     assert float(many.energy_pj[0]) == float(cost.energy_pj)
     return cost.method
 

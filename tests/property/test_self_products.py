@@ -78,9 +78,7 @@ def machine(capacity_bits: int | None = None, fanout: int = 16) -> pm.Architectu
 )
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 def test_the_fan_out_is_used_and_that_is_proven(text: str, sizes: dict[str, int], cycles: int, tiles: str) -> None:
-    found = search(
-        pm.einsum(text, sizes=sizes), machine(), "latency", tiles, time_limit_s=10, clock=time.process_time
-    )
+    found = search(pm.einsum(text, sizes=sizes), machine(), "latency", tiles, time_limit_s=10, clock=time.process_time)
     assert (found.status, found.value) == ("OPTIMAL", cycles)
 
 

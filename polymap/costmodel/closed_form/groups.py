@@ -108,7 +108,7 @@ def _tensor_model(workload: Workload, statement: Statement, index: int, *, union
     tensor = workload.tensors[index]
     accesses = accesses_of(statement, tensor.name)
     written = statement.target.tensor == tensor.name
-    if not accesses or not all(axis.is_linear for access in accesses for axis in access.index):
+    if len(accesses) == 0 or not all(axis.is_linear for access in accesses for axis in access.index):
         return None
     if written and len(accesses) > 1:
         return None

@@ -183,7 +183,8 @@ class _DimWalk:
 
     def __init__(self, extent: int, digits: Integers) -> None:
         self.digits = digits
-        none: Integers = np.full(digits.shape[1], 0, dtype=np.int64)
+        instances: int = digits.shape[1]
+        none: Integers = np.zeros(instances, dtype=np.int64)
         self.zero = none
         self._ends: Integers = np.stack([none, none + extent, none, none + extent])
         self._codes: Integers = np.zeros((4, digits.shape[1]), dtype=np.int64)
