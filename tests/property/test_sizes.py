@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import polymap as pm
 from polymap.schedules.space import TileRule, space_size
 from polymap.schedules.space.chains import any_table, chains, residue_product, spatial_trips
+from polymap.search.programs.instances import _order_of_columns
 from tests.size_tally import EXTENTS, ask
 
 MACHINE = pm.arch_from_document(
@@ -52,8 +54,6 @@ def test_the_space_of_a_huge_extent_is_counted_or_unknown(extent: int) -> None:
 
 def test_products_of_residues_are_exact_beyond_what_one_float_sum_holds() -> None:
     prime, many = 131_071, 3 * 2**18 + 5
-    import numpy as np
-
     left = np.full((1, many), prime - 1, dtype=np.int64)
     assert residue_product(left, left.T, prime).tolist() == [[many % prime]]  # (-1)^2 each
 
@@ -76,3 +76,10 @@ def test_neighbours_of_trees_whose_tiles_do_not_divide_are_refused_by_name() -> 
     mapping = pm.mapping_from_document({"nodes": [*nodes, {"compute": product.statements[0].name}]})
     with pytest.raises(pm.OptionError, match="PM539"):
         pm.neighbours(product, MACHINE, mapping)
+
+
+@pytest.mark.parametrize("most", [5, 10**12])
+def test_instances_are_in_order_however_long_their_numbers_are(most: int) -> None:
+    columns = np.random.default_rng(0).integers(0, most, size=(6, 50))
+    order = _order_of_columns(columns)
+    assert [tuple(row) for row in columns.T[order]] == sorted(tuple(row) for row in columns.T)
