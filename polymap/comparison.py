@@ -12,7 +12,17 @@ from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
 from polymap.inputs import expected_list, expected_text
-from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Tabled, Workload, did_you_mean
+from polymap.ir import (
+    Architecture,
+    BudgetError,
+    Mapping,
+    MaybeNone,
+    Mistake,
+    OptionError,
+    Tabled,
+    Workload,
+    did_you_mean,
+)
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import is_confirmed, measure_under, objective_values
@@ -203,9 +213,8 @@ def _looked_for(
         result = search(workload, arch, objective, "divide", **options)
         if result.best is not None and result.cost is not None:
             offer(result.best, result.cost)
-    sample = sample_mappings(workload, arch, _DRAWN, seed, within_capacity=True)
-    for number in best_first(sample, objective)[:_NAMED]:
-        offer(sample[number], evaluate(workload, arch, sample[number]))
+    for mapping in _drawn(workload, arch, objective, seed):
+        offer(mapping, evaluate(workload, arch, mapping))
     for name in list(found):
         for _ in range(_STEPS):
             before, (mapping, _) = found[name]
@@ -214,6 +223,15 @@ def _looked_for(
             if found[name][0] == before:
                 break
     return {name: scored for name, (_, scored) in found.items()}
+
+
+def _drawn(workload: Workload, arch: Architecture, objective: str, seed: int) -> list[Mapping]:
+    """Return the best mappings of a sample; none where none is drawn, which only leaves families to the searches."""
+    try:
+        sample = sample_mappings(workload, arch, _DRAWN, seed, within_capacity=True)
+    except BudgetError:
+        return []
+    return [sample[number] for number in best_first(sample, objective)[:_NAMED]]
 
 
 def best_first(sample: Sample, objective: str) -> list[int]:

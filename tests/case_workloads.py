@@ -48,9 +48,42 @@ TEMPLATES = (
 )
 
 
-def random_accumulation(rng: random.Random) -> Workload:
-    """Return one accumulation in a box of at most MAX_INSTANCES instances; every read access has its own tensor."""
-    text = rng.choice(TEMPLATES)
+# Products of a tensor with itself, whose accesses differ.
+SELF_PRODUCTS = (
+    "C[m,n] += A[m,k] * A[n,k]",
+    "C[m,n] += A[k,m] * A[k,n]",
+    "C[m,n] += A[m,k] * A[k,n]",
+    "S[i] += A[i,j] * A[j,i]",
+    "S += A[i,j] * A[j,i]",
+    "C[d] += A[i] * A[i+d]",
+    "O[p] += I[p+r] * I[p]",
+    "O[p] += I[S*p+r] * I[p]",
+    "O[p,q] += I[p+r,q] * I[p,q+r] * W[r]",
+    "O[d] += A[i] * A[i+D*d+1] * W[i]",
+    "O[i] += A[i] * A[i+1] * A[i+2]",
+    "O[i] += A[i] * A[i] * A[i+1]",
+    "C[b,m,n] += A[b,m,k] * A[b,n,k]",
+    "C[m,n] += A[m] * A[n] * B[m,n]",
+    "C[m,n] += A[m,k] * A[n,k] * W[k]",
+    "T[m,n] += A[m] * A[n] * A[k]",
+    "C[m,n] += A[m] * A[n] * B[m] * B[n]",
+    "C[m,k] += A[m] * A[n] * B[n] * B[k]",
+    "C[m,n] += A[S*m] * A[S*n]",
+    "C[m,n] += A[m,k] * A[7-n,k]",
+    "O[p] += I[p] * I[8-p+r]",
+    "C[m,n] += A[m,0] * A[n,k]",
+)
+
+
+def random_self_product(rng: random.Random) -> Workload:
+    """Return one accumulation in a box in which a tensor is read through accesses that differ."""
+    return random_accumulation(rng, SELF_PRODUCTS)
+
+
+def random_accumulation(rng: random.Random, templates: tuple[str, ...] = TEMPLATES) -> Workload:
+    """Return one accumulation in a box of at most MAX_INSTANCES instances; of TEMPLATES every read access has its own
+    tensor."""
+    text = rng.choice(templates)
     for letter in ("S", "D"):
         text = text.replace(f"{letter}*", rng.choice(("", "2*", "3*", "2*")))
     operator = rng.choice(("+=", "+=", "+=", "max=", "min="))

@@ -20,7 +20,7 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from tests.case_features import features_of, paths
-from tests.case_workloads import general_workload, parallel_dims, random_accumulation
+from tests.case_workloads import general_workload, parallel_dims, random_accumulation, random_self_product
 
 Loop = Temporal | Spatial
 
@@ -38,7 +38,15 @@ class Case:
 
 def random_case(rng: random.Random) -> Case:
     """Return one accumulation in a box: windows, strides, bypass, uneven nodes, partial tiles, fan-outs, ..."""
-    workload = random_accumulation(rng)
+    return _random_box_case(rng, random_accumulation(rng))
+
+
+def random_self_product_case(rng: random.Random) -> Case:
+    """Return a product of a tensor with itself, with the same features."""
+    return _random_box_case(rng, random_self_product(rng))
+
+
+def _random_box_case(rng: random.Random, workload: Workload) -> Case:
     arch = random_machine(rng)
     dims = tuple(workload.extents())
     loops = _loops(rng, workload, arch, dims, spreadable=frozenset(dims))

@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 from polymap.arithmetic import split
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Mapping, MappingError, MappingNode, Spatial, Storage, Temporal, Workload
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Mapping,
+    MappingError,
+    MappingNode,
+    Mistake,
+    OptionError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+)
 
 Factors = list[tuple[MappingNode, int]]  # nodes with their trips, 1 for storage
 
@@ -21,7 +33,7 @@ def neighbours(workload: Workload | str, arch: Architecture | str, mapping: Mapp
     """Return the legal mappings (capacity aside) one step away, in a fixed order: two nodes that stand next to each
     other exchanged, a prime factor moved from one loop of a dim to another, or a tensor no longer held by a node.
 
-    For trees without branches whose tiles divide.
+    For trees without branches whose tiles divide; raises OptionError for others.
     """
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
@@ -79,13 +91,23 @@ def _factors_of(workload: Workload, mapping: Mapping) -> Factors:
     found: Factors = []
     for node in mapping.nodes:
         if isinstance(node, Temporal | Spatial):
-            found.append((node, tiles[node.dim] // node.tile))
-            tiles[node.dim] = node.tile
+            tile = min(node.tile, tiles[node.dim])
+            if tiles[node.dim] % tile:
+                raise _not_dividing(f"the loop over {node.dim} cuts {tiles[node.dim]} into tiles of {tile}")
+            found.append((node, tiles[node.dim] // tile))
+            tiles[node.dim] = tile
+        elif isinstance(node, Branch):
+            raise _not_dividing("the tree branches")
         elif isinstance(node, Storage):
             found += [(replace(node, tensors=(tensor,)), 1) for tensor in node.tensors]
         else:
             found.append((node, 1))
     return found
+
+
+def _not_dividing(what: str) -> OptionError:
+    hint = "Give a tree without branches in which every tile divides the enclosing one."
+    return OptionError(Mistake("PM539", f"{what}: neighbours are known of trees whose tiles divide", hint))
 
 
 def _steps(factors: Factors) -> Iterator[Factors]:

@@ -70,7 +70,7 @@ def score_mappings(workload: Workload | str, arch: Architecture | str, mappings:
     workload, arch = question_of(workload, arch)
     mappings = [mapping_of(each) for each in expected_list(mappings, "the list of mappings")]
     totals = _Totals(workload, arch, len(mappings))
-    views = _Views(workload, arch)
+    views = _Views(workload, arch, fits=totals.kind is np.int64)
     left: list[int] = []
     for number, mapping in enumerate(mappings):
         if not views.add(number, mapping):
@@ -96,15 +96,37 @@ def _set(found: Scores, number: int, workload: Workload, arch: Architecture, map
         column[number] = sum((row.reads + row.writes) * bits[row.tensor] for row in rows)
 
 
+def _bands(arch: Architecture) -> list[Fraction]:
+    found = [
+        (level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle)
+        for level in arch.levels
+    ]
+    return [band for bands in found for band in bands if band is not None]
+
+
+def _most(workload: Workload, arch: Architecture) -> int:
+    """Return a number that no bits, cycles, or sum of these exceeds: a level moves an element of each tensor at most
+    four times per statement instance, and cycles are summed in parts of the bandwidths'."""
+    instances = prod(workload.extents().values())
+    bits = sum(tensor.bits * (4 + 4 * len(workload.statements[0].reads)) for tensor in workload.tensors)
+    bands = _bands(arch)
+    parts = lcm(*(band.numerator for band in bands)) * max((band.denominator for band in bands), default=1)
+    return instances * bits * parts * (len(arch.levels) + 1)
+
+
 class _Totals:
-    """Bits per level and mapping, summed over tensors. instances: of each level (the compute unit last) that run."""
+    """Bits per level and mapping, summed over tensors. instances: of each level (the compute unit last) that run.
+
+    kind: int64, or Python's integers where a sum could be beyond it.
+    """
 
     def __init__(self, workload: Workload, arch: Architecture, count: int) -> None:
         self.workload, self.arch = workload, arch
         shape = (len(arch.levels), count)
-        self.read, self.written = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        self.held = np.zeros(shape, dtype=np.int64)
-        self.instances = np.ones((len(arch.levels) + 1, count), dtype=np.int64)
+        self.kind: Any = np.int64 if _most(workload, arch) < 1 << 62 else np.object_
+        self.read, self.written = np.zeros(shape, dtype=self.kind), np.zeros(shape, dtype=self.kind)
+        self.held = np.zeros(shape, dtype=self.kind)
+        self.instances = np.ones((len(arch.levels) + 1, count), dtype=self.kind)
 
     def scores(self) -> Scores:
         """Return the figures of all mappings."""
@@ -122,16 +144,7 @@ class _Totals:
     def _latency(self, compute: Ints) -> Ints:
         """Return the cycles of the runs: all instances of a level move the same, as all tiles divide."""
         levels = self.arch.levels
-        bands = [(level.bandwidth_bits_per_cycle, level.read_bandwidth_bits_per_cycle) for level in levels]
-        unit = lcm(*(band.numerator for pair in bands for band in pair if band is not None), 1)
-        unit = lcm(
-            unit,
-            *(
-                level.write_bandwidth_bits_per_cycle.numerator
-                for level in levels
-                if level.write_bandwidth_bits_per_cycle is not None
-            ),
-        )
+        unit = lcm(*(band.numerator for band in _bands(self.arch)))
         total = compute * unit
         for number, level in enumerate(levels):
             read, written = self.read[number] // self.instances[number], self.written[number] // self.instances[number]
@@ -219,9 +232,10 @@ class _Alike(NamedTuple):
 class _Views:
     """Mappings by tensor and look."""
 
-    def __init__(self, workload: Workload, arch: Architecture) -> None:
+    def __init__(self, workload: Workload, arch: Architecture, *, fits: bool) -> None:
+        """fits: whether all sums are in reach of int64."""
         self._workload, self._arch = workload, arch
-        self._reachable = any_order_is_legal(workload) and is_box(workload.statements[0])
+        self._reachable = fits and any_order_is_legal(workload) and _has_plain_accesses(workload)
         self._classes = [_classes_of(workload, tensor.name) for tensor in workload.tensors]
         self._windows = [_windows_of(workload, tensor.name) for tensor in workload.tensors]
         self._numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
@@ -444,6 +458,13 @@ class _Layout:
             tiles[:, column] = np.where(tiles[:, column] > 0, tiles[:, column], enclosing[dim])
             enclosing[dim] = tiles[:, column]
         return tiles
+
+
+def _has_plain_accesses(workload: Workload) -> bool:
+    """Return whether each tensor is accessed in one way, in a box: loops over dims of several accesses do not commute,
+    as tiles of different steps share elements."""
+    (statement,) = workload.statements
+    return is_box(statement) and all(len(set(accesses_of(statement, tensor.name))) <= 1 for tensor in workload.tensors)
 
 
 def _groups_of_fanouts(arch: Architecture) -> tuple[tuple[int, ...], ...]:

@@ -2,11 +2,13 @@ from polymap.costmodel.closed_form.accounting import (
     Busiest as Busiest,
     Moves as Moves,
     Row as Row,
+    Wire as Wire,
     initial_of as initial_of,
     moves_of_operand as moves_of_operand,
     moves_of_target as moves_of_target,
     partial_sums as partial_sums,
     rows_of as rows_of,
+    wires_of as wires_of,
 )
 from polymap.costmodel.closed_form.carries import (
     Axes as Axes,
@@ -37,6 +39,7 @@ from polymap.costmodel.closed_form.digits import (
     times_of as times_of,
 )
 from polymap.costmodel.closed_form.dividing_tiles import (
+    DividingCrossings as DividingCrossings,
     DividingTiles as DividingTiles,
     Steps as Steps,
     count_dividing as count_dividing,
@@ -77,9 +80,4 @@ from polymap.costmodel.closed_form.window_tables import (
     Carry as Carry,
     WindowKind as WindowKind,
     is_spread as is_spread,
-)
-from polymap.costmodel.closed_form.wires import (
-    DividingCrossings as DividingCrossings,
-    Wire as Wire,
-    wires_of as wires_of,
 )

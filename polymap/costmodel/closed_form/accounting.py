@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from polymap.costmodel.closed_form.groups import TensorModel
-from polymap.costmodel.closed_form.nest import Node
+from polymap.costmodel.closed_form.groups import TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.nest import MachineModel, Node
 
 
 class Numeric(Protocol):
@@ -202,3 +202,69 @@ def rows_where_alike(
         row = moves_of_target(node.served * node.instances, fills, stays, outermost=not number, none=0)
         own = moves_of_target(node.served, first, node.entries, outermost=not number, none=0)
         yield Row(node.level, tensor.index, *row, node.tile), (own.reads, own.writes)
+
+
+# What crosses the fan-outs that cost energy (docs/counting.md, "Wires"). A fan-out between a node and its parent is
+# crossed by what the node loads, as if the parent stood at either end of it: the parent's own count, with more fan-outs
+# above.
+
+
+class Wire(NamedTuple, Generic[Figure]):
+    """One tensor on one fan-out, in elements (`WireUse`)."""
+
+    fanout: int
+    tensor: int
+    messages: Figure
+    deliveries: Figure
+    collections: Figure
+    sums: Figure
+
+
+class CrossingCounts(Protocol[Counted]):
+    """What passes between nodes, summed over all instances of the parent."""
+
+    def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
+        """Return how many elements the parent's instances send for what the node loads."""
+        ...
+
+    def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
+        """Return how many drains (of the compute unit: results) reach the parent's instances."""
+        ...
+
+
+def wires_of(
+    counts: CrossingCounts[Amount],
+    machine: MachineModel,
+    model: WorkloadModel,
+    holders: Sequence[Sequence[Node]],
+    rows: Sequence[Row[Amount]],
+    none: Amount,
+) -> list[Wire[Amount]]:
+    """Return the wires of all tensors, by fan-out and tensor. rows: what the levels move. none: zero."""
+    fills = {(row.tensor, row.level): row.fills for row in rows}
+    found: list[Wire[Amount]] = []
+    for tensor, nodes in zip(model.tensors, holders, strict=True):
+        for parent, node in pairwise(nodes):
+            for fanout in range(parent.fans, node.fans):
+                if machine.costs[fanout]:
+                    taken = fills.get((tensor.index, node.level), none)
+                    found.append(_wire(counts, tensor, (parent, node), fanout, taken, none))
+    return sorted(found, key=lambda wire: (wire.fanout, wire.tensor))
+
+
+def _wire(
+    counts: CrossingCounts[Amount],
+    tensor: TensorModel,
+    between: tuple[Node, Node],
+    fanout: int,
+    taken: Amount,
+    none: Amount,
+) -> Wire[Amount]:
+    """taken: partial sums that the node takes, each of which goes to one instance."""
+    parent, node = between
+    ends = parent._replace(fans=fanout), parent._replace(fans=fanout + 1)
+    if tensor.written:
+        sums, collections = (counts.arrivals(tensor, end, node) for end in ends)
+        return Wire(fanout, tensor.index, taken, taken, collections, sums)
+    messages, deliveries = (counts.messages(tensor, end, node) for end in ends)
+    return Wire(fanout, tensor.index, messages, deliveries, none, none)

@@ -55,13 +55,20 @@ def busiest_of_levels(
         alike = _all_alike(counter, rows)
     found: list[Busiest[int]] = []
     for level, fans in counter.machine.levels.values():
-        if alike and level not in lopsided:
+        if alike and level not in lopsided and not _is_union_spread(counter, fans):
             found.append(alike[level])
         elif level in left_out:
             found.append(Busiest(0, 0, 0))
         else:
             found.append(_busiest(counter, level, fans) if fans else _only(counter, rows, level))
     return tuple(found)
+
+
+def _is_union_spread(counter: Counter, fans: int) -> bool:
+    """Return whether instances below so many fan-outs stand apart along dims of a union: what they load depends on
+    where the accesses of each meet."""
+    dims = {dim for tensor in counter.model.tensors if tensor.union is not None for dim in tensor.union.dims}
+    return any(0 <= loop.fanout < fans and loop.dim in dims for loop in counter.nest.loops)
 
 
 def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest[int]:
@@ -139,6 +146,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
     """
     loops: list[Loop[int]] = []
     digits: list[tuple[range, ...]] = []
+    unions = {dim for tensor in counter.model.tensors if tensor.union is not None for dim in tensor.union.dims}
     for dim, chain in enumerate(counter.nest.chains):
         doubtful = _may_be_busier(counter, dim)
         links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.EACH, 0) for loop in chain)
@@ -146,6 +154,8 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
             if loop.fanout != TEMPORAL and loop.fanout < fans:
                 loops.append(loop)
                 every = tuple(range(first, first + many) for first, many in found)
+                if dim in unions:
+                    every = tuple(range(digit, digit + 1) for each in every for digit in each)
                 digits.append(every if doubtful else (range(1),))
     if prod(len(each) for each in digits) > _MAX_CANDIDATES:
         raise too_large()

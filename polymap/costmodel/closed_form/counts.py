@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import combinations
 from math import prod
 from typing import TypeVar
 
-from polymap.costmodel.closed_form.accounting import Busiest, Row, rows_of
+from polymap.arithmetic import too_large
+from polymap.costmodel.closed_form.accounting import Busiest, Row, Wire, rows_of, wires_of
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
-from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, count_dividing
+from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, DividingCrossings, count_dividing
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
-from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, machine_model, nest_of
+from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, Node, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
-from polymap.costmodel.closed_form.wires import DividingCrossings, Wire, wires_of
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 
@@ -40,7 +42,7 @@ def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
     return look_up
 
 
-_workload_model = _remembered(workload_model)
+_workload_model = _remembered(partial(workload_model, unions=True))
 _machine_model = _remembered(machine_model)
 
 
@@ -63,11 +65,12 @@ def count_closed_form(
     if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     try:
-        if all(nest.even) and not _shares_elements(model, nest):
+        if _is_plain(model, nest):
             rows, busy = count_dividing(INTEGERS, model, machine, nest.loops, nest.holders)
             steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
         else:
             counter = Counter(model, machine, nest)
+            _refuse_untold_peaks(counter)
             rows, steps = counter.rows(), counter.steps()
             left_out = [number for number, level in enumerate(arch.levels) if metered and not level.has_bandwidth]
             busy = busiest_of_levels(counter, rows, left_out)
@@ -78,8 +81,8 @@ def count_closed_form(
 
 
 def _wires(model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows: list[Row[int]]) -> list[Wire[int]]:
-    even = all(nest.even) and not _shares_elements(model, nest)
-    counts = DividingCrossings(INTEGERS, machine, nest.loops) if even else Counter(model, machine, nest)
+    plain = _is_plain(model, nest)
+    counts = DividingCrossings(INTEGERS, machine, nest.loops) if plain else Counter(model, machine, nest)
     return wires_of(counts, machine, model, nest.holders, rows, 0)
 
 
@@ -89,12 +92,38 @@ def rows_of_tensor(
     """Return the rows of one tensor, outermost first, as `count_closed_form` counts them; None where it does not."""
     nodes = nest.holders[tensor.index]
     try:
-        if all(nest.even) and not _shares_elements(model, nest):
+        if _is_plain(model, nest):
             alone = replace(model, tensors=(tensor,))
             return count_dividing(INTEGERS, alone, machine, nest.loops, [nodes])[0]
         return list(rows_of(Counter(model, machine, nest), tensor, nodes, 0))
     except BudgetError:
         return None
+
+
+def _is_plain(model: WorkloadModel, nest: LoopNestView) -> bool:
+    """Return whether the formulas of dividing tiles count all tensors."""
+    return all(nest.even) and not model.has_unions and not _shares_elements(model, nest)
+
+
+def _refuse_untold_peaks(counter: Counter) -> None:
+    """Raise BudgetError where it is not known that all tensors of a level have their largest tiles in one step.
+
+    All but unions have theirs in any step in which every loop further out leaves a whole tile, as in the first one; a
+    union may have a larger one elsewhere. Two unions meet theirs together where they share no dim, steps being a
+    product, or where both have it in the same ones of the first and last steps along each dim, all tiles of which
+    divide.
+    """
+    holders: dict[int, list[tuple[TensorModel, Node]]] = {}
+    for tensor, nodes in zip(counter.model.tensors, counter.nest.holders, strict=True):
+        for node in nodes[1:-1]:
+            holders.setdefault(node.level, []).append((tensor, node))
+    for held in holders.values():
+        unions = [(tensor, tensor.union, node) for tensor, node in held if tensor.union is not None]
+        shared = {dim for (_, one, _), (_, other, _) in combinations(unions, 2) for dim in {*one.dims} & {*other.dims}}
+        if shared and not (all(map(counter.nest.even.__getitem__, shared)) and counter.meet_at_an_end(unions)):
+            raise too_large()
+        if len(held) > 1 and not all(counter.largest_union(*union)[1] for union in unions):
+            raise too_large()
 
 
 def _shares_elements(model: WorkloadModel, nest: LoopNestView) -> bool:

@@ -361,3 +361,25 @@ def count_dividing(
             level = use[row.level]
             level[0], level[1] = reads * tensor.bits + level[0], writes * tensor.bits + level[1]
     return rows, tuple(Busiest(read, written, read + written) for read, written in use)
+
+
+class DividingCrossings(Generic[Amount]):
+    """Counts crossings where all tiles divide."""
+
+    __slots__ = ("_loops", "_machine", "_sums")
+
+    def __init__(self, sums: Progressions[Amount, Any], machine: MachineModel, loops: Sequence[Loop[Amount]]) -> None:
+        self._sums, self._machine, self._loops = sums, machine, loops
+
+    def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
+        """Return how many elements the parent's instances send for what the node loads."""
+        tiles = self._between(tensor, parent, node)
+        return tiles.loads(1) * tiles.views[0].instances
+
+    def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
+        """Return how many drains (of the compute unit: results) reach the parent's instances."""
+        tiles = self._between(tensor, parent, node)
+        return tiles.arrivals(1) * tiles.views[0].instances
+
+    def _between(self, tensor: TensorModel, parent: Node, node: Node) -> DividingTiles[Amount, Any]:
+        return DividingTiles(self._sums, self._machine, tensor, self._loops, (parent, node))

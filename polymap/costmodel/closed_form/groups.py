@@ -9,7 +9,7 @@ once (2p + q with q < 2) are singles too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from math import gcd
@@ -33,11 +33,24 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class UnionForm:
+    """What several accesses touch together along the axes in which they differ: a union of boxes, one per access.
+
+    dims: of the workload. boxes: per access and axis its terms, (number among `dims`, coefficient), and its constant.
+    In each access a dim is in one axis at most, so that what its tile touches is the product over its axes.
+    """
+
+    dims: tuple[int, ...]
+    boxes: tuple[tuple[tuple[tuple[tuple[int, int], ...], int], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorModel:
     """One tensor of the statement.
 
     reads: how often the statement reads it (0 for the target). singles: dims that an element tells. windows: the other
-    forms. kinds: per dim of the workload. overwritten: written without being read.
+    forms. kinds: per dim of the workload. overwritten: written without being read. union: where its accesses differ,
+    what they touch together (`WINDOW` dims are then those of the union); accesses: each as a tensor of its own.
     """
 
     index: int
@@ -51,6 +64,8 @@ class TensorModel:
     singles: tuple[int, ...]
     windows: tuple[Window, ...]
     kinds: tuple[DimKind, ...]
+    union: UnionForm | None = None
+    accesses: tuple[TensorModel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +77,17 @@ class WorkloadModel:
     extents: tuple[int, ...]
     tensors: tuple[TensorModel, ...]
 
+    @property
+    def has_unions(self) -> bool:
+        """Whether a tensor is read through several accesses."""
+        return any(tensor.union is not None for tensor in self.tensors)
 
-def workload_model(workload: Workload) -> WorkloadModel | None:
+
+def workload_model(workload: Workload, *, unions: bool = False) -> WorkloadModel | None:
     """Return what the closed form needs of a workload; None where the workload is beyond it.
 
-    Needed: one statement over a box with all the workload's dims, one linear access per tensor, and a target into
-    which the statement accumulates or which it overwrites once per element.
+    Needed: one statement over a box with all the workload's dims, one linear access per tensor (unions: several, where
+    each touches boxes), and a target into which the statement accumulates or which it overwrites once per element.
     """
     if len(workload.statements) != 1:
         return None
@@ -76,7 +96,7 @@ def workload_model(workload: Workload) -> WorkloadModel | None:
         return None
     tensors: list[TensorModel] = []
     for index in range(len(workload.tensors)):
-        model = _tensor_model(workload, statement, index)
+        model = _tensor_model(workload, statement, index, unions=unions)
         if model is None:
             return None
         tensors.append(model)
@@ -84,15 +104,56 @@ def workload_model(workload: Workload) -> WorkloadModel | None:
     return WorkloadModel(statement.name, tuple(extents), tuple(extents.values()), tuple(tensors))
 
 
-def _tensor_model(workload: Workload, statement: Statement, index: int) -> TensorModel | None:
+def _tensor_model(workload: Workload, statement: Statement, index: int, *, unions: bool) -> TensorModel | None:
     tensor = workload.tensors[index]
     accesses = accesses_of(statement, tensor.name)
     written = statement.target.tensor == tensor.name
-    access = accesses[0] if accesses else None
-    if access is None or len(set(accesses)) > 1 or not all(axis.is_linear for axis in access.index):
+    if len(accesses) == 0 or not all(axis.is_linear for access in accesses for axis in access.index):
         return None
     if written and len(accesses) > 1:
         return None
+    if len(set(accesses)) > 1:
+        return _model_of_union(workload, statement, index, accesses) if unions else None
+    return _model_of_access(workload, statement, index, accesses[0], len(accesses))
+
+
+def _model_of_union(
+    workload: Workload, statement: Statement, index: int, accesses: tuple[Access, ...]
+) -> TensorModel | None:
+    """Return the model of a tensor that is read through several accesses; None where one of them touches no boxes."""
+    extents = workload.extents()
+    singles, form = union_form(tuple(dict.fromkeys(accesses)), extents)
+    if form is None:
+        return None
+    alone: list[TensorModel] = []
+    for access in dict.fromkeys(accesses):
+        number = -1 - len(alone) - len(accesses) * index  # tells the accesses of all tensors apart
+        model = _model_of_access(workload, statement, index, access, accesses.count(access))
+        if model is None:
+            return None
+        alone.append(replace(model, index=number))
+    kinds = [DimKind.IDLE] * len(extents)
+    for dim in singles:
+        kinds[dim] = DimKind.SINGLE
+    for dim in form.dims:
+        kinds[dim] = DimKind.WINDOW
+    return replace(
+        alone[0],
+        index=index,
+        reads=len(accesses),
+        singles=singles,
+        windows=(),
+        kinds=tuple(kinds),
+        union=form,
+        accesses=tuple(alone),
+    )
+
+
+def _model_of_access(
+    workload: Workload, statement: Statement, index: int, access: Access, count: int
+) -> TensorModel | None:
+    tensor = workload.tensors[index]
+    written = statement.target.tensor == tensor.name
     singles, windows = axis_forms(access, workload.extents())
     overwritten = statement.operator is Operator.ASSIGN
     kinds = [DimKind.IDLE] * len(workload.dims)
@@ -112,10 +173,59 @@ def _tensor_model(workload: Workload, statement: Statement, index: int) -> Tenso
         overwritten=written and overwritten,
         initial=tensor.initial,
         temporary=tensor.temporary,
-        reads=0 if written else len(accesses),
+        reads=0 if written else count,
         singles=singles,
         windows=windows,
         kinds=tuple(kinds),
+    )
+
+
+def union_form(accesses: tuple[Access, ...], extents: dict[str, int]) -> tuple[tuple[int, ...], UnionForm | None]:
+    """Return the dims that are an axis of their own, the same one in all accesses, and the union along the other axes;
+    None where a dim is in two axes of one access.
+
+    Dims of extent 1 are left out. An axis of its own is a factor of the union: T = (union of the others) x its indices.
+    """
+    numbers = {name: number for number, name in enumerate(extents)}
+    rows = [
+        [
+            (tuple((numbers[name], factor) for name, factor in axis.coefficients().items() if extents[name] > 1), axis)
+            for axis in access.index
+        ]
+        for access in accesses
+    ]
+    if any(len({dim for terms, _ in row for dim, _ in terms}) < sum(len(terms) for terms, _ in row) for row in rows):
+        return (), None
+    columns = list(zip(*rows, strict=True))
+    used = [{dim for terms, _ in column for dim, _ in terms} for column in columns]
+    singles: list[int] = []
+    left: list[tuple[tuple[tuple[tuple[int, int], ...], int], ...]] = []
+    for place, column in enumerate(columns):
+        elsewhere = {dim for other, dims in enumerate(used) if other != place for dim in dims}
+        alike = len({(terms, axis.constant) for terms, axis in column}) == 1
+        if alike and len(used[place]) <= 1 and not used[place] & elsewhere:
+            singles += used[place]
+        else:
+            left.append(_without_stride(tuple((terms, axis.constant) for terms, axis in column)))
+    dims = tuple(sorted({dim for column in left for terms, _ in column for dim, _ in terms}))
+    boxes = tuple(
+        tuple((tuple((dims.index(dim), factor) for dim, factor in terms), constant) for terms, constant in box)
+        for box in zip(*left, strict=True)
+    )
+    return tuple(sorted(singles)), UnionForm(dims, boxes or ((),))
+
+
+def _without_stride(
+    column: tuple[tuple[tuple[tuple[int, int], ...], int], ...],
+) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
+    """Return one axis of all accesses counted in steps of what divides all their coefficients, if all meet in it."""
+    stride = gcd(*(factor for terms, _ in column for _, factor in terms))
+    first = column[0][1]
+    if stride < 2 or any((constant - first) % stride for _, constant in column):
+        return column
+    return tuple(
+        (tuple((dim, factor // stride) for dim, factor in terms), (constant - first) // stride)
+        for terms, constant in column
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain as joined
+from itertools import chain as joined, product
+from math import prod
 from typing import Generic, TypeVar
 
 from polymap.arithmetic import too_large
@@ -53,8 +54,15 @@ from polymap.costmodel.closed_form.digits import (
     spread,
     times_of,
 )
-from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
+from polymap.costmodel.closed_form.groups import DimKind, TensorModel, UnionForm, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
+from polymap.costmodel.closed_form.unions import (
+    Axes as UnionAxes,
+    elements_sent,
+    ends_of_largest,
+    held_at,
+    largest_tile,
+)
 from polymap.costmodel.closed_form.window_sums import (
     all_elements,
     distinct_elements,
@@ -359,14 +367,67 @@ _INTEGERS = IntegerFactors()
 
 
 class Counter(PartialCounts[int, int]):
-    """The counts of one mapping. Raises BudgetError where there is no answer."""
+    """The counts of one mapping. Raises BudgetError where there is no answer.
+
+    Of a tensor that is read through several accesses each is read on its own at compute; a holder has what all of them
+    touch (`unions`), singles being factors as they are of windows.
+    """
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, nest: LoopNestView) -> None:
         super().__init__(_INTEGERS, machine, nest)
         self.model = model
         self._refills: dict[tuple[int, int], int] = {}
 
+    def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+        if tensor.union is None:
+            return super().fills(tensor, parent, node, pins)
+        return self._sent(self.node(tensor, (parent, node), Siblings.APART, pins, Clock.OWN), tensor.union)
+
+    def tile(self, tensor: TensorModel, node: Node) -> int:
+        found = super().tile(tensor, node)
+        return found if tensor.union is None else found * self.largest_union(tensor, tensor.union, node)[0]
+
+    def largest_union(self, tensor: TensorModel, form: UnionForm, node: Node) -> tuple[int, bool]:
+        """Return `unions.largest_tile` of a node."""
+        return largest_tile(form, self._axes(self.node(tensor, (node, node), Siblings.APART, clock=Clock.OWN), form))
+
+    def meet_at_an_end(self, unions: Sequence[tuple[TensorModel, UnionForm, Node]]) -> bool:
+        """Return whether all have their largest tiles where along each dim the first or the last tile is there."""
+        dims = sorted({dim for _, form, _ in unions for dim in form.dims})
+        ends = [
+            ends_of_largest(form, self._axes(self.node(tensor, (node, node), Siblings.APART, clock=Clock.OWN), form))
+            for tensor, form, node in unions
+        ]
+        return any(
+            all(
+                tuple(chosen[dims.index(dim)] for dim in form.dims) in found
+                for (_, form, _), found in zip(unions, ends, strict=True)
+            )
+            for chosen in product((0, 1), repeat=len(dims))
+        )
+
+    def _axes(self, view: NodeCarries[int], form: UnionForm) -> UnionAxes:
+        return tuple((self.nest.extents[dim], view.chains[dim]) for dim in form.dims)
+
+    def _sent(self, view: NodeCarries[int], form: UnionForm) -> int:
+        """Return the elements that siblings load: those of their distinct tiles in all steps, less what at each carry
+        their distinct loads lack of these."""
+        axes = self._axes(view, form)
+        total = prod(view.whole()) * elements_sent(form, axes, None)
+        for carry, outside, values in view.carries():
+            steps = prod(values.values())
+            if steps:
+                cuts = tuple(Cut(outside[dim], dim == carry.dim) for dim in form.dims)
+                total -= steps * (held_at(form, axes, cuts) - elements_sent(form, axes, cuts))
+        return total
+
     def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
+        if tensor.union is not None:
+            if node.level < 0:
+                return sum(self.messages(access, parent, node, pins) for access in tensor.accesses)
+            view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN)
+            self._refuse_uneven_unions(view)
+            return self._sent(view, tensor.union)
         if tensor.windows and node.level >= 0:
             self._refuse_uneven_unions(self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN))
         return super().messages(tensor, parent, node, pins)
@@ -380,7 +441,9 @@ class Counter(PartialCounts[int, int]):
             if not self.nest.even[dim]
             for _, part, _ in view.chains[dim]
         )
-        if united and any(part is Part.MERGED for axes in view.axes for _, _, chain in axes for _, part, _ in chain):
+        inside = [chain for axes in view.axes for _, _, chain in axes]
+        inside += [view.chains[dim] for dim in (view.tensor.union.dims if view.tensor.union else ())]
+        if united and any(part is Part.MERGED for chain in inside for _, part, _ in chain):
             raise too_large()
 
     def partial_sums_taken(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> int:

@@ -93,6 +93,9 @@ class WindowTable:
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
+        points = [axis.extent for axis in axes]
+        if prod(points) > _MAX_CELLS:
+            raise too_large()
         columns: list[tuple[int, Integers]] = []  # position, digit of every index of its dim, as one axis of a grid
         apart: Integers = np.zeros((1,) * len(axes), dtype=np.int64)
         among, element = apart, apart
@@ -118,9 +121,6 @@ class WindowTable:
                     apart, sizes[0] = apart * trips + digit, sizes[0] * trips
         columns.sort(key=lambda column: column[0])
         self._positions: list[int] = [position for position, _ in columns]
-        points = [axis.extent for axis in axes]
-        if prod(points) > _MAX_CELLS:
-            raise too_large()
         every = [np.broadcast_to(digit, points).reshape(-1) for _, digit in columns]
         step = _numbered(every, prod(points))
         self._digits = np.unique(np.stack([*every, step], axis=1), axis=0)[:, :-1]

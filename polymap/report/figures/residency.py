@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-import numpy as np
-
+from polymap.arithmetic import progressions
 from polymap.asked import mapping_of, question_of
 from polymap.ir import (
     Access,
@@ -228,10 +227,8 @@ def _elements(access: Access, sizes: dict[str, int]) -> int:
     """Return how many elements an access touches in a tile: along each axis the different values of its index."""
     count = 1
     for index in access.index:
-        values = np.zeros(1, dtype=np.int64)
-        for dim, coefficient in index.coefficients().items():
-            values = np.unique(values[:, None] + coefficient * np.arange(sizes[dim], dtype=np.int64))
-        count *= len(values)
+        steps = [(coefficient, sizes[dim]) for dim, coefficient in index.coefficients().items()]
+        count *= progressions(steps)[1].size
     return count
 
 

@@ -19,6 +19,8 @@ from polymap.arithmetic import split
 Table = NDArray[np.int64]
 Trips = tuple[int, ...]
 
+_MOST_SUMMED = 2**18  # products of residues
+
 
 class TileRule(StrEnum):
     """The tiles that a loop may have. DIVIDE: divisors of the enclosing tile; ANY: all smaller ones."""
@@ -56,15 +58,23 @@ def spatial_trips(rule: TileRule, extent: int, sizes: Sequence[int]) -> Iterator
     if not sizes:
         yield ()
         return
-    for trips in range(1, min(sizes[0], extent) + 1):
+    most = min(sizes[0], extent)
+    for trips in divisors_up_to(extent, most) if rule is TileRule.DIVIDE else range(1, most + 1):
         if rule is TileRule.DIVIDE:
-            if extent % trips:
-                continue
             inner = extent // trips
         else:
             inner = extent if trips == 1 else (extent - 1) // (trips - 1)
         for rest in spatial_trips(rule, inner, sizes[1:]):
             yield (trips, *rest)
+
+
+def divisors_up_to(extent: int, most: int) -> list[int]:
+    """Return the divisors of an extent up to a limit, ascending (of what could not be split into primes those that its
+    known primes make)."""
+    found = [1]
+    for prime, exponent in split(extent)[0]:
+        found = [one * prime**power for one in found for power in range(exponent + 1) if one * prime**power <= most]
+    return sorted(found)
 
 
 def dividing_table(extent: int, trips: Sequence[Trips], longest: int, prime: int) -> Table:
@@ -91,6 +101,9 @@ def any_table(extent: int, units: Sequence[int], trips: Sequence[Trips], longest
     units: number of fan-outs per group of spatial loops, in the order in which they stand, as do the trip counts.
     longest: the most temporal loops per region (one more than units).
     """
+    if not units:
+        counts = [[chains(TileRule.ANY, extent, loops) % prime] * len(trips) for loops in range(longest[0] + 1)]
+        return np.array(counts, dtype=np.int64)
     regions = {0: longest[0]}  # after how many fan-outs a region of temporal loops begins
     for number, most in zip(range(len(units)), longest[1:-1], strict=False):
         regions[sum(units[: number + 1])] = most
@@ -100,14 +113,13 @@ def any_table(extent: int, units: Sequence[int], trips: Sequence[Trips], longest
         """Return [loops so far, ..., tile] after the first fan-outs and the temporal loops that follow them."""
         if prefix not in known:
             ways = _spatial(after(prefix[:-1]), prefix[-1], prime) if prefix else _start(extent)
-            inner = regions.get(len(prefix)) if len(prefix) < sum(units) or not units else None
+            inner = regions.get(len(prefix)) if len(prefix) < sum(units) else None
             known[prefix] = ways if inner is None else _temporal(ways, inner, prime)
         return known[prefix]
 
-    ends = _ends(extent, longest[-1], prime) if units else np.eye(1, extent + 1, 1)
+    ends = _ends(extent, longest[-1], prime)
     columns = [residue_product(after(counts), ends.T, prime) for counts in trips]
-    table = np.stack(columns, axis=-1)
-    return table if units else table.reshape(-1, len(trips))
+    return np.stack(columns, axis=-1)
 
 
 def residues(values: Table, prime: int) -> Table:
@@ -116,10 +128,13 @@ def residues(values: Table, prime: int) -> Table:
 
 
 def residue_product(left: NDArray[np.generic], right: NDArray[np.generic], prime: int) -> Table:
-    """Return left @ right modulo prime; sums stay below 2^53, where float64 is exact."""
-    assert left.shape[-1] < 2**19
-    exact = left.astype(np.float64, copy=False) @ right.astype(np.float64, copy=False)
-    return residues(exact.astype(np.int64), prime)
+    """Return left @ right modulo prime (below 2^17), in parts whose sums stay below 2^53, where float64 is exact."""
+    total = np.zeros((*left.shape[:-1], right.shape[-1]), dtype=np.int64)
+    for first in range(0, left.shape[-1], _MOST_SUMMED):
+        part = slice(first, first + _MOST_SUMMED)
+        some, others = (each.astype(np.float64, copy=False) for each in (left[..., part], right[part]))
+        total += residues((some @ others).astype(np.int64), prime)
+    return residues(total, prime)
 
 
 def _ends(extent: int, most: int, prime: int) -> Table:

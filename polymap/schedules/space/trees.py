@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from math import comb, factorial, prod
 from typing import TypeVar
 
@@ -27,6 +27,8 @@ from polymap.schedules.space.orders import Quadrature, UnitBlock, evaluation_poi
 from polymap.schedules.space.placement import Group, Holding, Vector, placements, subsets
 
 _MOST_OPERATIONS = 4_000_000_000
+_MOST_ENTRIES = 1 << 27  # of tables of chains, so many of 8 bytes are in memory at once
+_MOST_TRIPS = 400_000  # combinations of trip counts of one dim
 Item = TypeVar("Item")
 
 
@@ -218,7 +220,10 @@ def _work(space: Space, family: _Family) -> _Work | None:
     trips: list[list[Trips]] = []
     for dim in space.dims:
         limits = [dim.trips[fanout] for fanout in fanouts]
-        trips.append(list(spatial_trips(space.rule, dim.extent, limits)) if space.sizes is not None else [()])
+        choices = spatial_trips(space.rule, dim.extent, limits) if space.sizes is not None else iter([()])
+        trips.append(list(islice(choices, _MOST_TRIPS + 1)))
+        if len(trips[-1]) > _MOST_TRIPS:
+            return None
     steps: list[tuple[Vector, list[Share]]] = []
     for allowed in subsets(family.units):
         usable = set(space.fanouts(allowed))
@@ -227,7 +232,17 @@ def _work(space: Space, family: _Family) -> _Work | None:
         if shares is None:
             return None
         steps.append((allowed, shares))
+    if _table_entries(space, longest, trips) > _MOST_ENTRIES:
+        return None
     return _Work(family, longest, trips, steps, _operations(space, family, longest, trips, steps))
+
+
+def _table_entries(space: Space, longest: Vector, trips: list[list[Trips]]) -> int:
+    """Return how many entries the tables of chains have, of one prime."""
+    if not _positions_matter(space) or not any(trips) or trips[0][0] == ():
+        return 0
+    coefficients = prod(most + 1 for most in longest)
+    return sum(len(t) * dim.extent * coefficients for t, dim in zip(trips, space.dims, strict=True))
 
 
 def _operations(
@@ -249,9 +264,7 @@ def _operations(
         for share, choices in zip(shares, trips, strict=True):
             pairs += len(share.sources)
             evaluated += min(len(share.sources), 2 * len(choices))
-    tables = 0
-    if _positions_matter(space):
-        tables = sum(len(t) * dim.extent * coefficients for t, dim in zip(trips, space.dims, strict=True))
+    tables = _table_entries(space, longest, trips)
     return points * (coefficients + evaluated * (4 + coefficients // 8) + pairs) + tables
 
 

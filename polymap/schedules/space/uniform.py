@@ -19,10 +19,12 @@ from functools import cache
 from itertools import combinations_with_replacement, product
 from math import factorial, prod
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import split
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -35,7 +37,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.schedules.space.chains import TileRule, Trips, chains, spatial_trips
+from polymap.schedules.space.chains import TileRule, Trips, chains, divisors_up_to, spatial_trips
 from polymap.schedules.space.placement import Vector, groups_of, holdings_of, subsets
 from polymap.schedules.space.skeletons import BlockCount, Skeleton, Skeletons
 
@@ -51,9 +53,11 @@ def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator
     """Yield legal canonical trees with dividing tiles without end, independent and equally likely.
 
     Neither capacities nor dependences are looked at. Raises BudgetError for a space without a tree, or one of which
-    almost all draws are thrown away (assert: one statement).
+    almost all draws are thrown away. The workload has one statement (`sample_mappings` says so).
     """
-    assert len(workload.statements) == 1, "trees of several statements branch"
+    if not all(split(dim.extent)[1] for dim in workload.dims):
+        what = f"an extent of '{workload.name}' could not be split into primes, so that its divisors are not known"
+        raise BudgetError(Mistake("PM521", what, "Extents whose primes are known can be drawn for."))
     space = _Mixture(workload, arch)
     uniform, rng = np.random.Generator(np.random.PCG64(seed)), Random(seed)
     barren = 0
@@ -234,7 +238,8 @@ class _Family:
     def _trips(self, columns: Ints) -> Ints:
         """Return [draw, dim, used fan-out] -> trip count."""
         fanouts = sum(self._rooms.parts)
-        tables = [np.array(trips, dtype=np.int64).reshape(len(trips), fanouts) for trips in self._rooms.trips]
+        kind = _type_of(max(self._rooms.extents, default=1))
+        tables = [np.array(trips, dtype=kind).reshape(len(trips), fanouts) for trips in self._rooms.trips]
         if not tables:
             return np.ones((len(columns), 0, fanouts), dtype=np.int64)
         return np.stack([table[columns[:, d]] for d, table in enumerate(tables)], axis=1)
@@ -273,11 +278,17 @@ class _Family:
         self, factors: Sequence[_Factors], columns: Ints, loops: Booleans, uniform: np.random.Generator
     ) -> Ints:
         """Return [draw, dim, number of the temporal loop] -> trip count (1: no such loop)."""
-        trips = np.ones((len(loops), len(factors), max(self._longest, 1)), dtype=np.int64)
+        kind = _type_of(max(self._rooms.extents, default=1))
+        trips: Ints = np.full((len(loops), len(factors), max(self._longest, 1)), 1, dtype=kind)
         for d, own in enumerate(factors):
             ends = np.array([own.numbers[own.extent // prod(t)] for t in self._rooms.trips[d]], dtype=np.int64)
             trips[:, d, :] = own.draw(ends[columns[:, d]], loops[:, d].sum(axis=1), trips.shape[2], uniform)
         return trips
+
+
+def _type_of(extent: int) -> Any:
+    """Return the type of arrays of trip counts: Python integers where an extent is beyond int64."""
+    return np.int64 if extent < 1 << 62 else np.object_
 
 
 class _Factors:
@@ -285,9 +296,10 @@ class _Factors:
 
     def __init__(self, extent: int) -> None:
         self.extent = extent
-        self.divisors = [value for value in range(1, extent + 1) if extent % value == 0]
+        self.divisors = divisors_up_to(extent, extent)
         self.numbers = {value: number for number, value in enumerate(self.divisors)}
-        self._values = np.array(self.divisors, dtype=np.int64)
+        self._type = _type_of(extent)
+        self._values = np.array(self.divisors, dtype=self._type)
         self._table = cache(self._weights)
 
     def _weights(self, loops: int) -> Floats:
@@ -303,7 +315,7 @@ class _Factors:
 
     def draw(self, values: Ints, counts: Ints, most: int, uniform: np.random.Generator) -> Ints:
         """Return [draw, number] -> factor; values: numbers of divisors, counts: how many factors."""
-        trips = np.ones((len(values), most), dtype=np.int64)
+        trips: Ints = np.full((len(values), most), 1, dtype=self._type)
         values = values.copy()
         for number in range(most):
             left = counts - number

@@ -201,13 +201,15 @@ def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _Loads:
-    """What a node loads: per load the instance, the time and the element; loads per instance; the first tile."""
+    """What a node loads: per load the instance, the time and the element; loads per instance; the elements of the first
+    tile, and of the largest one of any instance and step."""
 
     instance: Ints
     time: Ints
     element: Ints
     counts: Ints
     first: int
+    most: int
 
 
 class ReadCounter:
@@ -218,16 +220,21 @@ class ReadCounter:
         self.elements, self.size = nest.elements(accesses_of(nest.workload.statements[0], tensor))
         self._loads: dict[tuple[Numbers, Numbers], _Loads] = {}
 
-    def fills(self, parent: int, node: Node, spatial: Numbers) -> tuple[Ints, Ints, int]:
-        """Return fills per instance of the node, reads per instance of its parent level, elements of the first tile."""
+    def fills(self, parent: int, node: Node, spatial: Numbers, *, divides: bool) -> tuple[Ints, Ints, int]:
+        """Return fills per instance of the node, reads per instance of its parent level, elements of the largest tile.
+
+        divides: whether all tiles do; else, of several accesses, the elements of the first tile are told, as the
+        largest may be there where tiles of others are smaller. Of one access the first tile is the largest.
+        """
         siblings = self.nest.siblings(spatial, parent, node.level)
         key = (self.nest.above(spatial, node.level), node.clock)
         if key not in self._loads:
             self._loads[key] = self._loaded(*key)
         loads = self._loads[key]
         if siblings.owners == siblings.count:  # nobody to share a read with
-            return loads.counts, loads.counts, loads.first
-        return loads.counts, _messages(siblings, loads.instance, loads.time, loads.element), loads.first
+            return loads.counts, loads.counts, loads.most if divides else loads.first
+        messages = _messages(siblings, loads.instance, loads.time, loads.element)
+        return loads.counts, messages, loads.most if divides else loads.first
 
     def _loaded(self, loops: Numbers, clock: Numbers) -> _Loads:
         """Return what the instances along spatial `loops` load when the loops of the clock go on."""
@@ -236,13 +243,16 @@ class ReadCounter:
         now = instance * times + nest.number(clock)
         active = unique(now)
         turn = np.searchsorted(active, now)
-        first = len(unique(self.elements[:, turn == 0]))
+        first = most = len(unique(self.elements[:, turn == 0]))
+        if len(self.elements) > 1:
+            tiles = unique(turn * self.size + self.elements) // self.size
+            most = int(np.bincount(tiles).max())
         span = len(active) + 1  # keeps runs of different elements apart
         held = unique((self.elements * instances + instance) * span + turn)
         loads = held[starts(held)]
         turn, what = loads % span, loads // span
         instance = what % instances
-        return _Loads(instance, active[turn] % times, what // instances, sum_by(instance, instances), first)
+        return _Loads(instance, active[turn] % times, what // instances, sum_by(instance, instances), first, most)
 
     def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
         """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""

@@ -34,11 +34,13 @@ class Situation(Protocol):
 class TensorScore:
     """Rows of columns for one tensor of a workload."""
 
-    def __init__(self, nest: Nest, number: int) -> None:
+    def __init__(self, nest: Nest, number: int, *, divides: bool) -> None:
+        """divides: whether all tiles do."""
         statement = nest.workload.statements[0]
         name = nest.workload.tensors[number].name
         self.nest = nest
         self.number = number
+        self._divides = divides
         accesses = [a for a in (statement.target, *statement.reads) if a.tensor == name]
         self.dims = {dim for access in accesses for index in access.index for dim in index.dims}
         self.reader = None if statement.target.tensor == name else ReadCounter(nest, name)
@@ -84,18 +86,17 @@ class TensorScore:
             clock = self._reduced(word.clocks[gap], free=word.lockstep)
         key = (holder, level, clock, word.spatial)
         if key not in self._rows:
-            self._rows[key] = self._count_pair(columns, holder, level, clock, word.spatial)
+            self._rows[key] = self._count_pair(columns, holder, Node(level, clock), word)
         return self._rows[key]
 
-    def _count_pair(
-        self, columns: Columns, holder: int, level: int, clock: Numbers, spatial: Numbers
-    ) -> tuple[Ints, Ints]:
+    def _count_pair(self, columns: Columns, holder: int, node: Node, word: Situation) -> tuple[Ints, Ints]:
         assert self.reader is not None
+        level, clock, spatial = node.level, node.clock, word.spatial
         row, traffic = columns.empty(), columns.no_traffic()
         if level < 0:
             reads = self.reader.compute_reads(holder, clock, spatial)
         else:
-            fills, reads, first = self.reader.fills(holder, Node(level, clock), spatial)
+            fills, reads, first = self.reader.fills(holder, node, spatial, divides=self._divides)
             columns.held(row, self.number, level, first)
             columns.moved(row, traffic, self.number, level, writes=fills, fills=int(fills.sum()))
         columns.moved(row, traffic, self.number, holder, reads=reads)

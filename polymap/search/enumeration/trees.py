@@ -229,7 +229,9 @@ class _Walk:
         self.nest = Nest(workload, arch)
         self.arrangements = Arrangements(workload, arch)
         self.words = Words(self.nest, arch, tiles, self.arrangements.most_nodes)
-        self.tensors = [TensorScore(self.nest, number) for number in range(len(workload.tensors))]
+        self.tensors = [
+            TensorScore(self.nest, number, divides=tiles == "divide") for number in range(len(workload.tensors))
+        ]
         self._names: dict[tuple[int, bytes], int] = {}
         self.legal = self.fitting = 0
         self.best: tuple[Point, Word, tuple[Place, ...]] | None = None

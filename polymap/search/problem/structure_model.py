@@ -362,24 +362,29 @@ class _Storage:
             _where(self.model.add(self.held[number, index] == int(must)), literal)
 
     def need(self, level: int, term: TensorTerm, sizes: list[tuple[Intrinsic, cp_model.IntVar]]) -> None:
-        """Add the bits that the level needs at least for a tensor: its elements in a tile of the intrinsic sizes."""
+        """Add the bits that the level needs at least for a tensor: its elements in a tile of the intrinsic sizes.
+
+        Bits of long capacities are counted in larger units, what is needed rounded down: nothing that fits is excluded.
+        """
         capacity = self.problem.arch.levels[level].capacity_bits
         if capacity is None:
             return
+        unit = _unit(capacity)
+        capacity //= unit
         bits = self.bits[level, term.index] = self.model.new_int_var(0, capacity, "bits")
         own = [(rule, literal) for rule, literal in sizes if rule.dim in term.dims]
         for count in range(len(own) + 1):
             for some in combinations(own, count):
                 needed = term.tensor.bits * _least_elements(term, {rule.dim: rule.size for rule, _ in some})
                 literals = [self.held[level, term.index], *(literal for _, literal in some)]
-                _where(self.model.add(bits >= min(needed, capacity + 1)), *literals)
+                _where(self.model.add(bits >= min(needed // unit, capacity + 1)), *literals)
 
     def within_capacity(self, level: int) -> None:
         """Add that all that the level holds has room there."""
         one = self.problem.arch.levels[level]
         if one.capacity_bits is not None:
             bits = sum(self.bits[level, term.index] for term in self.problem.terms)
-            self.model.add(bits * one.buffering <= one.capacity_bits)
+            self.model.add(bits * one.buffering <= one.capacity_bits // _unit(one.capacity_bits))
 
     def pairs(self, solver: cp_model.CpSolver) -> frozenset[tuple[str, str]]:
         """Return the (level, tensor) pairs that are held in a solution."""
@@ -400,6 +405,11 @@ def _least_elements(term: TensorTerm, sizes: dict[str, int]) -> int:
     """Return how many elements of a tensor a tile of at least so many indices per dim has at least: sums of a and b
     different numbers have at least a + b - 1 values."""
     return prod(1 + sum(sizes.get(dim, 1) - 1 for dim in group.dims) for group in term.groups)
+
+
+def _unit(capacity_bits: int) -> int:
+    """Return the unit of bits in which a capacity is in the solver's reach."""
+    return 1 << max(0, capacity_bits.bit_length() - 48)
 
 
 def _down(number: int) -> int:

@@ -34,11 +34,14 @@ class ProductAnswer:
     solved: int
 
 
+_MOST_EXTENT = 1 << 53  # boxes of tiles are int64, and their logarithms floats
+
+
 def floats_suffice(problem: Problem, measure: Measure) -> bool:
     """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
     weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
     bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
-    return max(2, measure.degree) * bits + 100 < MOST_BITS
+    return max(2, measure.degree) * bits + 100 < MOST_BITS and max(problem.extents) < _MOST_EXTENT
 
 
 def _orders(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> OrderMonomials | None:

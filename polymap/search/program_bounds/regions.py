@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -109,25 +111,23 @@ def _reference(access: Access, dims: tuple[str, ...]) -> Reference:
 
 def groups_of(region: Region, workload: Workload) -> dict[Reference, int]:
     """Return a number per reference; references of different numbers touch no element together."""
-    marks = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
+    places = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
     group = {one: number for number, one in enumerate(region.references)}
     for one, other in combinations(region.references, 2):
-        if one.tensor == other.tensor and group[one] != group[other] and bool((marks[one] & marks[other]).any()):
+        if one.tensor == other.tensor and group[one] != group[other] and np.isin(places[one], places[other]).any():
             old, new = group[other], group[one]
             group = {each: new if number == old else number for each, number in group.items()}
     return group
 
 
-def _touched(region: Region, tensor: Tensor, reference: Reference) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which elements of a tensor a reference touches."""
-    place = np.zeros(region.count, dtype=np.int64)
-    size = 1
+def _touched(region: Region, tensor: Tensor, reference: Reference) -> Ints:
+    """Return the numbers of the elements of a tensor that a reference touches, as Python's integers where they are
+    long."""
+    kind: Any = np.int64 if prod(tensor.shape) < 1 << 62 else np.object_
+    place: Ints = np.full(region.count, 0, dtype=kind)
     for row, extent, low in zip(reference.rows, tensor.shape, tensor.origin, strict=True):
         place = place * extent + (region.values(row) - low)
-        size *= extent
-    marks = np.zeros(size, dtype=bool)
-    marks[place] = True
-    return marks
+    return np.unique(place)
 
 
 def splits_of(region: Region, workload: Workload, deep: int = SPLITS_DEEP) -> Iterator[Region]:

@@ -159,16 +159,20 @@ def program_order(workload: Workload, points: tuple[Ints, ...], count: int) -> I
         for place in range(len(statement.dims)):
             columns[2 * place + 1, here] = table[place]
         at += table.shape[1]
-    key = np.zeros(count, dtype=np.int64)
-    radix = 1
-    for column in columns:
-        size = int(column.max()) + 1
-        radix *= size
-        assert radix < 2**62, "a program of so many loops is not made into arrays"
-        key = key * size + column
     rank = np.empty(count, dtype=np.int32)
-    rank[order_of(key)] = np.arange(count, dtype=np.int32)
+    rank[_order_of_columns(columns)] = np.arange(count, dtype=np.int32)
     return rank
+
+
+def _order_of_columns(columns: Ints) -> Ints:
+    """Return what sorts instances by these columns, the first the most significant; none is negative."""
+    sizes: list[int] = [size + 1 for size in columns.max(axis=1).tolist()]
+    if prod(sizes) >= 1 << 62:  # one number per instance would be too long
+        return np.lexsort(columns[::-1])
+    key = np.zeros(columns.shape[1], dtype=np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        key = key * size + column
+    return order_of(key)
 
 
 def order_of(key: Ints) -> Ints:

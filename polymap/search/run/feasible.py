@@ -224,12 +224,20 @@ def walk(
     stop: Stop,
     see: Callable[[bool], None] | None = None,
 ) -> ExhaustiveResult | None:
-    """Return the best of all trees that meet the rules; None: there are too many trees, or a limit was reached.
+    """Return the best of all trees that meet the rules; None: there are too many trees or statement instances, or a
+    limit was reached.
 
     see: called for every tree that is better than the best so far, with whether it meets the rules.
     """
+    if not may_be_walked(workload):
+        return None
     walking = walk_begun(workload, arch, objective, rules, see, count_distinct=False)
     return walking.go_on(lambda: walking.legal > TUNING.few_trees or stop())
+
+
+def may_be_walked(workload: Workload) -> bool:
+    """Return whether trees may be walked one by one: each looks at all statement instances."""
+    return prod(dim.extent for dim in workload.dims) <= TUNING.most_instances_walked
 
 
 def walk_begun(
@@ -240,12 +248,13 @@ def walk_begun(
     see: Callable[[bool], None] | None = None,
     *,
     count_distinct: bool,
+    tiles: str = "any",
 ) -> Walking:
     """Return a walk over all trees, not yet started. see: as in `walk`."""
     meets = partial(_meets, workload, arch, rules, see)
     machine = narrowed(workload, arch, rules)
     asked = meets if rules or see is not None else None
-    return Walking(workload, machine, objective.text, "any", count_distinct=count_distinct, meets=asked)
+    return Walking(workload, machine, objective.text, tiles, count_distinct=count_distinct, meets=asked)
 
 
 def _meets(

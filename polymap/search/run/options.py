@@ -124,6 +124,8 @@ class Tuning:
 
     few_trees: int = 300_000
     """Trees that are all walked, some 100,000 per second."""
+    most_instances_walked: int = 1 << 26
+    """Statement instances up to which they are: each tree looks at all, held in arrays."""
     most_asked: int = 10_000
     """Trees that are counted to find one that meets the rules."""
     annealed: int = 600

@@ -16,8 +16,18 @@ from warnings import warn
 from polymap.arch import no_energies
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import compulsory_bits
-from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload
-from polymap.schedules.space import SpaceSize
+from polymap.ir import (
+    Architecture,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    Operator,
+    OptionError,
+    Workload,
+    accesses_of,
+    is_box,
+)
+from polymap.schedules.space import SpaceSize, any_order_is_legal
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
@@ -43,7 +53,7 @@ from polymap.search.problem import (
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
 from polymap.search.resources import Limits, Memory, Processes, Stop
 from polymap.search.run.answer import Values, believed
-from polymap.search.run.feasible import AnySize, Dividing, walk_begun
+from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
@@ -103,29 +113,78 @@ def sample_programs(search: Search) -> SearchResult | None:
     statements, recurrences, domains that are no box, ...)."""
     if search.problem.reason is None:
         return None
+    found = _best_of_few(search)
+    if found is not None:
+        return found
     _bound_by_capacities(search)
     annealer = search.annealer(divide=search.divides)
     climbed = _climbed(search, alone=annealer is None)
     if climbed is not None and annealer is None:
         return _tree_answer(search, climbed)
-    floor = search.floors[0]
+    floor, met = search.floors[0], False
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        nonlocal met
+        met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
+        search.report(mapping, value, floor)
+
     search.drawn = sampled(
         search.workload,
         search.arch,
         search.objective,
         search.rules,
-        search.limits,
+        lambda: met or search.limits(),
         annealer=annealer,
         seed=search.asked.seed,
         before=search.drawn,
         work=search.limits.work,
-        report=lambda mapping, value: search.report(mapping, value, floor),
+        report=report,
     )
     if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
         return _tree_answer(search, climbed)
     mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
     count = Count(evaluated=search.drawn.tried)
     return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count), None)
+
+
+def _best_of_few(search: Search) -> SearchResult | None:
+    """Answer with the best of all trees of one accumulation over a box in which one tensor is read through several
+    accesses, where the trees are few.
+
+    The walk takes a level's largest tiles to be there at one step, which dividing tiles are. Over tiles of any size it
+    takes those of the first step, so that all trees that fit are among those looked at: their best, if it fits, is the
+    best.
+    """
+    if not _has_one_union(search.workload) or search.limits():
+        return None
+    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
+    done = _walked(search, search.size)
+    if done is None:
+        return None
+    if done.best is None:
+        if search.rules:
+            return None
+        return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
+    best = done.front_trees or (done.best,)
+    if not search.divides and not all(_fits(search, mapping) for mapping in best):
+        return None
+    space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
+    return _optimum(search, best, done.front or (done.values,), space)
+
+
+def _has_one_union(workload: Workload) -> bool:
+    """Return whether a statement that accumulates in any order over a box reads one tensor through several accesses,
+    and all others through one."""
+    if len(workload.statements) != 1 or not workload.associative or not any_order_is_legal(workload):
+        return False
+    (statement,) = workload.statements
+    several = sum(len(set(accesses_of(statement, tensor.name))) > 1 for tensor in workload.tensors)
+    linear = all(index.is_linear for access in (statement.target, *statement.reads) for index in access.index)
+    return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
+
+
+def _fits(search: Search, mapping: Mapping) -> bool:
+    return evaluate(search.workload, search.arch, mapping).legal
 
 
 def _bound_by_capacities(search: Search) -> None:
@@ -576,11 +635,13 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
     suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work
-    if trees is None or trees > TUNING.few_trees or search.limits() or search.arch.has_wire_energies:
+    if trees is None or trees > TUNING.few_trees or search.limits() or not may_be_walked(search.workload):
+        return None
+    if search.arch.has_wire_energies:
         return None  # the walk does not count what crosses fan-outs
     if search.walking is None:
         asked = search.workload, search.arch, search.objective, search.rules
-        search.walking = walk_begun(*asked, count_distinct=True)
+        search.walking = walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles)
     walking, before, noted = search.walking, search.walking.legal, work.done
     most = None if work.left is None or trees - before <= work.left else work.left // 2
 

@@ -152,14 +152,20 @@ def temporary() -> Workload:
     [
         triangle(),
         temporary(),
-        einsum("C[i,j] += A[i,k] * A[j,k]", i=2, j=2, k=2),
-        einsum("O[i] += A[i] * A[i+1]", i=3),
+        einsum("O[i] += A[i,i] * A[i,j]", i=3, j=3),
     ],
-    ids=["a triangle", "a temporary output", "two accesses", "a stencil"],
+    ids=["a triangle", "a temporary output", "a diagonal beside a box"],
 )
 def test_beyond_one_accumulation_over_a_box_there_is_no_answer(workload: Workload) -> None:
     loops = tuple(Temporal(each.name, 1) for each in workload.dims)
     assert count(workload, machine(), *loops) is None
+
+
+def test_two_accesses_share_a_tile_and_are_read_one_by_one() -> None:
+    # Of a stencil the buffer holds i and i + 1, and loads one element per step: 2 + 1 + 1.
+    counts = counted(einsum("O[i] += A[i] * A[i+1]", i=3), machine(RF), Temporal("i", 1), Storage("RF", ("A",)))
+    assert moved(counts, "DRAM", "A") == (4, 0, 0, 0)
+    assert moved(counts, "RF", "A") == (6, 4, 4, 0)
 
 
 def test_a_branch_has_no_answer_and_outputs_shared_through_a_window_have_one() -> None:
