@@ -124,7 +124,7 @@ def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
     source = expected_text(source, "the C text")
     complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
     known = checked_sizes(sizes)
-    prepared = prepare(source, known, complaints.file)
+    prepared = prepare(source, known, complaints.file, is_kept=True)
     program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
     _stop_if_wrong(complaints)
