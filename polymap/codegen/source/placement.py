@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polymap.ir import InputError, Mistake
@@ -109,18 +109,23 @@ def _rest(text: str, program: CProgram) -> tuple[str, ...]:
     bodies: dict[str, list[str]] = {}
     for change in program.prepared.file.changes:
         bodies.setdefault(change.name, []).extend(change.macro.body if change.macro is not None else ())
-    words = [found.group() for found in _TOKEN.finditer(text)]
-    return tuple(each for word in words for each in ((word,) if word not in bodies else _reachable(word, bodies)))
+    found = set[str]()
+    words = list[str]()
+    for each in _TOKEN.finditer(text):
+        words.append(each.group())
+        words += _reachable(each.group(), bodies, found)
+    return tuple(words)
 
 
-def _reachable(name: str, bodies: Mapping[str, list[str]]) -> tuple[str, ...]:
-    found, waiting = dict[str, None](), [name]
+def _reachable(name: str, bodies: Mapping[str, list[str]], found: set[str]) -> Iterator[str]:
+    """Yield the words that a macro may stand for, each the first time only."""
+    waiting = list(bodies.get(name, ()))
     while waiting:
         word = waiting.pop()
         if word not in found:
-            found[word] = None
+            found.add(word)
+            yield word
             waiting += bodies.get(word, ())
-    return tuple(found)
 
 
 def _aligned(plain: Sequence[str], lines: list[str]) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from polymap.workload.preprocessor.words import is_word
 
-MAX_DEPTH = 100
+MAX_DEPTH = 60
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)([uUlL]*)")
 _BITS, _HALF = 2**64, 2**63
 _LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))  # fmt: skip
-_SIGNS = frozenset(sign for level in _LEVELS for sign in level)
+_LEVEL_OF = {sign: level for level, signs in enumerate(_LEVELS) for sign in signs}
 _ESCAPES = {"\\n": 10, "\\t": 9, "\\0": 0, "\\\\": 92, "\\'": 39, "\\r": 13}
 
 
@@ -104,11 +104,11 @@ class _Reader:
         self.depth -= 1
         return test
 
-    def _level(self, level: int) -> _Value:
-        if level == len(_LEVELS):
-            return self._unary()
-        left = self._level(level + 1)
-        while (sign := self._next()) in _LEVELS[level]:
+    def _level(self, least: int) -> _Value:
+        """Return the value of operations that bind at least so strongly (precedence climbing)."""
+        left = self._unary()
+        while (level := _LEVEL_OF.get(self._next(), -1)) >= least:
+            sign = self._next()
             self.place += 1
             left = _operation(sign, left, self._level(level + 1))
         return left
@@ -165,7 +165,7 @@ def _joined(tokens: list[str]) -> list[str]:
     place = 0
     while place < len(tokens):
         pair = "".join(tokens[place : place + 2])
-        two = pair in _SIGNS and len(pair) == 2
+        two = pair in _LEVEL_OF and len(pair) == 2
         out.append(pair if two else tokens[place])
         place += 1 + two
     return out

@@ -78,42 +78,50 @@ def assumptions(text: Expanded, interest: Interest, file: str) -> tuple[Assumpti
 def undecided_error(group: Group, file: str) -> InputError:
     """Return the refusal of a condition that the text alone does not decide."""
     what = f"'{group.text[:80]}' decides what is read, and {group.undecided} ({file}:{group.line})"
-    hint = "Run the file through the preprocessor (--cpp), or leave the condition out."
+    hint = "Run the file through the preprocessor first (--cpp, cc -E), or leave the condition out."
     return InputError(Mistake("PM152", what, hint))
 
 
 def _decisive(text: Expanded, interest: Interest) -> Iterator[Group]:
     """Yield the groups that decide text or macros of what is read."""
     words, parts = _reached(interest)
-    ranges = [(part.first, part.last) for part in (*interest.sure, *parts)]
+    read = _lines((part.first, part.last) for part in (*interest.sure, *parts))
+    others = _lines(interest.others)
     for line in text.uncertain:
-        if _is_in(line.line, ranges):
+        if line.line in read:
             yield from line.groups
     for groups, lines in _left_out(text):
         names = _declared([token for line in lines for token in tokens_of(line.text)])
-        is_elsewhere = all(_is_in(line.line, interest.others) for line in lines)
+        is_elsewhere = all(line.line in others for line in lines)
         if not is_elsewhere and (names is None or not names.isdisjoint(words)):
             yield from groups
     for number, groups in text.uses:
-        if _is_in(number, ranges):
+        if number in read:
             yield from groups
 
 
 def _reached(interest: Interest) -> tuple[frozenset[str], list[Part]]:
     """Return the names of what is read, and the parts that share a name with it, directly or by others."""
-    words = frozenset[str]().union(*(part.words for part in interest.sure))
-    left, found = list(interest.parts), list[Part]()
-    while more := [part for part in left if part.words & words]:
-        found += more
-        left = [part for part in left if not part.words & words]
-        words = words.union(*(part.words for part in more))
-    return words, found
+    holders: dict[str, list[Part]] = {}
+    for part in interest.parts:
+        for word in part.words:
+            holders.setdefault(word, []).append(part)
+    words, found = set[str](), dict[int, Part]()
+    waiting = [word for part in interest.sure for word in part.words]
+    while waiting:
+        word = waiting.pop()
+        if word not in words:
+            words.add(word)
+            for part in holders.get(word, ()):
+                if found.setdefault(id(part), part) is part:
+                    waiting += part.words
+    return frozenset(words), list(found.values())
 
 
 def _left_out(text: Expanded) -> Iterator[tuple[frozenset[Group], list[Uncertain]]]:
     """Yield the lines that are not read, those of one branch together, with the groups that decide them."""
     lines = (line for line in text.uncertain if not line.read)
-    for (groups, _), run in groupby(lines, lambda line: (line.groups, text.around(line.line))):
+    for (groups, _), run in groupby(lines, lambda line: (line.groups, line.branch)):
         yield groups, list(run)
 
 
@@ -135,8 +143,8 @@ def _declared(tokens: Sequence[str]) -> frozenset[str] | None:
     return identifiers(found) if depth == 0 else None
 
 
-def _is_in(line: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    return any(first <= line <= last for first, last in ranges)
+def _lines(ranges: Iterable[tuple[int, int]]) -> frozenset[int]:
+    return frozenset(line for first, last in ranges for line in range(first, last + 1))
 
 
 def _with_those_behind(groups: set[Group]) -> set[Group]:

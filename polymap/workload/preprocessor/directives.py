@@ -26,15 +26,17 @@ from polymap.workload.preprocessor.words import (
     without_comments,
 )
 
+MAX_CONDITIONS = 2_000
+
 _PARTS = re.compile(r"[ \t\f\v]*#[ \t\f\v]*([A-Za-z_]*)(.*)", re.DOTALL)
 _SCOP = re.compile(r"[ \t]*(scop|endscop)\b")
 _BAD_PRAGMA = re.compile(r"[ \t]*(push_macro|pop_macro)\b")
 _STANDARD_HEADERS = frozenset(
     word
     for words in (
-        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdbool",
-        "stdatomic stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype omp unistd",
-        "sys/time sys/types sys/resource sys/stat malloc memory strings alloca sched pthread",
+        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg",
+        "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype omp",
+        "unistd sys/time sys/types sys/resource sys/stat malloc memory strings alloca sched pthread",
         "immintrin x86intrin xmmintrin emmintrin",
     )
     for word in words.split()
@@ -61,12 +63,16 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """A line of text that is there, or not there, because of what groups were decided to be."""
+    """A line of text that is there, or not there, because of what groups were decided to be.
+
+    branch: the line at which its branch of the innermost group begins.
+    """
 
     line: int
     text: str
     groups: frozenset[Group]
     read: bool
+    branch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +201,8 @@ class _Walker:
         """Return whether a line of text is read."""
         read, doubted = self._standing()
         if read is not None and doubted and line.text.strip():
-            self.uncertain.append(Uncertain(line.number, line.text, doubted, read))
+            branch = self.stack[-1].group.branches[-1]
+            self.uncertain.append(Uncertain(line.number, line.text, doubted, read, branch))
             self._holds_more(doubted)
         return read is True
 
@@ -343,6 +350,9 @@ class _Walker:
         self._holds_more(doubted)
         group = Group(directive.line, f"#{directive.word}{directive.rest.rstrip()}", branches=[directive.line])
         self.groups.append(group)
+        if len(self.groups) > MAX_CONDITIONS:
+            what = f"{self.file} has more than {MAX_CONDITIONS:,} conditions"
+            raise InputError(Mistake("PM151", what, "Keep the loop nest."))
         if read is not True:
             self.stack.append(_Open(group, _Branch.LEFT_OUT if read is None else _Branch.READ, decides=False))
             return

@@ -96,15 +96,18 @@ class Expander:
             if len(hidden) >= MAX_MACRO_DEPTH:
                 raise self._too_deep(line)
             waiting += [Token("\n")] * ends
+            is_short = macro.variadic and _has_no_rest(macro, arguments)
             arguments = self._matched(token.text, macro, arguments, line)
 
             def full(argument: Sequence[Token], here: int = line) -> list[Token]:
                 return self.expand(argument, macros, here, note, depth + 1)
 
-            body = self._substituted(macro, arguments, full, line)
+            body = self._substituted(macro, arguments, full, line, is_short=is_short)
             inner = hidden | {token.text}
             waiting.append(_BLANK)
-            waiting += [Token(each.text, each.hidden | inner) for each in reversed(body) if each.text]
+            waiting += [
+                Token(each.text, each.hidden | inner if each.hidden else inner) for each in reversed(body) if each.text
+            ]
             waiting.append(_BLANK)
         return out
 
@@ -162,9 +165,15 @@ class Expander:
         return [_stripped(argument) for argument in arguments]
 
     def _substituted(
-        self, macro: Macro, arguments: list[list[Token]], full: Callable[[Sequence[Token]], list[Token]], line: int
+        self,
+        macro: Macro,
+        arguments: list[list[Token]],
+        full: Callable[[Sequence[Token]], list[Token]],
+        line: int,
+        *,
+        is_short: bool,
     ) -> list[Token]:
-        """Return the body with arguments for parameters (C99 6.10.3.1 to 6.10.3.3)."""
+        """Return the body with arguments for parameters (C99 6.10.3.1 to 6.10.3.3); is_short: without variable ones."""
         values = dict(zip(macro.parameters or (), arguments, strict=True))
         rest_name = macro.parameters[-1] if macro.variadic and macro.parameters else None
         body, out, place = macro.body, list[Token](), 0
@@ -185,7 +194,7 @@ class Expander:
                 while out and out[-1] == _BLANK:
                     out.pop()
                 if right == rest_name and out[-1].text == ",":  # of GNU C: the comma goes with the arguments
-                    out = [*out, *operand] if operand else out[:-1]
+                    out = out[:-1] if is_short else [*out, *operand]
                 else:
                     out = [*out[:-1], *self._pasted(out[-1], operand or [_NOTHING], line)]
             elif text not in values:
@@ -207,6 +216,12 @@ class Expander:
 _SIGNS = frozenset(
     ("++", "--", "->", "&&", "||", "<<", ">>", "|=", "&=", "^=", "==", "!=", "<=", ">=", "+=", "-=", "*=")
 )
+
+
+def _has_no_rest(macro: Macro, arguments: list[list[Token]]) -> bool:
+    """Return whether a call leaves the variable arguments out (an empty one behind a comma is one)."""
+    last = len(macro.parameters or ()) - 1
+    return len(arguments) <= last or (last == 0 and len(arguments) == 1 and not _stripped(arguments[0]))
 
 
 def _stripped(argument: list[Token]) -> list[Token]:
