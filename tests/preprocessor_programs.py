@@ -1,5 +1,7 @@
 """Random C functions full of macros and conditions, and the options that they are compiled with."""
 
+# ruff: noqa: E501  # tables of texts read best unbroken
+
 from __future__ import annotations
 
 import random

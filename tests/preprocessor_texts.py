@@ -1,5 +1,7 @@
 """Random texts for the preprocessor; what `gcc -E` makes of them is right."""
 
+# ruff: noqa: E501, SIM905  # tables of texts read best unbroken
+
 from __future__ import annotations
 
 import random

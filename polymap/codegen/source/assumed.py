@@ -70,7 +70,5 @@ def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place
 
 def _is_number(name: str, value: int) -> str:
     """Return a condition that holds where a macro is a positive number, and none that is written as a sum or choice."""
-    return (
-        f"{name} == {value} && {name} * 2 == {2 * value} && {4 * value} / {name} == 4"
-        f" && !({name} - {value}) && -{name} < 0"
-    )
+    whole = f"!({name} - {value}) && {name} * 2 == {2 * value} && {4 * value} / {name} == 4 && -{name} < 0"
+    return f"{whole} /* {name} is {value} */"
