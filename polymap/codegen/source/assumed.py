@@ -29,14 +29,18 @@ def conditions_of(program: CProgram, place: Placed) -> Conditions:
     here, above = list[str](), list[str]()
     for each in program.prepared.assumed:
         groups = each.groups - around
-        is_own = any(change.name == each.name and change.line <= place.last for change in text.changes)
-        if not groups or (is_own and each.value is not None and _only_defines(each, groups)):
-            continue  # the value that is given is asked for where the program runs
-        number = _number(program, each, groups, place) if is_own else None
+        own = [change.line for change in text.changes if change.name == each.name and change.line <= place.last]
+        if own and each.value is not None:  # that it is defined so is asked for where the program runs
+            groups = frozenset(group for group in groups if not _only_defines(each, group))
+        if not groups:
+            continue
+        number = _number(program, each, groups, place) if own and each.value is None else None
         if number is not None:
             here.append(_is_number(each.name, number))
+        elif not own or (each.value is not None and max(own) < min(group.line for group in groups)):
+            here.append(_condition(each))
         else:
-            (above if is_own else here).append(_condition(each))
+            above.append(_condition(each))
     return Conditions(tuple(here), tuple(above))
 
 
@@ -46,9 +50,9 @@ def _condition(each: Assumption) -> str:
     return f"defined({each.name}) && {each.name} == {each.value}"
 
 
-def _only_defines(each: Assumption, groups: frozenset[Group]) -> bool:
-    """Return whether all that depends on a name is how the text defines it."""
-    return all(group.only_changes and group.changes == {each.name} for group in groups)
+def _only_defines(each: Assumption, group: Group) -> bool:
+    """Return whether all that a group depends on is how the text defines the name that it asks for."""
+    return group.only_changes and group.changes == {each.name}
 
 
 def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place: Placed) -> int | None:
@@ -57,7 +61,7 @@ def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place
     ranges = [(group.branches[0], group.branches[-1]) for group in groups]
     own = [change.line for change in text.changes if change.name == each.name and change.line <= place.last]
     macro = text.macros_at(place.first).get(each.name)
-    if macro is None or macro.parameters is not None or not _only_defines(each, groups):
+    if macro is None or macro.parameters is not None or not all(_only_defines(each, group) for group in groups):
         return None
     if any(set(group.assumed) != {each.name} or group.behind for group in groups):
         return None

@@ -242,7 +242,7 @@ def _text(
         *_guarded(lines, region, place, program),
         *(f"#undef {key}" for key, _ in macros),
     ]
-    _check_macros("\n".join(lines[len(_remark(region, times, name)) :]), region, place, program)
+    _check_macros(code, region, place, program)
     begin = "" if place.before.endswith("\n") else "\n"
     top, lines = _conditional(lines, region, place, program)
     return top + place.before + begin + "\n".join(lines) + "\n" + place.after

@@ -42,6 +42,7 @@ _STANDARD_HEADERS = frozenset(
     for word in words.split()
 )
 _HEADER = re.compile(r"[ \t]*<([A-Za-z0-9_/]+)\.h>[ \t]*")
+_NEVER = ("__cplusplus", "__OBJC__", "__ASSEMBLER__")  # C99 6.10.8: of other languages
 _COMPILERS = re.compile(r"__\w*|_[A-Z]\w*|linux|unix|i386")
 _OF_STANDARD_HEADERS = re.compile(
     r"M_\w+|\w+_(MAX|MIN|DIG|EPSILON|BIT|RADIX|WIDTH|EXP|MANT|INIT)|(NULL|NAN|INFINITY|EOF|I|bool|true|false|complex|"
@@ -445,7 +446,7 @@ class _Question:
         if name in walker.sizes and name not in walker.ended:
             self.group.assumed[name] = walker.sizes[name]
             return True
-        if name in walker.macros or name in walker.ended:
+        if name in walker.macros or name in walker.ended or name in _NEVER:
             return name in walker.macros
         if reason := self._unknown(name):
             self.reason = self.reason or reason

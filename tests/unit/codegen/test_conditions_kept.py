@@ -169,8 +169,28 @@ def test_the_text_around_the_loops_stays_as_it_is() -> None:
 
 def test_with_a_given_size_the_original_stays_for_others(tmp_path: Path) -> None:
     texts = {"g": (BAKED.replace(" f(", " g("), transform_c(BAKED.replace(" f(", " g("), {"N": 9}))}
+    macros = BAKED.replace(" f(", " h(").replace("2 * N", "S * N")
+    texts["h"] = "#define S 2\n" + macros, transform_c("#define S 2\n" + macros, {"N": 9})
     found = differing(tmp_path, texts, ((), ("-DN=9",), ("-DN=5",)))
     assert set(found) == {"equal"}
+
+
+def test_conditions_on_a_given_size_are_asked_at_the_loops(tmp_path: Path) -> None:
+    text = (
+        "#ifndef N\n#define N 9\n#endif\nvoid g(int n, int A[99], int B[99]) {\n"
+        "#if N > 8\n for (int i = 0; i < N; i++) A[i] = B[i] + 1;\n"
+        "#else\n for (int i = 1; i < N; i++) A[i] = 7;\n#endif\n}\n"
+    )
+    new = transform_c(text, {"N": 9})
+    assert "_as_read" not in new
+    assert "#if defined(N) && N == 9\n" in new
+    assert set(differing(tmp_path, {"g": (text, new)}, ((), ("-DN=9",), ("-DN=5",), ("-DN=12",)))) == {"equal"}
+
+
+def test_macros_of_headers_that_depend_on_the_type_stay() -> None:
+    text = "#include <polybench.h>\nvoid f(int n, DATA_TYPE A[n]) {\n"
+    text += " for (int i = 0; i < n; i++) A[i] = SCALAR_VAL(0.1) * SQRT_FUN(A[i]);\n}\n"
+    assert "A[i] = SCALAR_VAL(0.1) * SQRT_FUN(A[i]);" in transform_c(text)
 
 
 REFUSED = [

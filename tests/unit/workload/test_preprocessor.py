@@ -159,6 +159,7 @@ def test_what_the_text_does_not_decide_is_refused(head: str, expected: str) -> N
 
 
 READ = [
+    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n#ifdef __cplusplus\n}\n#endif\n#define X 1\n",
     "#include <stdio.h>\n#ifndef X\n#define X 1\n#endif\n",
     "#ifdef _OPENMP\n#include <omp.h>\n#else\nstatic int threads(void) { return 1; }\n#endif\n#define X 1\n",
     "#ifdef __AVX__\n#define W 1\n#endif\n#define X 1\n",
