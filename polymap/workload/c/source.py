@@ -92,6 +92,7 @@ def prepare(source: str, sizes: Mapping[str, int], file: str, *, is_kept: bool =
     interest = _interest(tokens, every, function)
     assumed = assumptions(found, interest, file)
     _check_compilers_names(tokens, interest, file)
+    _check_includes(found, interest, file)
     own = tokens if function is None else tokens[function.start : function.end]
     return Source(
         "".join(chosen),
@@ -236,3 +237,11 @@ def _check_compilers_names(tokens: list[str], interest: Interest, file: str) -> 
         if _COMPILERS_OWN.fullmatch(token) and any(each.first <= line <= each.last for each in interest.sure):
             what = f"{shown(token)} is a macro of the compiler ({file}:{line})"
             raise InputError(Mistake("PM152", what, "Run the file through the preprocessor (--cpp)."))
+
+
+def _check_includes(text: Expanded, interest: Interest, file: str) -> None:
+    """Refuse headers in the function to read: they may hold statements."""
+    for line in text.includes:
+        if any(each.first <= line <= each.last for each in interest.sure):
+            what = f"an #include stands among the loops, and is not followed ({file}:{line})"
+            raise InputError(Mistake("PM152", what, "Run the file through the preprocessor first (--cpp, cc -E)."))

@@ -92,7 +92,7 @@ class Expanded:
 
     marks: lines of `#pragma scop` and `#pragma endscop`. lines: the user's, comments blanked. live: the same, with
     directives and what is not read blanked too. uses: (line, groups) where a macro's meaning depends on these. always:
-    groups that matter whatever is read.
+    groups that matter whatever is read. includes: lines of `#include` that are, or may be, obeyed.
     """
 
     tokens: list[str]
@@ -105,6 +105,7 @@ class Expanded:
     uses: tuple[tuple[int, frozenset[Group]], ...]
     always: frozenset[Group]
     changes: tuple[Change, ...]
+    includes: tuple[int, ...]
 
     def macros_at(self, line: int) -> dict[str, Macro]:
         """Return the macros of the text that are in force above a line."""
@@ -173,6 +174,7 @@ class _Walker:
     uses: list[tuple[int, frozenset[Group]]] = field(default_factory=list[tuple[int, "frozenset[Group]"]])
     always: set[Group] = field(default_factory=set[Group])
     changes: list[Change] = field(default_factory=list[Change])
+    includes: list[int] = field(default_factory=list[int])
     given: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     foreign: str = ""  # the first header of the project's own
     has_header: bool = False
@@ -263,7 +265,7 @@ class _Walker:
             if word in ("define", "undef"):
                 self._changes(directive, doubted, read=read)
             elif word in ("include", "include_next", "import"):
-                self._include(rest, doubted, read=read)
+                self._include(rest, number, doubted, read=read)
             elif word == "pragma":
                 return self._pragma(rest, number, doubted, read=read)
             elif word == "error" and read:
@@ -296,7 +298,7 @@ class _Walker:
         self.marks.append(number)
         return ["#", "pragma", " ", word]
 
-    def _include(self, rest: str, doubted: frozenset[Group], *, read: bool) -> None:
+    def _include(self, rest: str, number: int, doubted: frozenset[Group], *, read: bool) -> None:
         self._holds_more(doubted)
         header = _HEADER.fullmatch(rest)
         standard = header is not None and header.group(1) in _STANDARD_HEADERS
@@ -304,6 +306,7 @@ class _Walker:
             self.always |= {each for each in doubted if not each.undecided}
         if read or any(each.undecided for each in doubted):
             self.has_header = True
+            self.includes.append(number)
             if not standard:
                 self.foreign = self.foreign or rest.strip()
 
@@ -424,6 +427,7 @@ class _Walker:
             tuple(self.uses),
             frozenset(self.always),
             tuple(self.changes),
+            tuple(self.includes),
         )
 
     def _wrong(self, what: str, number: int, hint: str) -> InputError:

@@ -182,6 +182,13 @@ def test_a_loop_that_only_a_compiler_knows_of_is_refused_by_its_condition() -> N
         from_c("#ifdef __AVX__\n#define X 1\n" + NEST + "#endif\n", {"n": 4})
 
 
+def test_headers_among_the_loops_are_refused() -> None:
+    loop = "for (int i = 0; i < n; i++) {{ A[i] = 1; {} }}"
+    with pytest.raises(InputError, match=r"PM152 an #include stands among the loops, and is not followed .*:2\)"):
+        from_c("void f(int n, double *A) { " + loop.format('\n#include "body.h"\n') + " }", {"n": 4})
+    assert from_c('#include "own.h"\n' + loop.format(""), {"n": 4}).dims[0].extent == 4
+
+
 def test_a_given_size_decides_conditions() -> None:
     text = "#ifndef N\n#define N 64\n#endif\nvoid f(int A[N]) {\n#if N > 8\n for (int i = 0; i < N; i++) A[i] = 0;\n#else\n"
     text += " for (int i = 1; i < N; i++) A[i] = 0;\n#endif\n}"
