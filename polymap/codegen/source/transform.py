@@ -80,7 +80,9 @@ def transform_c(
     else:
         orders = [partial(_own, region, schedule)]
     write = partial(_written, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
-    return _first_written(write, orders)
+    text = _first_written(write, orders)
+    is_crlf = 0 < source.count("\r\n") == source.count("\n")
+    return text.replace("\n", "\r\n") if is_crlf else text
 
 
 def _first_written(write: Callable[[Order], str], orders: Sequence[Order]) -> str:

@@ -167,6 +167,11 @@ def test_the_text_around_the_loops_stays_as_it_is() -> None:
     assert "#undef S\n#define S 2\n}\nint two" in transform_c(REDEFINED)
 
 
+def test_ends_of_lines_stay_as_they_are() -> None:
+    new = transform_c(BRANCH.replace("\n", "\r\n"))
+    assert new == transform_c(BRANCH).replace("\n", "\r\n")
+
+
 def test_with_a_given_size_the_original_stays_for_others(tmp_path: Path) -> None:
     texts = {"g": (BAKED.replace(" f(", " g("), transform_c(BAKED.replace(" f(", " g("), {"N": 9}))}
     macros = BAKED.replace(" f(", " h(").replace("2 * N", "S * N")
