@@ -57,6 +57,7 @@ ROWS = (
     ("asked",),
     ("arch", "workload", "workload.programs"),
     ("workload.c",),
+    ("workload.preprocessor",),
     ("poly", "inputs", "arithmetic"),
     ("ir", "checker"),
     ("search",),

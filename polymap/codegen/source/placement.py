@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polymap.ir import InputError, Mistake
 from polymap.workload.c import CProgram
 
 _TOKEN = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[A-Za-z_][A-Za-z0-9_]*|[0-9][A-Za-z0-9_.]*|==|[^\s]")
-_MARK = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(scop|endscop)\b")
-_DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_STRUCTURE = ("{", "}", "return")
+_REPLAYED = (  # directives that change what names mean, and their conditions
+    *("define", "undef", "include", "include_next", "import", "if", "ifdef", "ifndef"),
+    *("elif", "elifdef", "elifndef", "else", "endif"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The file's text as before + region + after. rest: the words of the function behind the region, in order.
+    """The file's text as before + region + after. rest: the words of the function behind the region, in order, with
+    those of macros in the macros' places.
 
     above: how many lines stand above the function. nested: the region lies inside another statement of the function.
-    words: every identifier of the file.
+    words: every identifier of the file. first, last: the lines that the region begins and ends in. directives: those of
+    the region that change what names mean, in order.
     """
 
     before: str
@@ -28,40 +34,101 @@ class Placed:
     above: int
     nested: bool
     words: frozenset[str]
+    first: int
+    last: int
+    directives: tuple[str, ...]
 
 
 def placed(source: str, program: CProgram, file: str) -> Placed:
     """Return where the region that was read stands; raises InputError where it is in no function."""
-    source = source.replace("\r\n", "\n")
+    source, text = source.replace("\r\n", "\n"), program.prepared.file
     lines = source.split("\n")
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
-    plain = _aligned(program.text.split("\n"), lines)
-    blank = _DIRECTIVE.sub(lambda found: " " * len(found.group()), plain)
+    live = _aligned(text.live, lines)
     first = last = 0
-    if program.prepared.has_region:
-        marks = [number for number, line in enumerate(plain.split("\n")) if _MARK.match(line)]
-        if len(marks) != 2:
-            raise InputError(Mistake("PM281", f"{len(marks)} marks of regions stand in {file}", "Expected one region."))
-        first, last = starts[marks[0] + 1], starts[marks[1]]
-        function = _around(blank, first)
+    if text.marks:
+        first, last = starts[text.marks[0]], starts[text.marks[1] - 1]
+        function = _around(live, first)
     else:
-        function = _named(blank, program.program.name)
+        function = _named(live, program.program.name)
         if function is not None:
-            first, last = _body(blank, function)
+            first, last = _body(live, function)
     if function is None:
         hint = "Write the loops into a function with its declarations, as the compiler is to read it."
         raise InputError(Mistake("PM281", f"the loops of {file} stand in no function", hint))
-    inside = [found.group() for found in _TOKEN.finditer(blank, function[1], first)]
-    rest = tuple(found.group() for found in _TOKEN.finditer(blank, last, function[2]))
+    _check_structure(live[function[0] : function[2]], program, file)
+    inside = [found.group() for found in _TOKEN.finditer(live, function[1], first)]
     words = frozenset(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", source))
     nested = inside.count("{") - inside.count("}") > 1 or ("for" in inside and inside[-1:] not in ([";"], ["}"]))
-    above = blank.count("\n", 0, function[0])
-    return Placed(source[:first], source[first:last], source[last:], rest, above, nested, words)
+    numbers = source.count("\n", 0, first) + 1, source.count("\n", 0, last) + 1
+    return Placed(
+        source[:first],
+        source[first:last],
+        source[last:],
+        _rest(_aligned(_without_directives(program), lines)[last : function[2]], program),
+        live.count("\n", 0, function[0]),
+        nested,
+        words,
+        *numbers,
+        _directives(program, *numbers, file),
+    )
 
 
-def _aligned(plain: list[str], lines: list[str]) -> str:
+def _check_structure(function: str, program: CProgram, file: str) -> None:
+    """Refuse a function whose braces or `return`s stand in macros: where it ends cannot be told."""
+    found = [each.group() for each in _TOKEN.finditer(function)]
+    if tuple(found.count(word) for word in _STRUCTURE) != program.prepared.blocks:
+        what = f"macros hold braces or `return` of the function with the loops ({file})"
+        raise InputError(Mistake("PM281", what, "Write them out in the function."))
+
+
+def _directives(program: CProgram, first: int, last: int, file: str) -> tuple[str, ...]:
+    """Return the region's directives; refuse a region that begins and ends in different branches of conditions."""
+    text = program.prepared.file
+    if text.around(first) != text.around(last):
+        what = f"the loops begin and end under different conditions of the preprocessor ({file}:{first})"
+        raise InputError(Mistake("PM281", what, "Put the condition around all of them, or inside."))
+    inside = [each for each in text.directives if first <= each.line <= last and each.word in _REPLAYED]
+    if all(each.word.startswith(("if", "el", "end")) for each in inside):
+        return ()
+    return tuple(f"#{each.word}{each.rest.rstrip()}" for each in inside)
+
+
+def _without_directives(program: CProgram) -> list[str]:
+    """Return the lines of the file, also those that are not read, with comments and directives blanked."""
+    lines = list(program.prepared.lines)
+    for each in program.prepared.file.directives:
+        lines[each.line - 1 : each.line - 1 + each.height] = [""] * each.height
+    return lines
+
+
+def _rest(text: str, program: CProgram) -> tuple[str, ...]:
+    """Return the words of a text, for macros all words that they may stand for."""
+    bodies: dict[str, list[str]] = {}
+    for change in program.prepared.file.changes:
+        bodies.setdefault(change.name, []).extend(change.macro.body if change.macro is not None else ())
+    found = set[str]()
+    words = list[str]()
+    for each in _TOKEN.finditer(text):
+        words.append(each.group())
+        words += _reachable(each.group(), bodies, found)
+    return tuple(words)
+
+
+def _reachable(name: str, bodies: Mapping[str, list[str]], found: set[str]) -> Iterator[str]:
+    """Yield the words that a macro may stand for, each the first time only."""
+    waiting = list(bodies.get(name, ()))
+    while waiting:
+        word = waiting.pop()
+        if word not in found:
+            found.add(word)
+            yield word
+            waiting += bodies.get(word, ())
+
+
+def _aligned(plain: Sequence[str], lines: list[str]) -> str:
     """Return the text without comments, each line as long as the original's (continued lines lack their backslash)."""
     return "\n".join(one.ljust(len(other))[: len(other)] for one, other in zip(plain, lines, strict=True))
 

@@ -18,6 +18,7 @@ from polymap.workload.c import (
     FLOATS,
     INTEGERS,
     SPELLING,
+    VALUE_MACROS,
     Assign,
     Binary,
     Block,
@@ -189,7 +190,8 @@ class _Walker:
 
     def _check_calls(self, statements: Sequence[CStatement]) -> None:
         for part in _expressions(statements):
-            if isinstance(part, Call) and part.function not in ("floord", "ceild") and not is_pure(part.function):
+            known = ("floord", "ceild", *VALUE_MACROS)
+            if isinstance(part, Call) and part.function not in known and not is_pure(part.function):
                 what = f"the function '{part.function}' is not known to be pure ({self.file}:{part.line})"
                 raise WorkloadError(Mistake("PM266", what, "sqrt, exp, pow, fmax and the like are."))
 

@@ -10,6 +10,7 @@ from functools import partial
 import islpy as isl
 
 from polymap.codegen.c import lines_of
+from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances
 from polymap.codegen.source.executed import check_instances
@@ -79,7 +80,9 @@ def transform_c(
     else:
         orders = [partial(_own, region, schedule)]
     write = partial(_written, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
-    return _first_written(write, orders)
+    text = _first_written(write, orders)
+    is_crlf = 0 < source.count("\r\n") == source.count("\n")
+    return text.replace("\n", "\r\n") if is_crlf else text
 
 
 def _first_written(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
@@ -241,26 +244,71 @@ def _text(
         *_guarded(lines, region, place, program),
         *(f"#undef {key}" for key, _ in macros),
     ]
+    _check_macros(code, region, place, program)
     begin = "" if place.before.endswith("\n") else "\n"
-    return place.before + begin + "\n".join(lines) + "\n" + place.after
+    top, lines = _conditional(lines, region, place, program)
+    return top + place.before + begin + "\n".join(lines) + "\n" + place.after
+
+
+def _conditional(lines: list[str], region: Region, place: Placed, program: CProgram) -> tuple[str, list[str]]:
+    """Return what stands above the file, and the new text, with the original for other options of the compiler."""
+    conditions = conditions_of(program, place)
+    if not _tested(region, program):  # else the original stands in it, with its directives
+        lines = [*lines, *place.directives]
+    if not (conditions.here or conditions.above):
+        return "", lines
+    mark, tests, top = f"{_free_prefix(place.words)}_as_read", list(conditions.here), ""
+    if conditions.above:
+        top = f"#if {' && '.join(conditions.above)}\n#define {mark} /* as polymap read the file */\n#endif\n"
+        tests.insert(0, f"defined({mark})")
+    return top, [f"#if {' && '.join(tests)}", *lines, "#else", place.region.strip("\n"), "#endif"]
+
+
+def _check_macros(code: str, region: Region, place: Placed, program: CProgram) -> None:
+    """Refuse names that the file's macros would replace once more, and sizes that are no single value."""
+    text = program.prepared.file
+    words = frozenset(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", code))
+    for name, macro in text.macros_at(place.first).items():
+        whole = "".join(macro.body).strip()
+        again = name in words if macro.parameters is None else re.search(rf"\b{name}\s*\(", code) is not None
+        if name not in region.values and again and whole != name:
+            what = f"the macro '{name}' names itself, or a word that the new loops need"
+            raise WorkloadError(Mistake("PM281", what, "Give the macro a name of its own."))
+        if name in region.values and re.fullmatch(r"\w+|\([^()]*\)", whole) is None:
+            what = f"the size '{name}' is given, and defined as {shown(whole)}"
+            raise WorkloadError(Mistake("PM281", what, f"Define it in parentheses: #define {name} ({whole})."))
+    changed = [each for each in text.changes if each.name in region.values and place.first <= each.line <= place.last]
+    if changed:
+        what = f"the size '{changed[0].name}' is given, and line {changed[0].line} changes it among the loops"
+        raise WorkloadError(Mistake("PM281", what, "Define it above them."))
+
+
+def _tested(region: Region, program: CProgram) -> dict[str, int]:
+    """Return the parameters whose given values the new loops need."""
+    arrays = {each.array for statement in region.statements for each in statement.references}
+    words = sorted(program.prepared.words - arrays)
+    return {word: size for word in words if (size := known_size(word, region.values)) is not None}
 
 
 def _guarded(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
     """Return the loops in a block of their own; for given sizes with the original beside it."""
-    arrays = {each.array for statement in region.statements for each in statement.references}
-    words = sorted(program.prepared.words - arrays)
-    tests = {word: size for word in words if (size := known_size(word, region.values)) is not None}
+    tests = _tested(region, program)
     if not tests:
         return ["{", *lines, "}"]
     test = " && ".join(f"{word} == {size}" for word, size in tests.items())
     return [f"if ({test}) {{", *lines, "} else {", place.region.strip("\n"), "}"]
 
 
-def _free_names(words: frozenset[str]) -> Names:
-    """Return names that do not occur in the text."""
+def _free_prefix(words: frozenset[str]) -> str:
     prefix = "pm"
     while any(word.startswith(prefix) for word in words):
         prefix += "_"
+    return prefix
+
+
+def _free_names(words: frozenset[str]) -> Names:
+    """Return names that do not occur in the text."""
+    prefix = _free_prefix(words)
     counter = next(
         each for each in ("c", "t", f"{prefix}_c") if not any(re.fullmatch(rf"{each}[0-9]+", word) for word in words)
     )

@@ -5,6 +5,7 @@ from polymap.workload.c.reader import (
     read_program as read_program,
     workload_of_program as workload_of_program,
 )
+from polymap.workload.c.source import VALUE_MACROS as VALUE_MACROS
 from polymap.workload.c.tree import (
     Assign as Assign,
     Binary as Binary,

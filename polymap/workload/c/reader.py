@@ -57,6 +57,7 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
     prepared = prepare(source, known, file)
     program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
+    _check_conditions(program, prepared, complaints)
     workload, nest = workload_of_program(
         program, known, prepared.words, complaints, name or program.name or "c", associative=associative
     )
@@ -124,9 +125,10 @@ def read_program(source: str, sizes: Mapping[str, int], file: str) -> CProgram:
     source = expected_text(source, "the C text")
     complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
     known = checked_sizes(sizes)
-    prepared = prepare(source, known, complaints.file)
+    prepared = prepare(source, known, complaints.file, is_kept=True)
     program, syntax = parse(prepared, complaints)
     _check_use(known, prepared, complaints)
+    _check_conditions(program, prepared, complaints)
     _stop_if_wrong(complaints)
     return CProgram(program, prepared, declaration_texts(syntax), "\n".join(prepared.lines))
 
@@ -156,6 +158,16 @@ def checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     if mistakes:
         raise WorkloadError(mistakes)
     return dict(sizes)
+
+
+def _check_conditions(program: Program, prepared: Source, complaints: Complaints) -> None:
+    """Report conditions that were decided by the value of a variable: the preprocessor knows none."""
+    variables = {each.name for each in program.outside}
+    for each in prepared.assumed:
+        if each.value is not None and each.name in variables:
+            line = min(group.line for group in each.groups)
+            what = f"a condition names {shown(each.name)}, which is given as a size, and a variable of the program"
+            complaints.add("PM152", line, what, "For the preprocessor it is 0: leave the condition out.")
 
 
 def _check_use(sizes: Mapping[str, int], prepared: Source, complaints: Complaints) -> None:
