@@ -30,7 +30,11 @@ from polymap.poly.relations import (
     signs_of as signs_of,
     union_of as union_of,
 )
-from polymap.poly.scheduler import computed_order as computed_order
+from polymap.poly.scheduler import (
+    computed_order as computed_order,
+    plain_text as plain_text,
+    with_parameters as with_parameters,
+)
 from polymap.poly.sets import (
     Map as Map,
     Set as Set,

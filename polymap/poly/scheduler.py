@@ -5,13 +5,14 @@ Call these functions inside `with budget():`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
 from polymap.ir import Affine, Floor, affine
 from polymap.poly.budgets import integer
 from polymap.poly.relations import union_of
+from polymap.poly.sets import SetOrMap
 
 _IN, _OUT, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.div
 
@@ -57,3 +58,40 @@ def affine_of(function: isl.Aff, names: Sequence[str]) -> Affine:
             divisor = integer(inner.get_denominator_val())
             terms.append((factor, Floor(affine_of(inner.scale_val(inner.get_denominator_val()), names), divisor)))
     return affine(tuple(terms), integer(function.get_constant_val()))
+
+
+# --- sets as text ---
+
+
+def plain_text(points: Sequence[SetOrMap], parameters: Sequence[str]) -> str:
+    """Return a union in isl's notation ("" for nothing), with parameters p0, p1, ... and dims i0, i1, ...: names of C
+    may be words of that notation (max, exists, NaN). The names of tuples stay."""
+    plain = [_plain(each, parameters).to_str() for each in points]
+    if not plain:
+        return ""
+    head = f"[{', '.join(f'p{number}' for number in range(len(parameters)))}] -> "
+    inner = (text[text.index("{") + 1 : text.rindex("}")] for text in plain)
+    return f"{head}{{ {'; '.join(inner)} }}"
+
+
+def _plain(points: SetOrMap, parameters: Sequence[str]) -> SetOrMap:
+    points = _renamed(points, {name: f"p{number}" for number, name in enumerate(parameters)})
+    kinds = ((isl.dim_type.set, "i"),) if isinstance(points, isl.Set) else ((_IN, "i"), (_OUT, "o"))
+    for kind, letter in kinds:
+        for place in range(points.dim(kind)):
+            points = points.set_dim_name(kind, place, f"{letter}{place}")
+    return points
+
+
+def with_parameters(points: isl.Map, parameters: Sequence[str]) -> isl.Map:
+    """Return a map whose parameters p0, p1, ... get these names."""
+    return _renamed(points, {f"p{number}": name for number, name in enumerate(parameters)})
+
+
+def _renamed(points: SetOrMap, names: Mapping[str, str]) -> SetOrMap:
+    kind = isl.dim_type.param
+    new = [names[str(points.get_dim_name(kind, place))] for place in range(points.dim(kind))]
+    for head in ("#", ""):  # first to names that no other parameter has
+        for place, name in enumerate(new):
+            points = points.set_dim_name(kind, place, head + name)
+    return points

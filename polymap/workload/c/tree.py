@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from polymap.ir import Mistake
@@ -146,6 +146,19 @@ class Block:
 
 
 CStatement = Declare | Assign | For | If | Block
+
+
+def all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
+    """Yield the statements and all inside them, in textual order."""
+    for each in body:
+        yield each
+        match each:
+            case For() | Block():
+                yield from all_statements(each.body)
+            case If():
+                yield from all_statements((*each.then, *each.other))
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)
