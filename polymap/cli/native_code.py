@@ -106,14 +106,14 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         tail=tail,
         time_limit_s=min(options.time_limit_s, 15),
     )
+    text = function.text if options.header is None else _including(function.text, options.header, options.output)
     documents: list[Document] = []
     if options.json is not None:
-        document = head_document("program", workload, arch) | {"code": function.text, "reason": function.reason or None}
+        document = head_document("program", workload, arch) | {"code": text, "reason": function.reason or None}
         if choice is not None:
             document |= {"mapping": mapping_document(choice.mapping), "cost": cost_document(choice.cost)}
         documents.append(Document(options.json, json_text(document)))
     if options.output is not None or options.json != "-":
-        text = function.text if options.header is None else _including(function.text, options.header, options.output)
         documents.append(Document(options.output or "-", text))
     if options.header is not None:
         documents.append(Document(options.header, header_text(workload, function, threads)))

@@ -150,7 +150,9 @@ def region_of(program: CProgram, sizes: Mapping[str, int], file: str) -> Region:
         walker.run()
     except NotAffineError as error:
         what = f"'{error}' is no sum of loop variables and parameters ({file}:{error.expression.line})"
-        hint = "With values for its sizes (N=8) it may become one."
+        hint = "Loops, conditions and subscripts may depend on loop variables and sizes, not on data."
+        if error.may_become:
+            hint = "With values for its sizes (N=8) it may become one."
         raise WorkloadError(Mistake("PM262", what, hint)) from None
     return walker.region()
 

@@ -1,3 +1,4 @@
+from polymap.workload.c.affine import known_name as known_name
 from polymap.workload.c.loops import misused_counters as misused_counters
 from polymap.workload.c.reader import (
     CProgram as CProgram,

@@ -182,7 +182,8 @@ def outside_its_loop(name: str, line: int) -> Refused:
 def known_name(name: str, integers: Mapping[str, object]) -> str | None:
     """Return the known integer that a name denotes, also with PolyBench's prefix: _PB_N is N or n; None for others."""
     bare = name.removeprefix("_PB_")
-    return next((each for each in (name, bare, bare.lower()) if each in integers), None)
+    spellings = (name,) if bare == name else (name, bare, bare.lower())
+    return next((each for each in spellings if each in integers), None)
 
 
 def _product(expression: CExpression, left: Affine, right: Affine) -> Affine:

@@ -249,7 +249,7 @@ _STANDARD = (
 _PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
 _PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
 _UNREAD = {
-    "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch", "Goto": "a goto", "Label": "a label",
+    "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch",
     "Break": "a break", "Continue": "a continue", "Return": "a return inside the nest",
 }  # fmt: skip
 
@@ -315,6 +315,7 @@ class _Reader:
         self.source = source
         self.complaints = complaints
         self.expressions = Expressions(source.functions)
+        self.jumps = False
 
     def program(self, tree: c_ast.Node) -> tuple[Program, Syntax]:
         outside: list[Declare] = []
@@ -337,7 +338,9 @@ class _Reader:
             before, items = self._region(items)
             outside += self._declared(before)
             nodes += before
-        elif items and isinstance(items[-1], c_ast.Return):
+        self.jumps = _hold_jump(items)
+        if not self.source.has_region and items and isinstance(_labelled(items[-1]), c_ast.Return):
+            self._check_label(items[-1])
             items = items[:-1]
         program = Program(name, tuple(outside), self.statements(items), self.source.wrapped)
         return program, Syntax(tuple(nodes), tuple(items))
@@ -401,10 +404,22 @@ class _Reader:
                 return []
             case c_ast.FuncCall():
                 raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
+            case c_ast.Goto():
+                what = f"'goto {text_at(node, 'name')}' jumps, and a loop nest has no jumps"
+                raise Refused("PM261", line, what, "Write loops as for, and what is jumped over in an if.")
+            case c_ast.Label():
+                self._check_label(node)
+                return self.statement(node_at(node, "stmt"))
             case _:
                 kind = type(node).__name__
                 what = _UNREAD.get(kind, f"a statement of kind {kind}")
                 raise Refused("PM261", line, f"{what} cannot be read", "for, if, else and assignments can.")
+
+    def _check_label(self, node: c_ast.Node) -> None:
+        """Report a label, unless jumps are what is wrong."""
+        if isinstance(node, c_ast.Label) and not self.jumps:
+            what = f"the label '{text_at(node, 'name')}' cannot be read"
+            self.complaints.add("PM261", self.expressions.line(node), what, "Nothing here jumps to it: remove it.")
 
     def _body(self, node: c_ast.Node, field: str) -> tuple[CStatement, ...]:
         return self.statements(nodes_at(node, field))
@@ -518,6 +533,24 @@ def _plain_declaration(name: str, kind: c_ast.Node) -> str:
         sizes += f"[{c_generator.CGenerator().visit(size[0])}]" if size else "[]"
         kind = node_at(kind, "type")
     return f"{c_generator.CGenerator().visit(node_at(kind, 'type'))} {name}{sizes}"
+
+
+def _labelled(node: c_ast.Node) -> c_ast.Node:
+    """Return the statement behind labels."""
+    while isinstance(node, c_ast.Label):
+        node = node_at(node, "stmt")
+    return node
+
+
+def _hold_jump(nodes: Sequence[c_ast.Node]) -> bool:
+    """Return whether a goto is among the nodes and their parts."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, c_ast.Goto):
+            return True
+        waiting += [part for _, part in children(node)]
+    return False
 
 
 def _is_mark(node: c_ast.Node, word: str) -> bool:

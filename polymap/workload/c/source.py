@@ -325,8 +325,8 @@ def _one_function(tokens: list[str], functions: list[_Piece], file: str) -> tupl
     if not functions:
         return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"], True
     marked = [piece for piece in functions if "#" in tokens[piece.start : piece.end]]
-    loops = [[p for p in functions if word in tokens[p.start : p.end]] for word in ("for", "while")]
-    wanted = marked or loops[0] or loops[1]  # of a while loop the parser tells the line
+    loops = [[p for p in functions if word in tokens[p.start : p.end]] for word in ("for", "while", "goto")]
+    wanted = marked or loops[0] or loops[1] or loops[2]  # of those but `for` the parser tells the line
     if len(wanted) != 1:
         what = f"{len(wanted) or 'no'} functions of {file} have loops"
         names = ", ".join(piece.function for piece in wanted)
