@@ -45,7 +45,7 @@ def results(function: NativeFunction, data: Data, threads: int) -> Arrays:
 
 
 def _held(form: ArrayForm, data: Data) -> NDArray[Any]:
-    """Return the values of a tensor (zeros where there are none) in the array that holds it, which may begin before it."""
+    """Return the values of a tensor (or zeros) in the array that holds it, which may begin earlier."""
     whole = np.zeros(form.shape, form.kind)
     if form.tensor in data:
         _end(whole, np.shape(data[form.tensor]))[...] = data[form.tensor]

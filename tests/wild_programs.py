@@ -16,10 +16,11 @@ INTEGERS = ("int", "int", "long", "short", "unsigned")
 FRACTIONS = ("double", "double", "float")
 LETTERS = "ijklm"
 NAMES = (  # words of isl's notation, of Python and sympy, and of what we write
-    "max", "min", "floor", "mod", "and", "or", "not", "exists", "rat", "infty", "true", "false", "implies", "ceil", "ceild",
-    "floord", "NaN", "nan", "infinity", "MIN", "LEAST", "MOST", "lambda", "None", "def", "pass", "I", "E", "S", "N", "Q",
-    "O", "pi", "oo", "zoo", "S0", "S1", "c0", "c1", "c2", "t0", "t1", "p0", "p1", "i0", "o0", "pm_min", "pm_max", "pm_floor",
-    "block", "floor_div", "polymap", "x_", "_", "__a", "domain", "schedule", "coincident", "i_2", "A_2", "restrict_", "POW",
+    "max", "min", "floor", "mod", "and", "or", "not", "exists", "rat", "infty", "true", "false", "implies", "ceil",
+    "ceild", "floord", "NaN", "nan", "infinity", "MIN", "LEAST", "MOST", "lambda", "None", "def", "pass", "I", "E",
+    "S", "N", "Q", "O", "pi", "oo", "zoo", "S0", "S1", "c0", "c1", "c2", "t0", "t1", "p0", "p1", "i0", "o0",
+    "pm_min", "pm_max", "pm_floor", "block", "floor_div", "polymap", "x_", "_", "__a", "domain", "schedule",
+    "coincident", "i_2", "A_2", "restrict_", "POW",
 )  # fmt: skip
 MACROS = "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#define score(a, b) ((a >= b) ? a : b)\n"
 

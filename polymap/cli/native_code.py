@@ -207,7 +207,7 @@ def _contract(workload: Workload, function: NativeFunction, threads: int) -> Ite
         yield f"  {form.c_type} {form.parameter}{shape}{kind}: {used if form.is_written else 'only read'}"
     if workload.original is not None:
         yield "Elements that the text does not write keep their values."
-    yield "Each is aligned as its elements require; 64 bytes are fastest. An array that is written overlaps no other one."
+    yield "Each is aligned as its elements require; 64 bytes are fastest. What is written overlaps no other array."
     yield "Calls keep no state: several threads may call at once, where none writes what another one reads or writes."
     if threads > 1:
         yield f"Each call runs on up to {threads} threads of OpenMP."

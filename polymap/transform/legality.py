@@ -90,8 +90,8 @@ def checked(after: Schedule, step: str, *, unsafe: bool, advice: Advice) -> Sche
 
 
 def counters_note(workload: Workload, violation: Violation) -> str:
-    """Return how the loop variables of a violation's instances, which have the values of the text, follow from the counters
-    of schedules ("" where they are equal)."""
+    """Return how the loop variables of a violation's instances, which have the values of the text, follow from the
+    counters of schedules ("" where they are equal)."""
     named = {name for each in violation.witness if isinstance(each, InstancePoint) for name, _ in each.values}
     told = [counter_text(each) for each in workload.dims if each.name in named and (each.origin, each.step) != (0, 1)]
     return f"Schedules and arguments count from 0: {', '.join(told)}." if told else ""

@@ -1,9 +1,9 @@
 """Which instances isl's loops run, read off the loops alone: a check of isl's code generator, which was seen to lose
 iterations (islpy 2026.2.2: a loop of stride 2 over tiles of 3 became one iteration).
 
-The instances of all calls of a statement must be those of its domain, each of them in one call. Every loop counter is the
-time at its place, so that an instance runs at its own time; of strided loops, in which isl also puts the times of other
-statements between two of its own, it is that time less a constant, and the order is compared with that of the times.
+The instances of all calls of a statement must be those of its domain, each of them in one call. Every loop counter is
+the time at its place, so that an instance runs at its own time. In a strided loop isl may also run times between two
+steps, a constant after the counter: then the order of all calls is compared with that of the times.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def _is_punctual(call: _Call, times: isl.Map) -> bool:
 
 
 def _shift(call: _Call, times: isl.Map, length: int) -> dict[int, int] | None:
-    """Return the place of a counter -> by how much it is less than the time; None where that is no constant, or as large
-    as the step."""
+    """Return the place of a counter -> by how much it is less than the time; None where that is no constant below the
+    step."""
     late = call.instances.apply_range(times)  # [counters] -> [times]
     found: dict[int, int] = {}
     for each in call.loops:

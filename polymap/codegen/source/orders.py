@@ -26,8 +26,7 @@ def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reord
 def isl_order(
     region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool, cpu_s: float = CPU_S
 ) -> dict[str, isl.Map]:
-    """Return the times of the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops
-    tiled.
+    """Return the times of the order that isl's scheduler chooses (Pluto-like), its permutable bands tiled.
 
     Raises ScheduleError where it finds none, as for some programs with divisions in subscripts; BudgetError after
     `OPERATIONS` of isl's operations or `cpu_s` seconds of CPU time (its linear programs count as no operations).

@@ -338,7 +338,7 @@ class _Reader:
             before, items = self._region(items)
             outside += self._declared(before)
             nodes += before
-        self.jumps = _hold_jump(items)
+        self.jumps = self._jumps(items)
         if not self.source.has_region and items and isinstance(_labelled(items[-1]), c_ast.Return):
             self._check_label(items[-1])
             items = items[:-1]
@@ -404,9 +404,8 @@ class _Reader:
                 return []
             case c_ast.FuncCall():
                 raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
-            case c_ast.Goto():
-                what = f"'goto {text_at(node, 'name')}' jumps, and a loop nest has no jumps"
-                raise Refused("PM261", line, what, "Write loops as for, and what is jumped over in an if.")
+            case c_ast.Goto():  # reported with all others
+                return []
             case c_ast.Label():
                 self._check_label(node)
                 return self.statement(node_at(node, "stmt"))
@@ -414,6 +413,19 @@ class _Reader:
                 kind = type(node).__name__
                 what = _UNREAD.get(kind, f"a statement of kind {kind}")
                 raise Refused("PM261", line, f"{what} cannot be read", "for, if, else and assignments can.")
+
+    def _jumps(self, nodes: Sequence[c_ast.Node]) -> bool:
+        """Report every goto among the nodes and their parts; return whether there are some."""
+        found, waiting = False, list(nodes)
+        while waiting:
+            node = waiting.pop()
+            waiting += [part for _, part in children(node)]
+            if isinstance(node, c_ast.Goto):
+                found = True
+                what = f"'goto {text_at(node, 'name')}' jumps, and a loop nest has no jumps"
+                hint = "Write loops as for, and what is jumped over in an if."
+                self.complaints.add("PM261", self.expressions.line(node), what, hint)
+        return found
 
     def _check_label(self, node: c_ast.Node) -> None:
         """Report a label, unless jumps are what is wrong."""
@@ -540,17 +552,6 @@ def _labelled(node: c_ast.Node) -> c_ast.Node:
     while isinstance(node, c_ast.Label):
         node = node_at(node, "stmt")
     return node
-
-
-def _hold_jump(nodes: Sequence[c_ast.Node]) -> bool:
-    """Return whether a goto is among the nodes and their parts."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, c_ast.Goto):
-            return True
-        waiting += [part for _, part in children(node)]
-    return False
 
 
 def _is_mark(node: c_ast.Node, word: str) -> bool:

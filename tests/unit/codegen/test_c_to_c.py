@@ -155,8 +155,8 @@ OUTSIDE = r"PM281 the loop variable '{}' is used outside its loop \(C source:1\)
         ("for (i = i; i < n; i++) A[i] = 1;", OUTSIDE.format("i")),
         ("{ int j = 5; A[0] = j; } for (j = 0; j < n; j++) B[j] = j;", OUTSIDE.format("j")),
         ("for (i = 0; i < n; i++) { double j = 2; A[i] += j; } for (j = 0; j < n; j++) B[j] = 1;", OUTSIDE.format("j")),
-        ("for (i = 0; i < n; i++) { for (i = 0; i < 3; i++) A[i] += 1; B[i] = 1; }", "PM281.*'i' is changed by another"),
-        ("for (int i = 0; i < n; i++) for (i = 2; i < n; i++) A[i] = 1;", "PM281.*'i' is changed by another"),
+        ("for (i = 0; i < n; i++) { for (i = 0; i < 3; i++) A[i] += 1; B[i] = 1; }", "PM281.*'i' is changed by"),
+        ("for (int i = 0; i < n; i++) for (i = 2; i < n; i++) A[i] = 1;", "PM281.*'i' is changed by"),
         ("for (i = 0; i < n; i++) { int i = 3; A[i] += 1; }", "PM281.*'i' is declared again in its loop"),
     ],
 )
