@@ -2,8 +2,8 @@
 iterations (islpy 2026.2.2: a loop of stride 2 over tiles of 3 became one iteration).
 
 The instances of all calls of a statement must be those of its domain, each of them in one call. Every loop counter is
-the time at its place, so that an instance runs at its own time. In a strided loop isl may also run times between two
-steps, a constant after the counter: then the order of all calls is compared with that of the times.
+the time at its place, so that an instance runs at its own time. Where times have strides isl also counts in strides, or
+puts times between two steps into one iteration: then the order of all calls is compared with that of the times.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ Points = TypeVar("Points", isl.Set, isl.Map)
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop around a call: the place of its counter, its step, and a number of its own."""
+    """A loop around a call: the place of its counter, and a number of its own."""
 
     place: int
-    step: int
     number: int
 
 
@@ -105,14 +104,10 @@ def _runs_each_once(domain: isl.Set, calls: Sequence[_Call]) -> bool:
 
 
 def _late(calls: Sequence[_Call], times: Times, length: int) -> str:
-    """Return the statement of a call whose instances do not run at their times; "" for none."""
-    moved = [each for each in calls if not _is_punctual(each, times[each.statement])]
-    shifts = {id(each): _shift(each, times[each.statement], length) for each in moved}
-    for one in moved:
-        if shifts[id(one)] is None:
-            return one.statement
+    """Return the statement of a call whose instances do not run in the order of their times; "" for none."""
+    for one in (each for each in calls if not _is_punctual(each, times[each.statement])):
         for other in calls:
-            if not _in_step(one, other, shifts) or not _in_order(one, other, times, length):
+            if not _in_order(one, other, times, length) or not _in_step(one, other, times, length):
                 return one.statement
     return ""
 
@@ -126,28 +121,6 @@ def _is_punctual(call: _Call, times: isl.Map) -> bool:
     return call.instances.is_subset(times.reverse())
 
 
-def _shift(call: _Call, times: isl.Map, length: int) -> dict[int, int] | None:
-    """Return the place of a counter -> by how much it is less than the time; None where that is no constant below the
-    step."""
-    late = call.instances.apply_range(times)  # [counters] -> [times]
-    found: dict[int, int] = {}
-    for each in call.loops:
-        pairs = late.project_out(_OUT, each.place + 1, length - each.place - 1).project_out(_OUT, 0, each.place)
-        pairs = pairs.project_out(isl.dim_type.in_, each.place + 1, length - each.place - 1)
-        value = pairs.project_out(isl.dim_type.in_, 0, each.place).deltas().plain_get_val_if_fixed(_SET, 0)
-        if not late.is_empty() and (not value.is_int() or not 0 <= value.to_python() < each.step):
-            return None
-        found[each.place] = 0 if late.is_empty() else value.to_python()
-    return found
-
-
-def _in_step(one: _Call, other: _Call, shifts: Mapping[int, Mapping[int, int] | None]) -> bool:
-    """Return whether all instances in a loop that two calls share have one time around it, as their counters have."""
-    mine, others = shifts[id(one)] or {}, shifts.get(id(other)) or {}
-    shared = [each for each in one.loops if each in other.loops]
-    return all(mine.get(each.place, 0) == others.get(each.place, 0) for each in shared[:-1])
-
-
 def _in_order(one: _Call, other: _Call, times: Times, length: int) -> bool:
     """Return whether the instances of two calls run in the order of their times."""
     size = max(len(one.around), len(other.around))
@@ -158,10 +131,38 @@ def _in_order(one: _Call, other: _Call, times: Times, length: int) -> bool:
     return before.is_empty() and after.is_empty()
 
 
+def _in_step(one: _Call, other: _Call, times: Times, length: int) -> bool:
+    """Return whether, of the loops that two calls share, each iteration has one time, as where counters are times: that
+    is what is known where a loop becomes parallel."""
+    mine, others = times[one.statement], times[other.statement]
+    for number, (each, its) in enumerate(zip(one.around, other.around, strict=False)):
+        if each != its:
+            break
+        if isinstance(each, _Loop):
+            outside, inside = (
+                _equal(*(_turns(call, size, length) for call in (one, other))) for size in (number, number + 1)
+            )
+            before, together = (
+                _equal(_first(mine, size), _first(others, size)) for size in (each.place, each.place + 1)
+            )
+            if not outside.is_subset(before) or not outside.intersect(together).is_subset(inside):
+                return False
+    return True
+
+
+def _equal(one: isl.Map, other: isl.Map) -> isl.Map:
+    """Return { x -> y : one(x) = other(y) }."""
+    return one.apply_range(other.reverse())
+
+
+def _first(times: isl.Map, size: int) -> isl.Map:
+    return times.project_out(_OUT, size, times.dim(_OUT) - size)
+
+
 def _turns(call: _Call, size: int, length: int) -> isl.Map:
-    """Return { instance -> when it runs: the numbers in sequences and the counters around it }."""
+    """Return { instance -> the first of the numbers in sequences and the counters around it, then zeros }."""
     found = isl.Map.from_domain(call.instances.domain())
-    for each in (*call.around, *(0,) * (size - len(call.around))):
+    for each in (*call.around, *(0,) * (size - len(call.around)))[:size]:
         entry = variable(each.place, length) if isinstance(each, _Loop) else constant(each, length)
         found = found.flat_range_product(isl.Map.from_pw_aff(entry))
     return call.instances.reverse().apply_range(found)
@@ -196,16 +197,14 @@ class _Reader:
     def _loop(self, node: isl.AstNode, domain: isl.Set, around: tuple[_Loop | int, ...]) -> Iterator[_Call]:
         place = self.counters[str(node.for_get_iterator().get_id().get_name())]
         counter, start = variable(place, self.length), self.value(node.for_get_init())
-        size = 1
         if node.for_is_degenerate():
             inside = counter.eq_set(start)
         else:
             inside = counter.ge_set(start).intersect(self.condition(node.for_get_cond()))
             step = node.for_get_inc().get_val()
-            size = step.to_python()
-            if size != 1:
+            if not step.is_one():
                 inside = inside.intersect(counter.sub(start).mod_val(step).eq_set(constant(0, self.length)))
-        loop = _Loop(place, size, next(self.numbers))
+        loop = _Loop(place, next(self.numbers))
         yield from self.calls(node.for_get_body(), domain.intersect(inside), (*around, loop))
 
     def _call(self, expression: isl.AstExpr, domain: isl.Set, around: tuple[_Loop | int, ...]) -> _Call:
