@@ -33,6 +33,7 @@ from polymap.poly.relations import (
 from polymap.poly.scheduler import (
     computed_order as computed_order,
     plain_text as plain_text,
+    schedule_of as schedule_of,
     with_parameters as with_parameters,
 )
 from polymap.poly.sets import (

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from polymap.ir import Affine, Floor, affine
-from polymap.poly.budgets import integer
+from polymap.ir import Affine, Floor, Mistake, ScheduleError, affine
+from polymap.poly.budgets import has_run_out, integer
 from polymap.poly.relations import union_of
 from polymap.poly.sets import SetOrMap
 
@@ -20,7 +20,7 @@ _IN, _OUT, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.div
 def computed_order(domains: Sequence[isl.Set], dependences: Sequence[isl.Map]) -> dict[str, tuple[Affine, ...]]:
     """Return tuple name -> time tuple of an order that keeps the dependences (all of them are also kept close).
 
-    The dims of the domains must have names.
+    The dims of the domains must have names. Raises ScheduleError as `schedule_of` does.
     """
     first, *others = (each.to_union_set() for each in domains)
     for other in others:
@@ -30,9 +30,21 @@ def computed_order(domains: Sequence[isl.Set], dependences: Sequence[isl.Map]) -
         pairs = union_of(dependences)
         asked = asked.set_validity(pairs).set_coincidence(pairs).set_proximity(pairs)
     maps: list[isl.Map] = []
-    asked.compute_schedule().get_map().foreach_map(maps.append)
+    schedule_of(asked).get_map().foreach_map(maps.append)
     names = {str(each.get_tuple_name()): _dim_names(each) for each in domains}
     return {name: _times(each, names[name]) for each in maps for name in [str(each.get_tuple_name(_IN))]}
+
+
+def schedule_of(asked: isl.ScheduleConstraints) -> isl.Schedule:
+    """Return the schedule that isl computes. Raises ScheduleError (PM285) where it finds none ("unable to carry
+    dependences"), as for some strides that begin at a size."""
+    try:
+        return asked.compute_schedule()
+    except isl.Error as error:
+        if has_run_out(error):
+            raise
+        what = "isl's scheduler finds no order of this program"
+        raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
 
 
 def _dim_names(points: isl.Set) -> list[str]:

@@ -9,8 +9,7 @@ import islpy as isl
 
 from polymap.codegen.source.dependences import Conflict, by_level, original_times
 from polymap.codegen.source.region import Region, SourceStatement
-from polymap.ir import Mistake, ScheduleError
-from polymap.poly import CONTEXT, Effort, budget, has_run_out, plain_text, with_parameters, within_work
+from polymap.poly import CONTEXT, Effort, budget, plain_text, schedule_of, with_parameters, within_work
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
 OPERATIONS = 30_000_000  # of isl
@@ -49,13 +48,7 @@ def scheduled(domain: str, relations: str) -> str:
     if relations:
         kept = isl.UnionMap(relations, CONTEXT)
         constraints = constraints.set_validity(kept).set_proximity(kept).set_coincidence(kept)
-    try:
-        return str(constraints.compute_schedule().to_str())
-    except isl.Error as error:
-        if has_run_out(error):
-            raise
-        what = "isl's scheduler finds no order of this program"
-        raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
+    return str(schedule_of(constraints).to_str())
 
 
 def _times_of(schedule: isl.Schedule, region: Region, names: Sequence[str] = ()) -> dict[str, isl.Map]:

@@ -7,6 +7,7 @@ import pytest
 import polymap as pm
 from polymap import transform as t
 from polymap.transform.advice import parallel_advice
+from tests.wild_programs import random_function
 
 FOLDED = """void f(int IN[13], int OUT[2][8]) {
   int T1[11];
@@ -60,3 +61,10 @@ def test_messages_tell_how_the_texts_values_follow_from_counters() -> None:
         with pytest.raises(pm.ScheduleError, match="PM432 at=40 leaves a part of S0 empty") as refused:
             t.split_index_set(schedule, "S0", loop="i", at=40)
         assert f"iterations of i are counted from 0 (of the text: {told})." in str(refused.value)
+
+
+def test_isl_says_where_it_finds_no_order() -> None:
+    """A dependence that isl cannot carry is no bug of polymap."""
+    workload = pm.from_c(random_function(17).text, {"n": 6})
+    with pytest.raises(pm.ScheduleError, match="PM285 isl's scheduler finds no order"):
+        t.isl_schedule(workload)
