@@ -17,7 +17,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 class Placed:
     """The file's text as before + region + after. rest: the words of the function behind the region, in order.
 
-    above: how many lines stand above the function. nested: the region lies inside another statement of the function.
+    nested: the region lies inside another statement of the function.
     words: every identifier of the file.
     """
 
@@ -25,7 +25,6 @@ class Placed:
     region: str
     after: str
     rest: tuple[str, ...]
-    above: int
     nested: bool
     words: frozenset[str]
 
@@ -57,8 +56,7 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
     rest = tuple(found.group() for found in _TOKEN.finditer(blank, last, function[2]))
     words = frozenset(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", source))
     nested = inside.count("{") - inside.count("}") > 1 or ("for" in inside and inside[-1:] not in ([";"], ["}"]))
-    above = blank.count("\n", 0, function[0])
-    return Placed(source[:first], source[first:last], source[last:], rest, above, nested, words)
+    return Placed(source[:first], source[first:last], source[last:], rest, nested, words)
 
 
 def _aligned(plain: list[str], lines: list[str]) -> str:

@@ -161,9 +161,8 @@ def _check_names(program: CProgram, region: Region, place: Placed, file: str) ->
         if name in place.rest and not (name in region.counters and _is_set_first(name, place.rest)):
             what = f"'{name}' is used behind the loops, where its last value would be missing ({file})"
             raise WorkloadError(Mistake("PM281", what, "Assign the value that is needed behind the loops."))
-    top = {each.name for each in program.program.outside if each.line <= place.above + 1}
     outer = {each.name for each in program.program.outside}
-    lasting = sorted(region.counters & (outer if place.nested else top))
+    lasting = sorted(region.counters & (outer if place.nested else program.program.lasting))
     if lasting:
         what = f"the loop variable '{lasting[0]}' lives on behind the loops ({file})"
         raise WorkloadError(Mistake("PM281", what, f"Declare it in the loop: for (int {lasting[0]} = ...)."))

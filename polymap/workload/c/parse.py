@@ -328,6 +328,7 @@ class _Reader:
                 nodes.append(node)
                 outside += (each for each in self.statement(node) if isinstance(each, Declare))
         assert function is not None
+        lasting = {each.name for each in outside}
         declaration = node_at(function, "decl")
         parameters = self._parameters(declaration)
         nodes += parameters
@@ -338,11 +339,12 @@ class _Reader:
             before, items = self._region(items)
             outside += self._declared(before)
             nodes += before
+            lasting |= {text_at(each, "name") for each in before if isinstance(each, c_ast.Decl) and _is_kept(each)}
         self.jumps = self._jumps(items)
         if not self.source.has_region and items and isinstance(_labelled(items[-1]), c_ast.Return):
             self._check_label(items[-1])
             items = items[:-1]
-        program = Program(name, tuple(outside), self.statements(items), self.source.wrapped)
+        program = Program(name, tuple(outside), self.statements(items), self.source.wrapped, frozenset(lasting))
         return program, Syntax(tuple(nodes), tuple(items))
 
     def _parameters(self, declaration: c_ast.Node) -> list[c_ast.Node]:
@@ -545,6 +547,11 @@ def _plain_declaration(name: str, kind: c_ast.Node) -> str:
         sizes += f"[{c_generator.CGenerator().visit(size[0])}]" if size else "[]"
         kind = node_at(kind, "type")
     return f"{c_generator.CGenerator().visit(node_at(kind, 'type'))} {name}{sizes}"
+
+
+def _is_kept(node: c_ast.Decl) -> bool:
+    """Return whether a variable keeps its value from call to call."""
+    return not {"static", "extern"}.isdisjoint(cast("list[str]", getattr(node, "storage", None) or []))
 
 
 def _labelled(node: c_ast.Node) -> c_ast.Node:

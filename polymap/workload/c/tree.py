@@ -165,13 +165,15 @@ def all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
 class Program:
     """What is read. outside: what the file, the parameters and the function around a marked region declare.
 
-    wrapped: there was no function, so what the body declares at its top is alive after it as well.
+    wrapped: there was no function, so what the body declares at its top is alive after it as well. lasting: names of
+    variables that outlive a call: those of the file, and static ones.
     """
 
     name: str
     outside: tuple[Declare, ...]
     body: tuple[CStatement, ...]
     wrapped: bool
+    lasting: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

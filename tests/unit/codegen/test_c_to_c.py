@@ -118,6 +118,8 @@ def test_sums_keep_their_order_unless_told() -> None:
         ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM282.*'i'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop var"),
+        ("void f(int n, int a[n]) {\nstatic int i;\n#pragma scop\nfor (i = 0; i < n; i++) a[i] = 1;\n#pragma endscop\n}",
+         WorkloadError, "PM281.*lives on"),
         ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),
         ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError,
          "PM281.*last value"),
@@ -193,7 +195,7 @@ def test_an_inner_loop_may_have_a_variable_of_the_same_name() -> None:
 )
 def test_last_values_are_not_read_behind_the_loops(rest: str, *, is_read: bool) -> None:
     region = "\n#pragma scop\nfor (i = 0; i < n; i++) A[i] = 1;\n#pragma endscop\n"
-    text = f"void g(int);\nint f(int n, double *A)\n{{\nint i;{region}{rest}}}"
+    text = f"void g(int);\nint f(int n, double *A) {{ int i;{region}{rest}}}"
     if is_read:
         with pytest.raises(WorkloadError, match="PM281 'i' is used behind the loops"):
             pm.transform_c(text)
