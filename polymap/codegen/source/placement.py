@@ -17,8 +17,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 class Placed:
     """The file's text as before + region + after. rest: the words of the function behind the region, in order.
 
-    nested: the region lies inside another statement of the function.
-    words: every identifier of the file.
+    nested: the region lies inside another statement of the function. words: every identifier of the file.
     """
 
     before: str

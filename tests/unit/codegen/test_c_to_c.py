@@ -118,8 +118,8 @@ def test_sums_keep_their_order_unless_told() -> None:
         ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM282.*'i'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop var"),
-        ("void f(int n, int a[n]) {\nstatic int i;\n#pragma scop\nfor (i = 0; i < n; i++) a[i] = 1;\n#pragma endscop\n}",
-         WorkloadError, "PM281.*lives on"),
+        ("void f(int n, int a[n]) {\nstatic int i;\n#pragma scop\nfor (i = 0; i < n; i++) a[i] = 1;\n"
+         "#pragma endscop\n}", WorkloadError, "PM281.*lives on"),
         ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),
         ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError,
          "PM281.*last value"),
