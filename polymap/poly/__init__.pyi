@@ -2,7 +2,6 @@ from polymap.poly.budgets import (
     CONTEXT as CONTEXT,
     budget as budget,
     check_clock as check_clock,
-    has_run_out as has_run_out,
     is_exhausted as is_exhausted,
     is_open as is_open,
     raised as raised,
