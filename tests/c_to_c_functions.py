@@ -66,7 +66,7 @@ def random_step(rng: random.Random, schedule: Schedule) -> Step:
 def explicit(function: Function, rng: random.Random) -> dict[str, Any]:
     """Return the options of a transformation by random steps, chosen at a size of 5."""
     sums = function.whole and rng.random() < 0.5
-    schedule = Schedule.original(from_c(function.text, {"n": 5}), strict=not sums)
+    schedule = Schedule.original(from_c(function.text, {function.size: 5}), strict=not sums)
     for _ in range(6):
         if schedule.loops():
             try:
@@ -83,7 +83,9 @@ def texts_of(seed: int, function: Function, tally: Tally) -> Iterator[tuple[str,
         if name == "sums" and not function.whole:
             continue  # fractions are then rounded differently, and may decide what is computed
         try:
-            options = VARIANTS[name] if name in VARIANTS else explicit(function, rng)
+            options = dict(VARIANTS[name]) if name in VARIANTS else explicit(function, rng)
+            if "sizes" in options:
+                options["sizes"] = {function.size: options["sizes"]["n"]}
             yield name, transform_c(function.text, **options)
             tally.texts[name] += 1
         except PolymapError as error:
@@ -103,12 +105,18 @@ def checked_builds() -> dict[str, tuple[str, ...]]:
     return {**plain, **whole}
 
 
-def run_functions(first: int, count: int, tally: Tally | None = None, turns: int = 0) -> Tally:
+def run_functions(
+    first: int,
+    count: int,
+    tally: Tally | None = None,
+    turns: int = 0,
+    make: Callable[[int], Function] = random_function,
+) -> Tally:
     """Return what the functions of some seeds show. turns: of the compilers (0: all)."""
     tally = tally or Tally()
     with mock.patch("polymap.codegen.source.transform.isl_order", partial(isl_order, cpu_s=ISL_S)):
         for start in range(first, first + count, BATCH):
-            functions = {seed: random_function(seed) for seed in range(start, min(start + BATCH, first + count))}
+            functions = {seed: make(seed) for seed in range(start, min(start + BATCH, first + count))}
             texts = {seed: dict(texts_of(seed, each, tally)) for seed, each in functions.items()}
             for compiler, flags in list(checked_builds().items())[: turns or None]:
                 compare(functions, texts, compiler, flags, tally)

@@ -19,7 +19,7 @@ from polymap.codegen.execute.reference import interpreted
 from polymap.codegen.execute.run import random_data
 from polymap.codegen.library import load_region
 from polymap.codegen.lower.elements import element_types
-from polymap.codegen.native import NativeFunction
+from polymap.codegen.native import ArrayForm, NativeFunction
 from polymap.codegen.orders import Core, choose
 from polymap.codegen.orders.contiguous import contiguous_order
 from polymap.codegen.programs import program_function
@@ -38,12 +38,23 @@ Arrays = dict[str, NDArray[Any]]
 
 def results(function: NativeFunction, data: Data, threads: int) -> Arrays:
     """Return the arrays that a function writes, called on these values (zeros where there are none)."""
-    given = [
-        np.array(data.get(form.tensor, np.zeros(form.shape)), dtype=form.kind, order="C") for form in function.arrays
-    ]
+    given = [_held(form, data) for form in function.arrays]
     found = load_region(function, threads).call(tuple(given), None)
     written = [form.tensor for form in function.arrays if form.is_written]
     return dict(zip(written, found, strict=True))
+
+
+def _held(form: ArrayForm, data: Data) -> NDArray[Any]:
+    """Return the values of a tensor (or zeros) in the array that holds it, which may begin earlier."""
+    whole = np.zeros(form.shape, form.kind)
+    if form.tensor in data:
+        _end(whole, np.shape(data[form.tensor]))[...] = data[form.tensor]
+    return whole
+
+
+def _end(whole: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return the last elements of an array along every axis."""
+    return whole[(..., *(slice(size - kept, None) for size, kept in zip(whole.shape, shape, strict=True)))]
 
 
 CORE = Core(256, 16)
@@ -78,7 +89,7 @@ def sanitized_results(function: NativeFunction, data: Data, where: Path) -> Arra
     source.write_text(function.text + _MAIN.format(body="\n".join(body)))
     command = ["gcc", *SANITIZED, "-ffp-contract=off", "-fwrapv", "-fopenmp", "-Wall", "-Werror", "-o", str(binary)]
     subprocess.run([*command, str(source), "-lm"], check=True)
-    given = [np.array(data.get(form.tensor, np.zeros(form.shape)), dtype=form.kind, order="C") for form in forms]
+    given = [_held(form, data) for form in forms]
     done = subprocess.run([str(binary)], input=b"".join(a.tobytes() for a in given), capture_output=True, check=False)
     assert done.returncode == 0, (function.text, done.stderr.decode()[:2000])
     found: Arrays = {}
@@ -148,7 +159,7 @@ def differing(found: Arrays, wanted: Arrays) -> list[str]:
     """Return the arrays that are not equal bit for bit (NaN equals NaN)."""
     wrong: list[str] = []
     for name in found.keys() & wanted.keys():
-        array = found[name]
+        array = _end(found[name], wanted[name].shape)
         same = (array == wanted[name]) | ((array != array) & (wanted[name] != wanted[name]))
         if not same.all():
             wrong.append(f"{name}: {int((~same).sum())} of {same.size}")

@@ -9,11 +9,19 @@ signed integers stay small, and fractions become integers inside bounds.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 INTEGERS = ("int", "int", "long", "short", "unsigned")
 FRACTIONS = ("double", "double", "float")
 LETTERS = "ijklm"
+NAMES = (  # words of isl's notation, of Python and sympy, and of what we write
+    "max", "min", "floor", "mod", "and", "or", "not", "exists", "rat", "infty", "true", "false", "implies", "ceil",
+    "ceild", "floord", "NaN", "nan", "infinity", "MIN", "LEAST", "MOST", "lambda", "None", "def", "pass", "I", "E",
+    "S", "N", "Q", "O", "pi", "oo", "zoo", "S0", "S1", "c0", "c1", "c2", "t0", "t1", "p0", "p1", "i0", "o0",
+    "pm_min", "pm_max", "pm_floor", "block", "floor_div", "polymap", "x_", "_", "__a", "domain", "schedule",
+    "coincident", "i_2", "A_2", "restrict_", "POW",
+)  # fmt: skip
 MACROS = "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#define score(a, b) ((a >= b) ? a : b)\n"
 
 
@@ -32,13 +40,15 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A text, the arrays that it is given, the length of their axes, the depth of its nests. whole: no fractions."""
+    """A text, the arrays that it is given, the length of their axes, the depth of its nests. whole: no fractions. size:
+    what the text calls its size."""
 
     text: str
     given: tuple[Array, ...]
     length: str
     depth: int
     whole: bool
+    size: str = "n"
 
     def shape(self, array: Array) -> tuple[str, ...]:
         """Return the sizes of an array, as text."""
@@ -54,6 +64,7 @@ class Writer:
     depth: int
     whole: bool
     narrow: bool = True  # short and unsigned arrays too
+    chains: bool = False  # if, else if, else
     arrays: list[Array] = field(default_factory=list[Array])
     scalars: list[Array] = field(default_factory=list[Array])
     counters: list[str] = field(default_factory=list[str])
@@ -95,9 +106,17 @@ class Writer:
             return self.loop()
         if form < 0.8:
             return self.assignment()
+        if self.chains and rng.random() < 0.7:
+            return self.chain()
         first = self.block() if rng.random() < 0.6 else self.assignment()
         other = f" else {{ {self.assignment()} }}" if rng.random() < 0.3 else ""
         return f"if ({self.guard()}) {{ {first} }}{other}"
+
+    def chain(self) -> str:
+        """Return a chain of conditions; those of one counter leave some of its values to each of them."""
+        parts = [f"if ({self.guard()}) {{ {self.assignment()} }}" for _ in range(self.rng.randint(2, 4))]
+        last = [f"{{ {self.assignment()} }}"] if self.rng.random() < 0.8 else []
+        return " else ".join((*parts, *last))
 
     def loop(self) -> str:
         rng = self.rng
@@ -245,3 +264,33 @@ def random_sized(seed: int) -> Function:
     depth = rng.choice((1, 2, 2, 3, 3, 4, 5))
     size = {1: 6, 2: 5, 3: 4, 4: 3, 5: 3}[depth]
     return Writer(rng, str(size), depth, whole=True, narrow=False).function(rng.randint(1, 4))
+
+
+def random_named(seed: int) -> Function:
+    """Return a function with chains of conditions whose names are words that mean something elsewhere; some count with
+    variables of the function, which they also read where no loop counts them."""
+    rng = random.Random(f"wild named {seed}")
+    depth = rng.choice((1, 2, 2, 3, 3))
+    found = Writer(rng, "n", depth, whole=rng.random() < 0.7, chains=True).function(rng.randint(1, 5))
+    if rng.random() < 0.3:
+        found = replace(found, text=_late(found, rng))
+    words = [*LETTERS, *"ABCDT", "n", *sorted(set(re.findall(r"\bt[0-9]+\b", found.text)))]
+    unused = [name for name in NAMES if name not in words]
+    new = dict(zip(words, rng.sample(unused, len(words)), strict=True))
+    kept = {"n": "n"} if rng.random() < 0.3 else {}
+    names = {word: name for word, name in {**new, **kept}.items() if rng.random() < 0.7}
+    text = re.sub(r"\b\w+\b", lambda word: names.get(word.group(), word.group()), found.text)
+    return replace(found, text=text, size=names.get("n", "n"))
+
+
+def _late(function: Function, rng: random.Random) -> str:
+    """Return the text with counters of the function, some of which are read behind loops."""
+    head, body = function.text.split("{", 1)
+    array = rng.choice(function.given)
+    place = array.name + "[0]" * array.axes
+    lines: list[str] = []
+    for line in re.sub(r"for \(int ", "for (", body).split("\n"):
+        lines.append(line)
+        if line == "}" and rng.random() < 0.5 and len(lines) < body.count("\n"):
+            lines.append(f"{place} = {rng.choice(LETTERS[: function.depth])};")
+    return f"{head}{{\nint {', '.join(LETTERS)};" + "\n".join(lines)

@@ -384,6 +384,16 @@ def _command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     return name, rest
 
 
+def _of_compilers(word: str, known: Sequence[str]) -> str:
+    """Return what stands here for an option of C compilers, "" for other words."""
+    told = {
+        "-D": (("--size", "the size of a parameter is --size NAME=INT"), ("--define", "a macro --define NAME=TEXT")),
+        "-I": (("--include", "a folder of headers is --include FOLDER"),),
+    }
+    found = ", ".join(text for option, text in told.get(word[:2], ()) if option in known)
+    return f"{found[0].upper()}{found[1:]}." if found else ""
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that raises instead of printing and ending the process."""
 
@@ -417,6 +427,7 @@ def _split(
         what = f"{name} has no option {shown(option)}"
         close = did_you_mean(option, known)
         hint = close if close.startswith("Did") or not elsewhere else f"It belongs to: {', '.join(elsewhere)}."
+        hint = _of_compilers(word, known) or hint
         mistakes.append(Mistake("PM552", what, hint))
     if unknown:  # the words after an unknown option may be its values: say nothing about them
         others = others[: others.index(unknown[0])]
@@ -591,7 +602,7 @@ class _Reader:
             value = parse_integer(digits)
             if value is None or value < least:
                 found = f"too large: it has {len(digits):,} digits" if is_long_integer(digits) else shown(digits)
-                hint = f"Expected an integer >= {least} (at most 10^100)."
+                hint = f"Expected an integer >= {least if name == 'padding' else 1} (at most 10^100)."
                 self.mistakes.append(
                     Mistake("PM558", f"the size of {shown(name) if is_model else name} is {found}", hint)
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from polymap.ir import Architecture, FanoutKind, Mistake, OptionError, OutputErr
 from polymap.report.text import cost_document, head_document, json_text, mapping_document
 
 if TYPE_CHECKING:  # loads isl
-    from polymap.codegen.native import Requantize
+    from polymap.codegen.native import NativeFunction, Requantize
 
 ANSWERED = 0
 _STEPS = ("bias", "add", "relu")
@@ -105,16 +106,17 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         tail=tail,
         time_limit_s=min(options.time_limit_s, 15),
     )
+    text = function.text if options.header is None else _including(function.text, options.header, options.output)
     documents: list[Document] = []
     if options.json is not None:
-        document = head_document("program", workload, arch) | {"code": function.text, "reason": function.reason or None}
+        document = head_document("program", workload, arch) | {"code": text, "reason": function.reason or None}
         if choice is not None:
             document |= {"mapping": mapping_document(choice.mapping), "cost": cost_document(choice.cost)}
         documents.append(Document(options.json, json_text(document)))
     if options.output is not None or options.json != "-":
-        documents.append(Document(options.output or "-", function.text))
+        documents.append(Document(options.output or "-", text))
     if options.header is not None:
-        documents.append(Document(options.header, header_text(name, function.declarations)))
+        documents.append(Document(options.header, header_text(workload, function, threads)))
     if function.reason:
         say(f"polymap: warning: plain loops, no vectors: {function.reason}")
     if options.shared is None:
@@ -168,9 +170,50 @@ def function_name(output: str | None) -> str:
     return plain
 
 
-def header_text(name: str, declarations: str) -> str:
-    """Return a header for C and C++."""
-    guard = f"POLYMAP_{name.upper()}_H"
+def _including(text: str, header: str, output: str | None) -> str:
+    """Return the C text with its own header included behind the comment at its head."""
+    path = Path(header).name if output in (None, "-") else os.path.relpath(header, Path(output).parent or ".")
+    if set('"\\\n\r') & set(path):  # C gives such a path no meaning of its own
+        return text
+    end = text.index("*/\n") + 3 if text.startswith("/*") else 0
+    return f'{text[:end]}#include "{path}"\n{text[end:]}'
+
+
+def header_text(workload: Workload, function: NativeFunction, threads: int) -> str:
+    """Return a header for C and C++: what callers must know, and the functions that they may use."""
+    guard = f"POLYMAP_{function.name.upper()}_H"
     restrict = '#ifdef __cplusplus\n#define restrict __restrict\nextern "C" {\n#endif\n'
     end = "#ifdef __cplusplus\n}\n#undef restrict\n#endif\n"
-    return f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{restrict}\n{declarations}\n{end}\n#endif\n"
+    told = "\n".join(f" * {line}".rstrip() for line in _contract(workload, function, threads))
+    head = f"#ifndef {guard}\n#define {guard}\n\n/*\n{_plain(told)}\n */\n\n#include <stdint.h>\n\n"
+    return f"{head}{restrict}\n{function.declarations}\n{end}\n#endif\n"
+
+
+def _plain(text: str) -> str:
+    """Return a text that may stand in a comment of C."""
+    return text.encode("ascii", "replace").decode("ascii").replace("*/", "* /").replace("/*", "/ *")
+
+
+def _contract(workload: Workload, function: NativeFunction, threads: int) -> Iterator[str]:
+    """Yield the lines that tell shapes, layout, alignment, what is read and written, and who may call at once."""
+    yield f"{function.name}: {workload.name or 'a program'}; written by polymap. All sizes are fixed."
+    yield ""
+    yield "Arrays, in order (rows follow each other without gaps; a pointer points to the element with all indices 0):"
+    initial = {tensor.name for tensor in workload.tensors if tensor.initial}
+    for form in function.arrays:
+        used = "read and written" if form.tensor in initial else "written"
+        kind = "" if form.kind != "bfloat16" else " (the bits of bfloat16)"
+        shape = "".join(f"[{size}]" for size in form.shape) or ", one element"
+        yield f"  {form.c_type} {form.parameter}{shape}{kind}: {used if form.is_written else 'only read'}"
+    if workload.original is not None:
+        yield "Elements that the text does not write keep their values."
+    yield "Each is aligned as its elements require; 64 bytes are fastest. What is written overlaps no other array."
+    yield "Calls keep no state: several threads may call at once, where none writes what another one reads or writes."
+    if threads > 1:
+        yield f"Each call runs on up to {threads} threads of OpenMP."
+    if "abort();" in function.text:
+        yield "Memory of its own is allocated and freed in each call; without it the process ends by abort()."
+    if function.packed is not None:
+        name, tensor = function.name, function.packed
+        yield f"{name}_pack puts {tensor} into the order in which {name}_with_packed reads it: {name}_packed_elements()"
+        yield "elements, which hold for any number of calls."

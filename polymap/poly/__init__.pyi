@@ -2,7 +2,6 @@ from polymap.poly.budgets import (
     CONTEXT as CONTEXT,
     budget as budget,
     check_clock as check_clock,
-    has_run_out as has_run_out,
     is_exhausted as is_exhausted,
     is_open as is_open,
     raised as raised,
@@ -30,7 +29,12 @@ from polymap.poly.relations import (
     signs_of as signs_of,
     union_of as union_of,
 )
-from polymap.poly.scheduler import computed_order as computed_order
+from polymap.poly.scheduler import (
+    computed_order as computed_order,
+    plain_text as plain_text,
+    schedule_of as schedule_of,
+    with_parameters as with_parameters,
+)
 from polymap.poly.sets import (
     Map as Map,
     Set as Set,

@@ -5,13 +5,14 @@ Call these functions inside `with budget():`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from polymap.ir import Affine, Floor, affine
-from polymap.poly.budgets import integer
+from polymap.ir import Affine, Floor, Mistake, ScheduleError, affine
+from polymap.poly.budgets import has_run_out, integer
 from polymap.poly.relations import union_of
+from polymap.poly.sets import SetOrMap
 
 _IN, _OUT, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.div
 
@@ -19,7 +20,7 @@ _IN, _OUT, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.div
 def computed_order(domains: Sequence[isl.Set], dependences: Sequence[isl.Map]) -> dict[str, tuple[Affine, ...]]:
     """Return tuple name -> time tuple of an order that keeps the dependences (all of them are also kept close).
 
-    The dims of the domains must have names.
+    The dims of the domains must have names. Raises ScheduleError as `schedule_of` does.
     """
     first, *others = (each.to_union_set() for each in domains)
     for other in others:
@@ -29,9 +30,21 @@ def computed_order(domains: Sequence[isl.Set], dependences: Sequence[isl.Map]) -
         pairs = union_of(dependences)
         asked = asked.set_validity(pairs).set_coincidence(pairs).set_proximity(pairs)
     maps: list[isl.Map] = []
-    asked.compute_schedule().get_map().foreach_map(maps.append)
+    schedule_of(asked).get_map().foreach_map(maps.append)
     names = {str(each.get_tuple_name()): _dim_names(each) for each in domains}
     return {name: _times(each, names[name]) for each in maps for name in [str(each.get_tuple_name(_IN))]}
+
+
+def schedule_of(asked: isl.ScheduleConstraints) -> isl.Schedule:
+    """Return the schedule that isl computes. Raises ScheduleError (PM285) where it finds none ("unable to carry
+    dependences"), as for some strides that begin at a size."""
+    try:
+        return asked.compute_schedule()
+    except isl.Error as error:
+        if has_run_out(error):
+            raise
+        what = "isl's scheduler finds no order of this program"
+        raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
 
 
 def _dim_names(points: isl.Set) -> list[str]:
@@ -57,3 +70,40 @@ def affine_of(function: isl.Aff, names: Sequence[str]) -> Affine:
             divisor = integer(inner.get_denominator_val())
             terms.append((factor, Floor(affine_of(inner.scale_val(inner.get_denominator_val()), names), divisor)))
     return affine(tuple(terms), integer(function.get_constant_val()))
+
+
+# --- sets as text ---
+
+
+def plain_text(points: Sequence[SetOrMap], parameters: Sequence[str]) -> str:
+    """Return a union in isl's notation ("" for nothing), with parameters p0, p1, ... and dims i0, i1, ...: names of C
+    may be words of that notation (max, exists, NaN). The names of tuples stay."""
+    plain = [_plain(each, parameters).to_str() for each in points]
+    if not plain:
+        return ""
+    head = f"[{', '.join(f'p{number}' for number in range(len(parameters)))}] -> "
+    inner = (text[text.index("{") + 1 : text.rindex("}")] for text in plain)
+    return f"{head}{{ {'; '.join(inner)} }}"
+
+
+def _plain(points: SetOrMap, parameters: Sequence[str]) -> SetOrMap:
+    points = _renamed(points, {name: f"p{number}" for number, name in enumerate(parameters)})
+    kinds = ((isl.dim_type.set, "i"),) if isinstance(points, isl.Set) else ((_IN, "i"), (_OUT, "o"))
+    for kind, letter in kinds:
+        for place in range(points.dim(kind)):
+            points = points.set_dim_name(kind, place, f"{letter}{place}")
+    return points
+
+
+def with_parameters(points: isl.Map, parameters: Sequence[str]) -> isl.Map:
+    """Return a map whose parameters p0, p1, ... get these names."""
+    return _renamed(points, {f"p{number}": name for number, name in enumerate(parameters)})
+
+
+def _renamed(points: SetOrMap, names: Mapping[str, str]) -> SetOrMap:
+    kind = isl.dim_type.param
+    new = [names[str(points.get_dim_name(kind, place))] for place in range(points.dim(kind))]
+    for head in ("#", ""):  # first to names that no other parameter has
+        for place, name in enumerate(new):
+            points = points.set_dim_name(kind, place, head + name)
+    return points

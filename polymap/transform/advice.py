@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations, permutations, product
 
 from polymap.ir import Affine, ScheduleError, affine
-from polymap.poly import Set, budget, differences, dim_bounds, function, nonnegative
-from polymap.schedules import Loop, Schedule
-from polymap.transform.edits import blocked, bodies, distributed, exchanged, fused, reversed_loop, shifted, skewed
+from polymap.poly import Clock, Set, at_same_time, budget, differences, dim_bounds, function, nonnegative, same_value
+from polymap.schedules import Loop, LoopKind, Schedule, TimeDim
+from polymap.transform.edits import (
+    blocked,
+    bodies,
+    distributed,
+    edited,
+    exchanged,
+    fused,
+    reversed_loop,
+    shifted,
+    skewed,
+)
 from polymap.transform.legality import carried_relations, clocks_of, inside, violations
 from polymap.transform.lifetimes import is_foldable
 from polymap.transform.storage import expand
-from polymap.workload import Kind
+from polymap.workload import Kind, domain_of
 
 MOST_FACTOR = 8
 MOST_FACTORS = 200
@@ -198,15 +209,51 @@ def parallel_advice(schedule: Schedule, loop: Loop) -> str:
     """Return which loops can run in parallel, and what would free this one: private storage, partial results, or a
     wavefront."""
     with budget(what="the parallel loops of a schedule"):
-        free = [each.name for each in schedule.loops() if _is_free(schedule, each)]
         blocking = [dependence for dependence, _ in carried_relations(schedule, loop)]
+        free = [each for each in schedule.loops() if _is_free(schedule, each) and _runs_several(schedule, each)]
+    told = [each.name for each in free if not schedule.folds or not violations(_in_parallel(schedule, each))]
+    others = f"Loops that can: {', '.join(told)}." if told else ""
+    if not blocking:
+        return " ".join(each for each in (_without_folds(schedule, loop), others) if each)
     tensors = tuple(dict.fromkeys(dependence.tensor for dependence in blocking))
     advice = [_private(schedule, loop, tensors) or _wavefront(schedule, loop)]
     if all(dependence.kind is Kind.REDUCTION for dependence in blocking):
         advice.append(f"The loop only accumulates into {', '.join(tensors)}: keep partial results per iteration.")
-    if free:
-        advice.append(f"Loops that can: {', '.join(free)}.")
-    return " ".join(each for each in advice if each)
+    return " ".join(each for each in (*advice, others) if each)
+
+
+def _in_parallel(schedule: Schedule, loop: Loop) -> Schedule:
+    def edit(places: list[TimeDim]) -> list[TimeDim]:
+        places[loop.position] = replace(places[loop.position], kind=LoopKind.PARALLEL)
+        return places
+
+    return edited(schedule, loop.statements, edit)
+
+
+def _without_folds(schedule: Schedule, loop: Loop) -> str:
+    """Return that circular buffers alone keep a loop from running in parallel ("" where it is something else)."""
+    if not schedule.folds or violations(_in_parallel(replace(schedule, folds=()), loop)):
+        return ""
+    names = ", ".join(fold.tensor for fold in schedule.folds)
+    return f"Legal without the circular buffer of {names}: parallelize first, contract then."
+
+
+def _runs_several(schedule: Schedule, loop: Loop) -> bool:
+    """Return whether a loop runs two of its iterations, or more, while the loops around it stay in one.
+
+    Call it inside `with budget():`.
+    """
+    for one, other in product(loop.statements, repeat=2):
+        own = [schedule.workload.statement(name) for name in (one, other)]
+        first, second = (Clock(each.name, each.dims, schedule.times[each.name]) for each in own)
+        pairs = same_value(*(function(each.name, each.dims, []) for each in own))
+        pairs = pairs.intersect_domain(domain_of(schedule.workload, own[0]))
+        pairs = pairs.intersect_range(domain_of(schedule.workload, own[1]))
+        for place in range(loop.position):
+            pairs = pairs.intersect(at_same_time(first, second, place))
+        if not pairs.subtract(at_same_time(first, second, loop.position)).is_empty():
+            return True
+    return False
 
 
 def _is_free(schedule: Schedule, loop: Loop) -> bool:
@@ -224,7 +271,7 @@ def _private(schedule: Schedule, loop: Loop, tensors: Sequence[str]) -> str:
     except ScheduleError:
         return ""
     with budget(what="the parallel loops of a schedule"):
-        if not _is_free(schedule, loop):
+        if not _is_free(schedule, loop) or not _runs_several(schedule, loop):
             return ""
     return " and ".join(f'expand "{tensor}" loops={list(counters)}' for tensor in tensors) + " makes it parallel."
 
@@ -240,7 +287,8 @@ def _wavefront(schedule: Schedule, loop: Loop) -> str:
         for factor in range(1, MOST_FACTOR // 2 + 1):
             turned = exchanged(skewed(schedule, inner, outer, factor), outer, inner)
             with budget(what="a wavefront"):
-                parallel = _is_free(turned, next(each for each in turned.loops() if each.name == outer.name))
+                found = next(each for each in turned.loops() if each.name == outer.name)
+                parallel = _is_free(turned, found) and _runs_several(turned, found)
             if parallel and not violations(turned):
                 return (
                     f'After skew "{inner.name}" by="{outer.name}" factor={factor} and interchange "{outer.name}" and '

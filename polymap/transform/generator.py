@@ -23,7 +23,8 @@ def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float = S
     Rewrite:
         for t { for i {A[i] = A[i-1] + A[i] + A[i+1]} }   ->   S0[t,i] -> [t, t + i]
 
-    Raises BudgetError after a million of isl's operations, 8 seconds of CPU time, or `seconds` of wall time.
+    Raises ScheduleError (PM285) where isl finds none, BudgetError after a million of isl's operations, 8 seconds of CPU
+    time, or `seconds` of wall time.
     """
     found = isl_order(workload, strict=strict, seconds=seconds)
     return checked(found, "isl's schedule", unsafe=False, advice=lambda: "Please report this as a bug.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from polymap.ir import Mistake, ScheduleError, Violation
+from polymap.ir import Dim, InstancePoint, Mistake, ScheduleError, Violation, Workload
 from polymap.poly import Clock, Map, at_same_time, budget, first_pair
 from polymap.schedules import Loop, LoopKind, Schedule, instance_text, point, schedule_violations
 from polymap.transform.lifetimes import fold_violations
@@ -84,8 +84,25 @@ def checked(after: Schedule, step: str, *, unsafe: bool, advice: Advice) -> Sche
     if not unsafe:
         found = violations(after)
         if found:
-            raise ScheduleError(Mistake("PM433", f"{step} is illegal. {found[0].message}", advice()), found)
+            hint = " ".join(each for each in (advice(), counters_note(after.workload, found[0])) if each)
+            raise ScheduleError(Mistake("PM433", f"{step} is illegal. {found[0].message}", hint), found)
     return after.normal()
+
+
+def counters_note(workload: Workload, violation: Violation) -> str:
+    """Return how the loop variables of a violation's instances, which have the values of the text, follow from the
+    counters of schedules ("" where they are equal)."""
+    named = {name for each in violation.witness if isinstance(each, InstancePoint) for name, _ in each.values}
+    told = [counter_text(each) for each in workload.dims if each.name in named and (each.origin, each.step) != (0, 1)]
+    return f"Schedules and arguments count from 0: {', '.join(told)}." if told else ""
+
+
+def counter_text(loop: Dim) -> str:
+    """Return a loop variable as a function of its counter, such as `i = 10 + 2 * counter`."""
+    factor = "counter" if abs(loop.step) == 1 else f"{abs(loop.step)} * counter"
+    if loop.step < 0:
+        return f"{loop.name} = {loop.origin} - {factor}"
+    return f"{loop.name} = {loop.origin} + {factor}" if loop.origin else f"{loop.name} = {factor}"
 
 
 def impossible(what: str, hint: str = "") -> ScheduleError:

@@ -26,7 +26,7 @@ from polymap.ir import (
 )
 from polymap.poly import Clock, Map, budget, ends_of, first_pair, function, may_precede, same_value
 from polymap.schedules import Schedule, TimeDim, instance_text, point
-from polymap.transform.legality import impossible
+from polymap.transform.legality import counter_text, impossible
 from polymap.transform.lifetimes import flow_of, is_foldable
 from polymap.workload import domain_of
 
@@ -47,7 +47,10 @@ def split_index_set(schedule: Schedule, statement: str, *, loop: str, at: int) -
     if own is None or loop not in own.dims:
         raise impossible(f"There is no statement {statement!r} in a loop {loop!r} of the program")
     if not 0 < at < work.extents()[loop]:
-        raise impossible(f"at={at} leaves a part of {statement} empty", f"0 < at < {work.extents()[loop]}.")
+        counted = next(each for each in work.dims if each.name == loop)
+        told = f" (of the text: {counter_text(counted)})" if (counted.origin, counted.step) != (0, 1) else ""
+        hint = f"0 < at < {counted.extent}: iterations of {loop} are counted from 0{told}."
+        raise impossible(f"at={at} leaves a part of {statement} empty", hint)
     low = replace(own, constraints=(*own.constraints, -dim(loop) + (at - 1)))
     names = {each.name for each in work.statements}
     free = next(name for number in range(2, len(names) + 3) if (name := f"{statement}_{number}") not in names)

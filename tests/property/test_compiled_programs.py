@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import array
 import ctypes
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -362,3 +365,74 @@ def test_short_loops_around_a_dependence_are_right() -> None:
     arrays = {"A": start, "B": other}
     found = fn(*(arrays[form.tensor] for form in fn.function.arrays))
     assert (found == wanted).all()
+
+
+POINTERS = {"double *{}": 1, "double {}[]": 1, "double {}[][9]": 2, "double (*{})[9]": 2, "double {}[9][9]": 2}
+
+
+def pointer_text(seed: int) -> str:
+    """Return a function of three pointers of random kinds whose loops begin above 0."""
+    rng = random.Random(f"pointers {seed}")
+    kinds = {name: rng.choice(list(POINTERS)) for name in "xyz"}
+
+    def element(name: str) -> str:
+        loops = rng.sample(("i", "j"), 2)
+        low = {"i": "", "j": rng.choice((" - 1", " + 1", ""))}
+        places = [f"[{loop}{low[loop]}]" for loop in loops[: POINTERS[kinds[name]]]]
+        return name + "".join(places)
+
+    body = " ".join(
+        f"{element(rng.choice('xyz'))} {rng.choice(('=', '+='))} {element('x')} + 2 * {element('y')};"
+        for _ in range(rng.randint(1, 3))
+    )
+    loops = rng.choice((
+        "for (int i = 3; i < 8; i++) for (int j = 2; j < i; j++)",
+        "for (int i = 7; i >= 2; i--) for (int j = 4; j < 8; j += 2)",
+        "for (int i = 1; i < 9; i += 3) for (int j = i; j < 8 && j < i + 2; j++)",
+    ))  # fmt: skip
+    listed = ", ".join(kinds[name].format(name) for name in "xyz")
+    return f"void f({listed}) {{ {loops} {{ {body} }} }}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pointers_begin_where_the_texts_begin(seed: int, tmp_path: Path) -> None:
+    for number in range(5 * seed, 5 * seed + 5):
+        text = pointer_text(number)
+        fn = pm.compile(pm.from_c(text), "cpu_avx2")
+        original = getattr(ctypes.CDLL(compiled(text, tmp_path / f"{number}.so", "gcc", PLAIN)), "f")  # noqa: B009
+        rng = np.random.default_rng(number)
+        start = {name: rng.integers(-9, 10, 81).astype(np.float64) for name in "xyz"}
+        mine, others = ({name: values.copy() for name, values in start.items()} for _ in range(2))
+        original(*(ctypes.c_void_p(others[name].ctypes.data) for name in "xyz"))
+        fn.loaded.plain(*(mine[form.tensor].ctypes.data for form in fn.function.arrays))
+        assert all(np.array_equal(mine[name], others[name], equal_nan=True) for name in "xyz"), text
+
+
+def test_shapes_reach_from_the_pointer_to_the_last_element() -> None:
+    text = "void f(double *x, double y[][5]) { for (int i = 2; i < 6; i++) x[i] = y[i + 1][3] + x[i - 1]; }"
+    workload = pm.from_c(text)
+    fn = pm.compile(workload, "cpu_avx2")
+    assert [form.shape for form in fn.function.arrays] == [(6,), (7, 5)]
+    assert workload.tensor("x").shape == (5,)  # what is counted are the elements that it touches
+    x, y = np.arange(6.0), np.ones((7, 5))
+    (found,) = fn(x, y)
+    assert found.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_subscripts_below_a_pointer_are_refused() -> None:
+    text = "void f(int n, double *x, double *y) { for (int i = 0; i < n; i++) y[i] = x[i - 2]; }"
+    with pytest.raises(pm.PolymapError, match=r"(?s)PM625 x has the index -2 on axis 0.*2 more in each"):
+        pm.compile(pm.from_c(text, {"n": 8}), "cpu_avx2")
+
+
+def test_calls_from_several_threads_are_independent() -> None:
+    text = KERNELS["gramschmidt"][0]
+    fn = pm.compile(pm.from_c(text, {"m": 24, "n": 20}), "cpu_avx2")
+    assert not re.search(r"^static (?!inline|void)|^\w[\w ]*(\[\w*\])* = ", fn.source, re.MULTILINE)
+    rng = np.random.default_rng(0)
+    given = [tuple(rng.uniform(1, 2, form.shape) for form in fn.function.arrays) for _ in range(16)]
+    alone = [fn(*arrays) for arrays in given]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(4):
+            for one, other in zip(alone, pool.map(lambda arrays: fn(*arrays), given), strict=True):
+                assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

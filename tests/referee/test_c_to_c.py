@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import islpy as isl
 import pytest
 
 import polymap as pm
-from polymap.codegen.source.dependences import conflicts_of
-from polymap.codegen.source.region import region_of
+from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, original_times
+from polymap.codegen.source.executed import lost_statement
+from polymap.codegen.source.given import given_times
+from polymap.codegen.source.loops import Names, isl_loops
+from polymap.codegen.source.orders import isl_order
+from polymap.codegen.source.region import Region, region_of
 from polymap.poly import budget
 from polymap.schedules.legality import Parallel, parallel_loops
 from polymap.workload.c.reader import read_program
@@ -30,6 +35,7 @@ from tests.c_to_c import (
 )
 from tests.c_to_c_functions import run_functions
 from tests.c_to_c_programs import run
+from tests.wild_programs import random_named
 
 LOCALS = """
 void f(int n, int m, double A[n][m], double B[n][m], double y[n]) {
@@ -204,12 +210,66 @@ STRIDED = """void f(int n, double B[2 * n + 6], double A[n]) {
 }"""
 
 
-def test_an_order_whose_loops_lose_iterations_in_isl_is_refused_or_left() -> None:
+def test_an_order_whose_loops_lose_iterations_in_isl_is_refused_or_left(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = pm.from_c(STRIDED, {"n": 6})
     text = "S0[i,j,k,l] -> [j, 3*i + k, floor(i/3), floor(l/3), i, l]"
+    schedule = pm.transform.schedule_from_text(workload, text)
     with pytest.raises(pm.SolverError, match=r"PM511 isl's loops .* do not run every instance of S0 once \(at n=3\)"):
-        pm.transform_c(STRIDED, schedule=pm.transform.schedule_from_text(workload, text))
+        pm.transform_c(STRIDED, schedule=schedule)
+
+    def losing(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> Times:
+        if tile > 1:
+            return given_times(region, schedule)
+        return isl_order(region, conflicts, 1, reorder_sums=reorder_sums)
+
+    monkeypatch.setattr("polymap.codegen.source.transform.isl_order", losing)
     assert "tiled by" not in pm.transform_c(STRIDED, order="isl", tile=3).splitlines()[1]
+
+
+CHAIN = """void f(int n, double A[n]) {
+  for (int i = 1; i < n; i++) {
+    if (i < 3) A[i] = 1; else if (i % 2) A[i] += A[i - 1]; else if (i > n / 2) A[i] -= 2; else A[i] = A[i - 1];
+  }
+}"""
+
+
+@pytest.mark.parametrize("options", [{}, {"order": "original", "tile": 1}, {"parallel": True}], ids=str)
+def test_statements_between_the_steps_of_others_run_at_their_times(tmp_path: Path, options: dict[str, Any]) -> None:
+    text = pm.transform_c(CHAIN, **options)
+    assert "c0 += 2" in text  # isl put even iterations into the loop of the odd ones
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((CHAIN, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(CHAIN, "f"))
+    sizes = tuple({"n": size} for size in (0, 1, 2, 3, 4, 7, 12, 13))
+    assert run_jobs([Job(paths[0], paths[1], "f", listed, sizes)]) == [[]]
+
+
+def test_times_between_two_steps_are_compared_with_the_order() -> None:
+    """The loops of one order are none of an order that runs the even iterations first in each pair."""
+    program = read_program(CHAIN, {}, "f.c")
+    with budget(what="a test"):
+        region = region_of(program, {}, "f.c")
+        times = original_times(region)
+        names = Names("c", "pm_min", "pm_max", "pm_floor")
+        node = isl_loops(region, times, names)
+        assert lost_statement(node, region, times, "c", {"n": 13}) == ""
+        late = dict(times)
+        late["S1"] = _later(times["S1"], 2)
+        assert lost_statement(node, region, late, "c", {"n": 13}) != ""
+
+
+def _later(times: isl.Map, by: int) -> isl.Map:
+    moved = isl.Map(f"{{ [a, i, b] -> [a, i + {by}, b] }}", times.get_ctx())
+    return times.apply_range(moved)
+
+
+def test_isl_finds_an_order_where_dependences_of_several_loops_are_kept_apart() -> None:
+    source = """void lu(double U[4][4], double L[4][4], double Ap[4][4]) {
+      for (int i = 0; i < 4; i++) for (int j = 0; j < 4; j++) {
+        if (j <= i) { double s = 0; for (int k = 0; k < j; k++) s += L[j][k] * U[k][i]; U[j][i] = Ap[j][i] - s; }
+        else { double s = 0; for (int k = 0; k < i; k++) s += L[j][k] * U[k][i]; L[j][i] = (Ap[j][i] - s) / U[i][i]; }
+      } }"""
+    assert "Order: isl's" in pm.transform_c(source, order="isl", tile=1)
 
 
 def test_loops_that_count_down_take_schedules(tmp_path: Path) -> None:
@@ -240,6 +300,21 @@ def test_random_functions_over_a_size_equal_their_originals() -> None:
     assert not tally.wrong
     assert tally.functions == 8
     assert sum(tally.texts.values()) >= 35
+
+
+@pytest.mark.slow
+def test_random_functions_with_odd_names_chains_and_late_counters_equal_their_originals() -> None:
+    tally = run_functions(0, 12, turns=1, make=random_named)
+    assert not tally.wrong
+    assert tally.functions >= 8
+    assert tally.refused["auto PM281"] >= 2
+
+
+@pytest.mark.soak
+def test_many_random_functions_with_odd_names_equal_their_originals() -> None:
+    tally = run_functions(1000, 300, make=random_named)
+    assert not tally.wrong
+    assert tally.functions >= 200
 
 
 @pytest.mark.soak

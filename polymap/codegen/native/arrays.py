@@ -114,8 +114,9 @@ def array_forms(workload: Workload, layout: str) -> tuple[ArrayForm, ...]:
 def program_forms(workload: Workload) -> tuple[tuple[ArrayForm, ...], tuple[ArrayForm, ...]]:
     """Return the arrays that callers of a program pass, and its temporary ones.
 
-    Callers' arrays: of a C text in order of declaration, otherwise as of `array_forms`. Raises WorkloadError where a
-    tensor's element type is unknown or has no form in C.
+    Callers' arrays: of a C text in order of declaration, each from the element with the indices 0 on, to which the
+    text's pointer points; otherwise as of `array_forms`. Raises WorkloadError where a tensor's element type is unknown
+    or has no form in C, and for a text that goes below the index 0 (PM625).
     """
     declared = () if workload.original is None else workload.original.declared
     names = [name for name in declared if any(tensor.name == name for tensor in workload.tensors)]
@@ -124,8 +125,23 @@ def program_forms(workload: Workload) -> tuple[tuple[ArrayForm, ...], tuple[Arra
     local = [name for name in names if name not in lasting]
     called = {each for statement in workload.statements for each in _operations(statement.expression)}
     kept = _forms(workload, lasting, LAYOUTS[0])
+    if workload.original is not None:
+        kept = tuple(_from_zero(form, workload.tensor(form.tensor)) for form in kept)
     callers = tuple(replace(form, parameter=form.tensor) if _stays(form.tensor, called) else form for form in kept)
     return callers, _forms(workload, local, LAYOUTS[0])
+
+
+def _from_zero(form: ArrayForm, tensor: Tensor) -> ArrayForm:
+    """Return the form of an array of a text, also with the elements below those that it touches."""
+    axis = next((axis for axis, low in enumerate(tensor.origin) if low < 0), None)
+    if axis is not None:
+        what = f"{tensor.name} has the index {tensor.origin[axis]} on axis {axis}, and arrays of a function begin at 0"
+        hint = f"Let {tensor.name} point to its lowest element: {-tensor.origin[axis]} more in each of its subscripts."
+        raise WorkloadError(Mistake("PM625", what, hint))
+    ends = tuple(low + size for low, size in zip(tensor.origin, tensor.shape, strict=True))
+    axes = tuple((axis,) for axis in range(len(ends)))
+    shape, sizes, strides, before = _in_order(ends, (0,) * len(ends), axes)
+    return replace(form, shape=shape, sizes=sizes, strides=strides, before=before)
 
 
 def _stays(name: str, called: set[str]) -> bool:

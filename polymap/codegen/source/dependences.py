@@ -155,6 +155,22 @@ def carried(
     return None
 
 
+def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[isl.Map]:
+    """Yield the pairs of conflicts, those that each loop carries apart.
+
+    isl's scheduler carries a part as a whole or not at all: it was seen to fail ("unable to carry dependences") on
+    parts that join two levels.
+    """
+    for each in conflicts:
+        source, sink, rest = times[each.source], times[each.sink], each.relation
+        for place in range(1, source.dim(_OUT) + 1):
+            same = _together(source, sink, place)
+            carried_here = rest.subtract(same)
+            if not carried_here.is_empty():
+                yield carried_here
+            rest = rest.intersect(same)
+
+
 def stays_within(conflict: Conflict, times: Times, place: int) -> bool:
     """Return whether instances that see one and the same variable agree in all times up to a position."""
     assert conflict.living is not None

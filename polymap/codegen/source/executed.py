@@ -1,15 +1,17 @@
 """Which instances isl's loops run, read off the loops alone: a check of isl's code generator, which was seen to lose
 iterations (islpy 2026.2.2: a loop of stride 2 over tiles of 3 became one iteration).
 
-Every loop counter is the time at its place, so that an instance runs at its own time; the instances of all calls of a
-statement must be those of its domain, each of them in one call.
+The instances of all calls of a statement must be those of its domain, each of them in one call. Every loop counter is
+the time at its place, so that an instance runs at its own time. Where times have strides isl also counts in strides, or
+puts times between two steps into one iteration: then the order of all calls is compared with that of the times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeVar
 
 import islpy as isl
@@ -27,12 +29,24 @@ Points = TypeVar("Points", isl.Set, isl.Map)
 
 
 @dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop around a call: the place of its counter, and a number of its own."""
+
+    place: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a statement: [counters] -> its instance, and the places of the loops around it."""
+    """A call of a statement: [counters] -> its instance, and what is around it: loops, and numbers in sequences."""
 
     statement: str
     instances: isl.Map
-    places: frozenset[int]
+    around: tuple[_Loop | int, ...]
+
+    @property
+    def loops(self) -> tuple[_Loop, ...]:
+        return tuple(each for each in self.around if isinstance(each, _Loop))
 
 
 def lost_statement(
@@ -47,12 +61,14 @@ def lost_statement(
     reader = _Reader(length, {f"{prefix}{place}": place for place in range(length)}, sizes)
     calls: dict[str, list[_Call]] = {each.name: [] for each in region.statements}
     with suppress(BudgetError), budget(operations, what="the instances of loops"):
-        for call in reader.calls(node, isl.Set.universe(isl.Space.set_alloc(CONTEXT, 0, length)), frozenset()):
+        for call in reader.calls(node, isl.Set.universe(isl.Space.set_alloc(CONTEXT, 0, length)), ()):
             calls[call.statement].append(call)
+        own: dict[str, isl.Map] = {}
         for each in region.statements:
-            domain = _at(each.domain, sizes)
-            if not _is_run(domain, _at(times[each.name].intersect_domain(each.domain), sizes), calls[each.name]):
+            own[each.name] = _at(times[each.name].intersect_domain(each.domain), sizes)
+            if not _runs_each_once(_at(each.domain, sizes), calls[each.name]):
                 return each.name
+        return _late([call for listed in calls.values() for call in listed], own, length)
     return ""
 
 
@@ -76,16 +92,10 @@ def _at(whole: Points, sizes: Mapping[str, int]) -> Points:
     return whole
 
 
-def _is_run(domain: isl.Set, times: isl.Map, calls: list[_Call]) -> bool:
-    """Return whether calls run every instance once, at its time."""
+def _runs_each_once(domain: isl.Set, calls: Sequence[_Call]) -> bool:
+    """Return whether calls run every instance once."""
     done: isl.Set | None = None
     for call in calls:
-        allowed = times
-        for place in range(times.dim(_OUT)):
-            if place not in call.places:
-                allowed = allowed.eliminate(_OUT, place, 1)
-        if not call.instances.is_subset(allowed.reverse()):
-            return False
         instances = call.instances.range()
         if done is not None and not done.is_disjoint(instances):
             return False
@@ -93,32 +103,98 @@ def _is_run(domain: isl.Set, times: isl.Map, calls: list[_Call]) -> bool:
     return domain.is_empty() if done is None else done.is_equal(domain)
 
 
+def _late(calls: Sequence[_Call], times: Times, length: int) -> str:
+    """Return the statement of a call whose instances do not run in the order of their times; "" for none."""
+    for one in (each for each in calls if not _is_punctual(each, times[each.statement])):
+        for other in calls:
+            if not _in_order(one, other, times, length) or not _in_step(one, other, times, length):
+                return one.statement
+    return ""
+
+
+def _is_punctual(call: _Call, times: isl.Map) -> bool:
+    """Return whether the counters are the times."""
+    places = {each.place for each in call.loops}
+    for place in range(times.dim(_OUT)):
+        if place not in places:
+            times = times.eliminate(_OUT, place, 1)
+    return call.instances.is_subset(times.reverse())
+
+
+def _in_order(one: _Call, other: _Call, times: Times, length: int) -> bool:
+    """Return whether the instances of two calls run in the order of their times."""
+    size = max(len(one.around), len(other.around))
+    first, second = (_turns(each, size, length) for each in (one, other))
+    mine, others = times[one.statement], times[other.statement]
+    before = mine.lex_lt_map(others).intersect(first.lex_ge_map(second))
+    after = mine.lex_gt_map(others).intersect(first.lex_le_map(second))
+    return before.is_empty() and after.is_empty()
+
+
+def _in_step(one: _Call, other: _Call, times: Times, length: int) -> bool:
+    """Return whether, of the loops that two calls share, each iteration has one time, as where counters are times: that
+    is what is known where a loop becomes parallel."""
+    mine, others = times[one.statement], times[other.statement]
+    for number, (each, its) in enumerate(zip(one.around, other.around, strict=False)):
+        if each != its:
+            break
+        if isinstance(each, _Loop):
+            outside, inside = (
+                _equal(*(_turns(call, size, length) for call in (one, other))) for size in (number, number + 1)
+            )
+            before, together = (
+                _equal(_first(mine, size), _first(others, size)) for size in (each.place, each.place + 1)
+            )
+            if not outside.is_subset(before) or not outside.intersect(together).is_subset(inside):
+                return False
+    return True
+
+
+def _equal(one: isl.Map, other: isl.Map) -> isl.Map:
+    """Return { x -> y : one(x) = other(y) }."""
+    return one.apply_range(other.reverse())
+
+
+def _first(times: isl.Map, size: int) -> isl.Map:
+    return times.project_out(_OUT, size, times.dim(_OUT) - size)
+
+
+def _turns(call: _Call, size: int, length: int) -> isl.Map:
+    """Return { instance -> the first of the numbers in sequences and the counters around it, then zeros }."""
+    found = isl.Map.from_domain(call.instances.domain())
+    for each in (*call.around, *(0,) * (size - len(call.around)))[:size]:
+        entry = variable(each.place, length) if isinstance(each, _Loop) else constant(each, length)
+        found = found.flat_range_product(isl.Map.from_pw_aff(entry))
+    return call.instances.reverse().apply_range(found)
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads isl's loops back. counters: name -> place among `length`."""
+    """Reads isl's loops back. counters: name -> place among `length`. numbers: of loops."""
 
     length: int
     counters: Mapping[str, int]
     sizes: Mapping[str, int]
+    numbers: Iterator[int] = field(default_factory=count)
 
-    def calls(self, node: isl.AstNode, domain: isl.Set, places: frozenset[int]) -> Iterator[_Call]:
+    def calls(self, node: isl.AstNode, domain: isl.Set, around: tuple[_Loop | int, ...]) -> Iterator[_Call]:
         """Yield the calls below a node that is reached for the counters in `domain`."""
         match _word(node.get_type()):
             case "block":
                 children = node.block_get_children()
                 for number in range(children.n_ast_node()):
-                    yield from self.calls(children.get_at(number), domain, places)
+                    yield from self.calls(children.get_at(number), domain, (*around, number))
             case "if_":
                 holds = self.condition(node.if_get_cond())
-                yield from self.calls(node.if_get_then_node(), domain.intersect(holds), places)
+                yield from self.calls(node.if_get_then_node(), domain.intersect(holds), around)
                 if node.if_has_else_node():
-                    yield from self.calls(node.if_get_else_node(), domain.subtract(holds), places)
+                    yield from self.calls(node.if_get_else_node(), domain.subtract(holds), around)
             case "for_":
-                yield from self._loop(node, domain, places)
+                yield from self._loop(node, domain, around)
             case _:
-                yield self._call(node.user_get_expr(), domain, places)
+                yield self._call(node.user_get_expr(), domain, around)
 
-    def _loop(self, node: isl.AstNode, domain: isl.Set, places: frozenset[int]) -> Iterator[_Call]:
+    def _loop(self, node: isl.AstNode, domain: isl.Set, around: tuple[_Loop | int, ...]) -> Iterator[_Call]:
         place = self.counters[str(node.for_get_iterator().get_id().get_name())]
         counter, start = variable(place, self.length), self.value(node.for_get_init())
         if node.for_is_degenerate():
@@ -128,15 +204,16 @@ class _Reader:
             step = node.for_get_inc().get_val()
             if not step.is_one():
                 inside = inside.intersect(counter.sub(start).mod_val(step).eq_set(constant(0, self.length)))
-        yield from self.calls(node.for_get_body(), domain.intersect(inside), places | {place})
+        loop = _Loop(place, next(self.numbers))
+        yield from self.calls(node.for_get_body(), domain.intersect(inside), (*around, loop))
 
-    def _call(self, expression: isl.AstExpr, domain: isl.Set, places: frozenset[int]) -> _Call:
+    def _call(self, expression: isl.AstExpr, domain: isl.Set, around: tuple[_Loop | int, ...]) -> _Call:
         arguments = [expression.get_op_arg(place) for place in range(expression.get_op_n_arg())]
         name = str(arguments[0].get_id().get_name())
         found = isl.Map.from_domain(domain)
         for each in arguments[1:]:
             found = found.flat_range_product(isl.Map.from_pw_aff(self.value(each)))
-        return _Call(name, found.intersect_domain(domain).set_tuple_name(_OUT, name), places)
+        return _Call(name, found.intersect_domain(domain).set_tuple_name(_OUT, name), around)
 
     def condition(self, expression: isl.AstExpr) -> isl.Set:
         """Return the counters for which a condition holds."""

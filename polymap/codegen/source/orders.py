@@ -1,4 +1,4 @@
-"""Orders of a region as isl schedule trees: the program's own and isl's, permutable bands tiled, and as times."""
+"""Orders of a region as isl schedule trees: the program's own and isl's, permutable bands tiled, as times."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from collections.abc import Iterable, Sequence
 
 import islpy as isl
 
-from polymap.codegen.source.dependences import Conflict
+from polymap.codegen.source.dependences import Conflict, by_level, original_times
 from polymap.codegen.source.region import Region, SourceStatement
-from polymap.ir import Mistake, ScheduleError
-from polymap.poly import CONTEXT, Effort, budget, has_run_out, within_work
+from polymap.poly import CONTEXT, Effort, budget, plain_text, schedule_of, with_parameters, within_work
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
 OPERATIONS = 30_000_000  # of isl
 CPU_S = 30.0  # of isl's scheduler
 
 
-def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> isl.Schedule:
-    """Return the program's order; nested loops that are permutable are tiled (1: not)."""
+def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> dict[str, isl.Map]:
+    """Return the times of the program's order; nested loops that are permutable are tiled (1: not)."""
     kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
-    return _tree(list(region.statements), 0, kept, tile)
+    return _times_of(_tree(list(region.statements), 0, kept, tile), region)
 
 
 def isl_order(
     region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool, cpu_s: float = CPU_S
-) -> isl.Schedule:
-    """Return the order that isl's scheduler chooses (Pluto-like); its permutable bands of two or more loops tiled.
+) -> dict[str, isl.Map]:
+    """Return the times of the order that isl's scheduler chooses (Pluto-like), its permutable bands tiled.
 
     Raises ScheduleError where it finds none, as for some programs with divisions in subscripts; BudgetError after
     `OPERATIONS` of isl's operations or `cpu_s` seconds of CPU time (its linear programs count as no operations).
     """
-    what = "isl's order of a C program"
+    what, names = "isl's order of a C program", tuple(region.parameters)
     with budget(OPERATIONS, seconds=math.inf, what=what):
-        kept = [each.relation for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
-        domain = _union([each.domain for each in region.statements]).to_str()
-        relations = _relations(kept).to_str() if kept else ""
-    found = within_work(Effort(OPERATIONS, cpu_s), what, scheduled, domain, relations)
+        kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
+        domains = plain_text([each.domain for each in region.statements], names)
+        relations = plain_text(list(by_level(kept, original_times(region))), names)
+    found = within_work(Effort(OPERATIONS, cpu_s), what, scheduled, domains, relations)
     with budget(OPERATIONS, seconds=math.inf, what=what):
         schedule = isl.Schedule(found, CONTEXT)
-        return schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+        schedule = schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+        return _times_of(schedule, region, names)
 
 
 def scheduled(domain: str, relations: str) -> str:
@@ -48,41 +48,25 @@ def scheduled(domain: str, relations: str) -> str:
     if relations:
         kept = isl.UnionMap(relations, CONTEXT)
         constraints = constraints.set_validity(kept).set_proximity(kept).set_coincidence(kept)
-    try:
-        return str(constraints.compute_schedule().to_str())
-    except isl.Error as error:
-        if has_run_out(error):
-            raise
-        what = "isl's scheduler finds no order of this program"
-        raise ScheduleError(Mistake("PM285", what, "The original's order can be tiled.")) from None
+    return str(schedule_of(constraints).to_str())
 
 
-def _relations(kept: Sequence[isl.Map]) -> isl.UnionMap:
-    whole = kept[0].to_union_map()
-    for each in kept[1:]:
-        whole = whole.union(each.to_union_map())
-    return whole
-
-
-def times_of(schedule: isl.Schedule, region: Region) -> dict[str, isl.Map]:
-    """Return the times of a schedule tree, per statement, extended with zeros to one length."""
+def _times_of(schedule: isl.Schedule, region: Region, names: Sequence[str] = ()) -> dict[str, isl.Map]:
+    """Return the times of a schedule tree, per statement, extended with zeros to one length. names: of the parameters
+    of a plain one."""
     found: list[isl.Map] = []
-    schedule.get_map().intersect_domain(_union([each.domain for each in region.statements])).foreach_map(found.append)
+    schedule.get_map().foreach_map(found.append)
     length = max(each.dim(_OUT) for each in found)
     times: dict[str, isl.Map] = {}
+    domains = {each.name: each.domain for each in region.statements}
     for each in found:
-        longer = each.add_dims(_OUT, length - each.dim(_OUT))
+        name = str(each.get_tuple_name(isl.dim_type.in_))
+        named = with_parameters(each, names) if names else each
+        longer = named.intersect_domain(domains[name]).add_dims(_OUT, length - each.dim(_OUT))
         for place in range(each.dim(_OUT), length):
             longer = longer.fix_val(_OUT, place, isl.Val(0, each.get_ctx()))
-        times[str(each.get_tuple_name(isl.dim_type.in_))] = longer.coalesce()
+        times[name] = longer.coalesce()
     return times
-
-
-def _union(sets: Sequence[isl.Set]) -> isl.UnionSet:
-    whole = isl.UnionSet.from_set(sets[0])
-    for each in sets[1:]:
-        whole = whole.union(isl.UnionSet.from_set(each))
-    return whole
 
 
 def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:

@@ -22,16 +22,14 @@ class Placed:
     """The file's text as before + region + after. rest: the words of the function behind the region, in order, with
     those of macros in the macros' places.
 
-    above: how many lines stand above the function. nested: the region lies inside another statement of the function.
-    words: every identifier of the file. first, last: the lines that the region begins and ends in. directives: those of
-    the region that change what names mean, in order.
+    nested: the region lies inside another statement of the function. words: every identifier of the file. first, last:
+    the lines that the region begins and ends in. directives: those of the region that change what names mean, in order.
     """
 
     before: str
     region: str
     after: str
     rest: tuple[str, ...]
-    above: int
     nested: bool
     words: frozenset[str]
     first: int
@@ -68,7 +66,6 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
         source[first:last],
         source[last:],
         _rest(_aligned(_without_directives(program), lines)[last : function[2]], program),
-        live.count("\n", 0, function[0]),
         nested,
         words,
         *numbers,

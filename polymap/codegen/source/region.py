@@ -36,9 +36,11 @@ from polymap.workload.c import (
     Name,
     Unary,
     accumulation,
+    all_statements,
     common,
     is_pure,
     keeps_values,
+    misused_counters,
     parts,
     promoted,
     render,
@@ -149,7 +151,9 @@ def region_of(program: CProgram, sizes: Mapping[str, int], file: str) -> Region:
         walker.run()
     except NotAffineError as error:
         what = f"'{error}' is no sum of loop variables and parameters ({file}:{error.expression.line})"
-        hint = "With values for its sizes (N=8) it may become one."
+        hint = "Loops, conditions and subscripts may depend on loop variables and sizes, not on data."
+        if error.may_become:
+            hint = "With values for its sizes (N=8) it may become one."
         raise WorkloadError(Mistake("PM262", what, hint)) from None
     return walker.region()
 
@@ -170,7 +174,9 @@ class _Walker:
 
     def run(self) -> None:
         program = self.program.program
-        every = list(_all(program.body))
+        for misuse in misused_counters(program.body):
+            raise WorkloadError(Mistake("PM281", f"{misuse.what} ({self.file}:{misuse.line})", misuse.hint))
+        every = list(all_statements(program.body))
         self.counters = frozenset(each.variable for each in every if isinstance(each, For))
         targets = {each.target.name for each in every if isinstance(each, Assign) and isinstance(each.target, Name)}
         self.changed = self.counters | targets
@@ -444,19 +450,6 @@ def _unique(name: str, taken: Sequence[str]) -> str:
         number += 1
         found = f"{name}_{number}"
     return found
-
-
-def _all(body: Sequence[CStatement]) -> Iterator[CStatement]:
-    """Yield the statements and all inside them, in textual order."""
-    for each in body:
-        yield each
-        match each:
-            case For() | Block():
-                yield from _all(each.body)
-            case If():
-                yield from _all((*each.then, *each.other))
-            case _:
-                pass
 
 
 def _expressions(statements: Sequence[CStatement]) -> Iterator[CExpression]:

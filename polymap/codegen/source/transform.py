@@ -16,7 +16,7 @@ from polymap.codegen.source.dependences import Conflict, Times, broken, conflict
 from polymap.codegen.source.executed import check_instances
 from polymap.codegen.source.given import demanded, given_times
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
-from polymap.codegen.source.orders import isl_order, own_order, times_of
+from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.values import known_size
@@ -164,18 +164,53 @@ def _check_names(program: CProgram, region: Region, place: Placed, file: str) ->
         if name in place.rest and not (name in region.counters and _is_set_first(name, place.rest)):
             what = f"'{name}' is used behind the loops, where its last value would be missing ({file})"
             raise WorkloadError(Mistake("PM281", what, "Assign the value that is needed behind the loops."))
-    top = {each.name for each in program.program.outside if each.line <= place.above + 1}
     outer = {each.name for each in program.program.outside}
-    lasting = sorted(region.counters & (outer if place.nested else top))
+    lasting = sorted(region.counters & (outer if place.nested else program.program.lasting))
     if lasting:
         what = f"the loop variable '{lasting[0]}' lives on behind the loops ({file})"
         raise WorkloadError(Mistake("PM281", what, f"Declare it in the loop: for (int {lasting[0]} = ...)."))
 
 
+_TYPE_WORDS = ("int", "long", "unsigned", "short", "signed", "char", "const")
+
+
 def _is_set_first(name: str, rest: Sequence[str]) -> bool:
-    """Return whether the first thing that happens to a variable is an assignment."""
-    at = rest.index(name)
-    return rest[at + 1 : at + 2] == ("=",) and rest[at - 1] in (";", "{", "}", "(", "int", "long", "unsigned")
+    """Return whether every use of a variable in these words stands behind an assignment of the same block, or of one
+    around it, that always happens first."""
+    if not {"goto", "switch"}.isdisjoint(rest):
+        return False
+    until = -1  # where the block ends in which it is set
+    for at, word in enumerate(rest):
+        if word == name and at > until:
+            if rest[at + 1 : at + 2] != ("=",) or not _always_runs(rest[:at]):
+                return False
+            until = _end_of_scope(rest, at)
+    return True
+
+
+def _always_runs(before: Sequence[str]) -> bool:
+    """Return whether an assignment behind these words is a whole statement, or the start of a loop that is one."""
+    words = list(before)
+    while words and words[-1] in _TYPE_WORDS:
+        words.pop()
+    if words[-2:] == ["for", "("]:
+        del words[-2:]
+    return not words or words[-1] in (";", "{", "}")
+
+
+def _end_of_scope(rest: Sequence[str], at: int) -> int:
+    """Return where the block ends around a word; of a variable that the head of a loop declares, where that loop ends
+    (or earlier)."""
+    depth, header = 0, rest[at - 1] in _TYPE_WORDS and "(" in rest[max(0, at - 4) : at]
+    parentheses = int(header)
+    for end in range(at, len(rest)):
+        word = rest[end]
+        depth += (word == "{") - (word == "}")
+        parentheses += (word == "(") - (word == ")")
+        is_loop_over = header and depth == 0 and parentheses == 0 and word in (";", "}")
+        if depth < 0 or is_loop_over:
+            return end
+    return len(rest)
 
 
 # --- the order ---
@@ -188,14 +223,12 @@ def _chosen(
     tiled = "" if tile == 1 else f", permutable bands of several loops tiled by {tile}"
     if order != "original":
         try:
-            found = isl_order(region, conflicts, tile, reorder_sums=reorder_sums)
-            with _limited("isl's order of a C program"):
-                return times_of(found, region), f"isl's{tiled}"
+            return isl_order(region, conflicts, tile, reorder_sums=reorder_sums), f"isl's{tiled}"
         except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
     with _limited("the order of a C program"):
-        return times_of(own_order(region, conflicts, tile, reorder_sums=reorder_sums), region), f"the original's{tiled}"
+        return own_order(region, conflicts, tile, reorder_sums=reorder_sums), f"the original's{tiled}"
 
 
 def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *, reorder_sums: bool) -> None:

@@ -23,6 +23,7 @@ from polymap.workload.c import (
     Literal,
     Name,
     Unary,
+    known_name,
     render,
 )
 
@@ -33,11 +34,14 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 class NotAffineError(Exception):
-    """An expression that is no quasi-affine function of loop variables and parameters; never leaves this package."""
+    """An expression that is no quasi-affine function of loop variables and parameters; never leaves this package.
 
-    def __init__(self, expression: CExpression) -> None:
+    may_become: it is one where parameters have values.
+    """
+
+    def __init__(self, expression: CExpression, *, may_become: bool = False) -> None:
         super().__init__(render(expression))
-        self.expression = expression
+        self.expression, self.may_become = expression, may_become
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +133,8 @@ def _named(expression: CExpression, name: str, scope: Scope) -> isl.PwAff:
 
 def known_size(name: str, values: Mapping[str, int]) -> int | None:
     """Return the value of a name that is fixed, also with PolyBench's prefix: _PB_N is N or n; None for others."""
-    bare = name.removeprefix("_PB_")
-    return next((values[each] for each in (name, bare, bare.lower()) if each in values), None)
+    known = known_name(name, values)
+    return None if known is None else values[known]
 
 
 def _operation(expression: CExpression, operator: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
@@ -140,11 +144,16 @@ def _operation(expression: CExpression, operator: str, left: isl.PwAff, right: i
         return left.sub(right)
     if operator == "*":
         if not (left.is_cst() or right.is_cst()):
-            raise NotAffineError(expression)
+            raise NotAffineError(expression, may_become=_is_fixed(left) or _is_fixed(right))
         return left.mul(right)
     if not right.is_cst() or right.is_equal(constant(0, right.dim(isl.dim_type.in_))):
-        raise NotAffineError(expression)
+        raise NotAffineError(expression, may_become=not right.is_cst() and _is_fixed(right))
     return left.tdiv_q(right) if operator == "/" else left.tdiv_r(right)
+
+
+def _is_fixed(function: isl.PwAff) -> bool:
+    """Return whether a function depends on parameters alone."""
+    return not function.involves_dims(isl.dim_type.in_, 0, function.dim(isl.dim_type.in_))
 
 
 def condition(expression: CExpression, scope: Scope) -> isl.Set:

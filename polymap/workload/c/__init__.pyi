@@ -1,3 +1,5 @@
+from polymap.workload.c.affine import known_name as known_name
+from polymap.workload.c.loops import misused_counters as misused_counters
 from polymap.workload.c.reader import (
     CProgram as CProgram,
     checked_sizes as checked_sizes,
@@ -25,6 +27,7 @@ from polymap.workload.c.tree import (
     Program as Program,
     Refused as Refused,
     Unary as Unary,
+    all_statements as all_statements,
     parts as parts,
     render as render,
 )

@@ -161,7 +161,7 @@ def _named(name: str, line: int, scope: Scope) -> Whole:
     if known is not None:
         return Whole(scope.integers[known], scope.types.get(known))
     if name in scope.counters:
-        raise Refused("PM265", line, f"the loop variable '{name}' is used outside its loop", "Write the value instead.")
+        raise outside_its_loop(name, line)
     if name in scope.variables:
         what = f"'{name}' has no value that is known here"
         hint = f"Give its size ({name}=8) if it is one; loops and subscripts may not depend on data."
@@ -173,10 +173,17 @@ def _named(name: str, line: int, scope: Scope) -> Whole:
     raise Refused("PM265", line, what, hint.strip())
 
 
+def outside_its_loop(name: str, line: int) -> Refused:
+    """Return that a loop variable is read where no loop counts it."""
+    hint = "Orders of its loops leave no value for it there: write the value that it has instead."
+    return Refused("PM265", line, f"the loop variable '{name}' is used outside its loop", hint)
+
+
 def known_name(name: str, integers: Mapping[str, object]) -> str | None:
     """Return the known integer that a name denotes, also with PolyBench's prefix: _PB_N is N or n; None for others."""
     bare = name.removeprefix("_PB_")
-    return next((each for each in (name, bare, bare.lower()) if each in integers), None)
+    spellings = (name,) if bare == name else (name, bare, bare.lower())
+    return next((each for each in spellings if each in integers), None)
 
 
 def _product(expression: CExpression, left: Affine, right: Affine) -> Affine:

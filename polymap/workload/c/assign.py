@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from polymap.inputs import is_name, shown
 from polymap.ir import Access, Affine, Apply, Expression, Number, Operator, Read, bounds, dim
 from polymap.poly import budget, integer_set
-from polymap.workload.c.affine import Scope, affine_of
+from polymap.workload.c.affine import Scope, affine_of, outside_its_loop
 from polymap.workload.c.tree import Assign, Binary, Choice, Item, Name, Refused, render
 from polymap.workload.c.types import FLOATS, common, keeps_values
 from polymap.workload.c.values import Typed, ValueReader, accumulation, with_target
@@ -62,6 +62,8 @@ class Variables:
     def access(self, place: Name | Item, known: Mapping[str, Variable], scope: Scope) -> Access:
         """Return the access of a variable or element; the shape of an undeclared variable follows from its use."""
         name, written = (place.name, ()) if isinstance(place, Name) else (place.array, place.index)
+        if name in scope.counters and name not in scope.integers and not written:
+            raise outside_its_loop(name, place.line)
         if name in scope.counters or name in scope.integers:
             what = f"'{name}' is a loop variable or a constant"
             raise Refused("PM265", place.line, f"{what}, and {shown(render(place))} uses it as data", "Rename one.")

@@ -1,8 +1,8 @@
-"""One C loop as a dim: its values, in execution order, become counters from 0."""
+"""One C loop as a dim: its values, in execution order, become counters from 0; and where a loop variable is none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.inputs import shown
@@ -19,9 +19,23 @@ from polymap.workload.c.affine import (
     converted,
     extremes,
     formula_of,
+    outside_its_loop,
     seen,
 )
-from polymap.workload.c.tree import For, Refused, render
+from polymap.workload.c.tree import (
+    Assign,
+    Block,
+    CExpression,
+    CStatement,
+    Declare,
+    For,
+    If,
+    Name,
+    Refused,
+    all_statements,
+    parts,
+    render,
+)
 from polymap.workload.c.types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.
@@ -208,3 +222,50 @@ def _tightened(
             return None
         first, last = dim_bounds(points)[0]
     return low + first, low + last
+
+
+def misused_counters(body: Sequence[CStatement]) -> Iterator[Refused]:
+    """Yield the places of a program where a loop variable has another value than that of a loop around it.
+
+    Outside its loops it has the value that the last one left (after loops that never ran, its first one): orders in
+    which the loops run together leave none.
+    """
+    counters = frozenset(each.variable for each in all_statements(body) if isinstance(each, For))
+    yield from _misused(body, counters, frozenset())
+
+
+def _misused(body: Sequence[CStatement], counters: frozenset[str], counted: frozenset[str]) -> Iterator[Refused]:
+    """counted: by the loops around."""
+    for each in body:
+        match each:
+            case Assign(target, _, value):
+                index = () if isinstance(target, Name) else target.index
+                yield from _read_outside((value, *index), counters - counted)
+            case Declare(name, _, shape, value, line):
+                yield from _read_outside((value, *shape), counters - counted)
+                if name in counted:
+                    yield _twice(name, line, "declared again in its loop")
+            case For():
+                yield from _read_outside((each.start,), counters - counted)
+                if each.variable in counted and each.element_type is None:
+                    yield _twice(each.variable, each.line, "changed by another loop inside its loop")
+                inner = counted | {each.variable}
+                yield from _read_outside((each.condition, each.step), counters - inner)
+                yield from _misused(each.body, counters, inner)
+            case If(condition, then, other):
+                yield from _read_outside((condition,), counters - counted)
+                yield from _misused((*then, *other), counters, counted)
+            case Block(inside):
+                yield from _misused(inside, counters, counted)
+
+
+def _twice(name: str, line: int, what: str) -> Refused:
+    return Refused("PM267", line, f"the loop variable '{name}' is {what}", "Give each loop a variable of its own.")
+
+
+def _read_outside(expressions: Sequence[CExpression | None], lost: frozenset[str]) -> Iterator[Refused]:
+    for each in expressions:
+        if isinstance(each, Name) and each.name in lost:
+            yield outside_its_loop(each.name, each.line)
+        elif each is not None:
+            yield from _read_outside(parts(each), lost)

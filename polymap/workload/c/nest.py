@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds
 from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, negation
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
-from polymap.workload.c.loops import range_of
+from polymap.workload.c.loops import misused_counters, range_of
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -28,6 +28,7 @@ from polymap.workload.c.tree import (
     Name,
     Program,
     Refused,
+    all_statements,
     parts,
     render,
 )
@@ -78,7 +79,9 @@ class Nest:
 
     def run(self) -> None:
         """Walk the whole program; statements that cannot be read are left out and reported."""
-        every = list(_all_statements(self.program.body))
+        for misuse in misused_counters(self.program.body):
+            self.complaints.add(misuse.code, misuse.line, misuse.what, misuse.hint)
+        every = list(all_statements(self.program.body))
         self._counters = frozenset(each.variable for each in every if isinstance(each, For))
         targets = (each.target for each in every if isinstance(each, Assign))
         self._changed = self._counters | {target.name for target in targets if isinstance(target, Name)}
@@ -242,7 +245,7 @@ class Nest:
 
     def _skip(self, body: Sequence[CStatement]) -> None:
         """Count the statements of a part that never runs: names follow the text."""
-        self.found += sum(isinstance(each, Assign) for each in _all_statements(body))
+        self.found += sum(isinstance(each, Assign) for each in all_statements(body))
 
     # --- assignments ---
 
@@ -318,18 +321,3 @@ def _as_extreme(branch: If) -> Assign | None:
         return None
     choice = Choice(branch.condition, body[0].value, body[0].target, branch.line)
     return replace(body[0], value=choice, guarded=True) if accumulation(body[0].target, choice) is not None else None
-
-
-def _all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
-    """Yield the statements and all inside them, in textual order."""
-    for each in body:
-        yield each
-        match each:
-            case For():
-                yield from _all_statements(each.body)
-            case If():
-                yield from _all_statements((*each.then, *each.other))
-            case Block(inner):
-                yield from _all_statements(inner)
-            case _:
-                pass

@@ -249,7 +249,7 @@ _STANDARD = (
 _PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
 _PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
 _UNREAD = {
-    "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch", "Goto": "a goto", "Label": "a label",
+    "While": "a while loop", "DoWhile": "a do loop", "Switch": "a switch",
     "Break": "a break", "Continue": "a continue", "Return": "a return inside the nest",
 }  # fmt: skip
 
@@ -315,6 +315,7 @@ class _Reader:
         self.source = source
         self.complaints = complaints
         self.expressions = Expressions(source.functions)
+        self.jumps = False
 
     def program(self, tree: c_ast.Node) -> tuple[Program, Syntax]:
         outside: list[Declare] = []
@@ -327,6 +328,7 @@ class _Reader:
                 nodes.append(node)
                 outside += (each for each in self.statement(node) if isinstance(each, Declare))
         assert function is not None
+        lasting = {each.name for each in outside}
         declaration = node_at(function, "decl")
         parameters = self._parameters(declaration)
         nodes += parameters
@@ -337,9 +339,12 @@ class _Reader:
             before, items = self._region(items)
             outside += self._declared(before)
             nodes += before
-        elif items and isinstance(items[-1], c_ast.Return):
+            lasting |= {text_at(each, "name") for each in before if isinstance(each, c_ast.Decl) and _is_kept(each)}
+        self.jumps = self._jumps(items)
+        if not self.source.has_region and items and isinstance(_labelled(items[-1]), c_ast.Return):
+            self._check_label(items[-1])
             items = items[:-1]
-        program = Program(name, tuple(outside), self.statements(items), self.source.wrapped)
+        program = Program(name, tuple(outside), self.statements(items), self.source.wrapped, frozenset(lasting))
         return program, Syntax(tuple(nodes), tuple(items))
 
     def _parameters(self, declaration: c_ast.Node) -> list[c_ast.Node]:
@@ -401,10 +406,34 @@ class _Reader:
                 return []
             case c_ast.FuncCall():
                 raise Refused("PM261", line, "a call stands alone, and what it does is not known", "Write it inline.")
+            case c_ast.Goto():  # reported with all others
+                return []
+            case c_ast.Label():
+                self._check_label(node)
+                return self.statement(node_at(node, "stmt"))
             case _:
                 kind = type(node).__name__
                 what = _UNREAD.get(kind, f"a statement of kind {kind}")
                 raise Refused("PM261", line, f"{what} cannot be read", "for, if, else and assignments can.")
+
+    def _jumps(self, nodes: Sequence[c_ast.Node]) -> bool:
+        """Report every goto among the nodes and their parts; return whether there are some."""
+        found, waiting = False, list(nodes)
+        while waiting:
+            node = waiting.pop()
+            waiting += [part for _, part in children(node)]
+            if isinstance(node, c_ast.Goto):
+                found = True
+                what = f"'goto {text_at(node, 'name')}' jumps, and a loop nest has no jumps"
+                hint = "Write loops as for, and what is jumped over in an if."
+                self.complaints.add("PM261", self.expressions.line(node), what, hint)
+        return found
+
+    def _check_label(self, node: c_ast.Node) -> None:
+        """Report a label, unless jumps are what is wrong."""
+        if isinstance(node, c_ast.Label) and not self.jumps:
+            what = f"the label '{text_at(node, 'name')}' cannot be read"
+            self.complaints.add("PM261", self.expressions.line(node), what, "Nothing here jumps to it: remove it.")
 
     def _body(self, node: c_ast.Node, field: str) -> tuple[CStatement, ...]:
         return self.statements(nodes_at(node, field))
@@ -518,6 +547,18 @@ def _plain_declaration(name: str, kind: c_ast.Node) -> str:
         sizes += f"[{c_generator.CGenerator().visit(size[0])}]" if size else "[]"
         kind = node_at(kind, "type")
     return f"{c_generator.CGenerator().visit(node_at(kind, 'type'))} {name}{sizes}"
+
+
+def _is_kept(node: c_ast.Decl) -> bool:
+    """Return whether a variable keeps its value from call to call."""
+    return not {"static", "extern"}.isdisjoint(cast("list[str]", getattr(node, "storage", None) or []))
+
+
+def _labelled(node: c_ast.Node) -> c_ast.Node:
+    """Return the statement behind labels."""
+    while isinstance(node, c_ast.Label):
+        node = node_at(node, "stmt")
+    return node
 
 
 def _is_mark(node: c_ast.Node, word: str) -> bool:

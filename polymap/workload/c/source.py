@@ -159,8 +159,8 @@ def _one_function(tokens: list[str], functions: list[_Piece], text: Expanded, fi
     if not functions and not _is_left_out(text, _LOOPS):
         return None
     marked = [piece for piece in functions if "#" in tokens[piece.start : piece.end]]
-    loops = [[p for p in functions if word in tokens[p.start : p.end]] for word in _LOOPS]
-    wanted = marked or loops[0] or loops[1]  # of a while loop the parser tells the line
+    loops = [[p for p in functions if word in tokens[p.start : p.end]] for word in (*_LOOPS, "goto")]
+    wanted = marked or loops[0] or loops[1] or loops[2]  # of those but `for` the parser tells the line
     if len(wanted) != 1:
         group = _is_left_out(text, _LOOPS)
         if not wanted and group is not None:

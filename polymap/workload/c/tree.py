@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from polymap.ir import Mistake
@@ -148,17 +148,32 @@ class Block:
 CStatement = Declare | Assign | For | If | Block
 
 
+def all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
+    """Yield the statements and all inside them, in textual order."""
+    for each in body:
+        yield each
+        match each:
+            case For() | Block():
+                yield from all_statements(each.body)
+            case If():
+                yield from all_statements((*each.then, *each.other))
+            case _:
+                pass
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """What is read. outside: what the file, the parameters and the function around a marked region declare.
 
-    wrapped: there was no function, so what the body declares at its top is alive after it as well.
+    wrapped: there was no function, so what the body declares at its top is alive after it as well. lasting: names of
+    variables that outlive a call: those of the file, and static ones.
     """
 
     name: str
     outside: tuple[Declare, ...]
     body: tuple[CStatement, ...]
     wrapped: bool
+    lasting: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -40,6 +40,15 @@ def problems_of(*words: str) -> list[str]:
         (("explroe", "gemm"), r"PM551 unknown command 'explroe'\n      Did you mean 'explore'?"),
         (("--jsno",), "PM551 unknown option '--jsno'"),
         (("explore", "g", "--arch", "a", "--objctive", "edp"), "PM552 explore has no option '--objctive'"),
+        (
+            ("check", "g", "-DN=4"),
+            "PM552 check has no option '-DN'\n      The size of a parameter is --size NAME=INT, a macro",
+        ),
+        (
+            ("transform", "g", "-DN=4"),
+            "PM552 transform has no option '-DN'\n      The size of a parameter is --size NAME",
+        ),
+        (("explore", "conv2d", "K=-4", "--arch", "a"), "PM558 the size of K is '-4'\n      Expected an integer >= 1"),
         (("check", "g", "--arch", "a"), "PM552 check has no option '--arch'\n      It belongs to: explore, evaluate"),
         (("explore", "g", "--arch"), "PM553 argument --arch: expected one argument"),
         (("explore", "--arch", "a"), "PM553 explore needs a WORKLOAD"),

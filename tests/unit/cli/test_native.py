@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,42 @@ def test_a_region_of_c_as_files_to_ship(tmp_path: Path, monkeypatch: pytest.Monk
     arrays = (alpha, matrix, x, y)
     ctypes.CDLL(str(paths[2])).region(*(each.ctypes.data_as(ctypes.c_void_p) for each in arrays))
     assert np.array_equal(y, 1 + 2 * matrix @ x)
+
+
+CALL = """
+#include <stdio.h>
+#include "shift_n.h"
+void shift(int, double *, double *);
+int main(void)
+{
+    double x[8] = {1, 1, 1, 1, 1, 1, 1, 1}, y[8] = {0, 1, 2, 3, 4, 5, 6, 7}, a[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    shift(8, a, y);
+    shift_n(x, y);
+    for (int i = 0; i < 8; i++) printf("%g %g\\n", a[i], x[i]);
+    return 0;
+}
+"""
+
+
+def test_the_header_says_what_callers_must_know(tmp_path: Path) -> None:
+    """A region is called with its text's own pointers."""
+    text = "void shift(int n, double *x, double *y) { for (int i = 2; i < n; i++) x[i] = y[i - 1] * 2 + x[i - 1]; }"
+    source, folder = tmp_path / "shift.c", tmp_path / "inc"
+    folder.mkdir()
+    source.write_text(text)
+    (tmp_path / "call.c").write_text(CALL)
+    words = ("-o", str(tmp_path / "shift_n.c"), "--header", str(folder / "shift_n.h"))
+    assert main(("codegen", str(source), "n=8", "--arch", "cpu_avx2", "--native", *words)) == 0
+    header, written = (folder / "shift_n.h").read_text(), (tmp_path / "shift_n.c").read_text()
+    assert " *   double x[8]: read and written\n *   double y[7]: only read\n" in header
+    assert "a pointer points to the element with all indices 0" in header
+    assert "several threads may call at once" in header
+    assert '#include "inc/shift_n.h"\n' in written
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-I", str(folder), "-o", str(tmp_path / "call")]
+    texts = [str(tmp_path / f"{each}.c") for each in ("call", "shift", "shift_n")]
+    subprocess.run([*command, *texts, "-lm"], check=True)
+    printed = subprocess.run([str(tmp_path / "call")], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == [each for value in (1, 1, 3, 7, 13, 21, 31, 43) for each in (str(value),) * 2]
 
 
 @pytest.mark.parametrize(

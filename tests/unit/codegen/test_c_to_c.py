@@ -118,6 +118,8 @@ def test_sums_keep_their_order_unless_told() -> None:
         ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM282.*'i'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop var"),
+        ("void f(int n, int a[n]) {\nstatic int i;\n#pragma scop\nfor (i = 0; i < n; i++) a[i] = 1;\n"
+         "#pragma endscop\n}", WorkloadError, "PM281.*lives on"),
         ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),
         ("int f(int n, int a[n]) { int i; for (i = 0; i < n; i++) a[i] = 1; return i; }", WorkloadError,
          "PM281.*last value"),
@@ -133,6 +135,98 @@ def test_sums_keep_their_order_unless_told() -> None:
 def test_what_is_refused(source: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         pm.transform_c(source)
+
+
+COUNTED = "void f(int n, double A[n], double B[n]) {{ int i, j; {} }}"
+OUTSIDE = r"PM281 the loop variable '{}' is used outside its loop \(C source:1\)"
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("for (i = 0; i < n; i++) { for (j = 0; j < i; j++) A[j] += 1; A[i] = j; }", OUTSIDE.format("j")),
+        ("for (i = 1; i < n; i++) A[i] += A[i - 1]; A[0] = i;", OUTSIDE.format("i")),
+        ("for (i = n - 1; i >= 0; i -= 3) A[i] += 1; if (i < -1) A[0] = 2;", OUTSIDE.format("i")),
+        ("for (i = 0; i <= n - 2; i += 2) A[i] += 1; A[i] = 7;", OUTSIDE.format("i")),
+        ("for (i = 0; i != n; i++) A[i] += 1; for (j = i - 1; j >= 0; j--) B[j] = 1;", OUTSIDE.format("i")),
+        ("for (i = 0; i < n; i++) A[i] += 1; for (j = 0; j < i; j++) B[j] = 1;", OUTSIDE.format("i")),
+        ("for (i = 0; i < n; i++) A[i] += 1; int z = i + 1; A[0] = z;", OUTSIDE.format("i")),
+        ("for (i = 0; i < n; i++) A[i] += 1; B[0] = A[0] < i ? 2 : 3;", OUTSIDE.format("i")),
+        ("for (i = 0; i < n; i++) A[i] += 1; if (A[0] < i) A[0] = i;", OUTSIDE.format("i")),
+        ("B[0] = i; for (i = 0; i < n; i++) A[i] = 1;", OUTSIDE.format("i")),
+        ("for (i = i; i < n; i++) A[i] = 1;", OUTSIDE.format("i")),
+        ("{ int j = 5; A[0] = j; } for (j = 0; j < n; j++) B[j] = j;", OUTSIDE.format("j")),
+        ("for (i = 0; i < n; i++) { double j = 2; A[i] += j; } for (j = 0; j < n; j++) B[j] = 1;", OUTSIDE.format("j")),
+        ("for (i = 0; i < n; i++) { for (i = 0; i < 3; i++) A[i] += 1; B[i] = 1; }", "PM281.*'i' is changed by"),
+        ("for (int i = 0; i < n; i++) for (i = 2; i < n; i++) A[i] = 1;", "PM281.*'i' is changed by"),
+        ("for (i = 0; i < n; i++) { int i = 3; A[i] += 1; }", "PM281.*'i' is declared again in its loop"),
+    ],
+)
+@pytest.mark.parametrize("sizes", [{}, {"n": 6}])
+def test_loop_variables_are_read_where_a_loop_counts_them(body: str, match: str, sizes: dict[str, int]) -> None:
+    with pytest.raises(WorkloadError, match=match):
+        pm.transform_c(COUNTED.format(body), sizes)
+    with pytest.raises(WorkloadError, match=match.replace("PM281", "PM26[57]")):
+        pm.from_c(COUNTED.format(body), {"n": 6})
+
+
+def test_an_inner_loop_may_have_a_variable_of_the_same_name() -> None:
+    text = COUNTED.format("for (i = 0; i < n; i++) { for (int i = 0; i < 3; i++) A[i] += 1; B[i] = 1; }")
+    assert "B[i] = 1;" in pm.transform_c(text)
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_read"),
+    [
+        ("return i;", True),
+        ("i = 0; return i;", False),
+        ("if (n > 3) { i = 0; } return i;", True),
+        ("if (n) i = 3; return i;", True),
+        ("n && (i = 0); return i;", True),
+        ("for (i = 0; i < n; i++) g(i); return i;", False),
+        ("if (n) for (i = 0; i < n; i++) g(i); return i;", True),
+        ("for (int i = 0; i < n; i++) g(i); return i;", True),
+        ("for (int i = 0; i < n; i++) { g(i); i += 1; } return 0;", False),
+        ("while (n--) { i = 2; g(i); } return 1;", False),
+        ("{ int i = 4; g(i); } return 2;", False),
+        ("{ i = 4; g(i); } return i;", True),
+        ("L: i = 0; if (n) goto L; return i;", True),
+    ],
+)
+def test_last_values_are_not_read_behind_the_loops(rest: str, *, is_read: bool) -> None:
+    region = "\n#pragma scop\nfor (i = 0; i < n; i++) A[i] = 1;\n#pragma endscop\n"
+    text = f"void g(int);\nint f(int n, double *A) {{ int i;{region}{rest}}}"
+    if is_read:
+        with pytest.raises(WorkloadError, match="PM281 'i' is used behind the loops"):
+            pm.transform_c(text)
+    else:
+        assert rest in pm.transform_c(text)
+
+
+@pytest.mark.parametrize("name", ["max", "floor", "exists", "NaN", "infty", "mod", "lambda", "S0", "p0", "c0"])
+def test_words_of_isl_are_names_like_others(name: str) -> None:
+    text = f"void f(int n, double A[n]) {{ for (int {name} = 1; {name} < n; {name}++) A[{name}] += A[{name} - 1]; }}"
+    assert "Order: isl's" in pm.transform_c(text, order="isl")
+    text = f"void f(int {name}, double A[{name}]) {{ for (int i = 1; i < {name}; i++) A[i] += A[i - 1]; }}"
+    found = pm.transform_c(text, order="isl")
+    assert "Order: isl's" in found
+    assert f"< {name};" in found
+
+
+def test_a_size_is_not_taken_for_another_name_in_capitals() -> None:
+    text = "void f(int n, int N, double A[n]) { for (int i = 0; i < n; i++) if (i < N) A[i] = 1; }"
+    assert "if (n == 4) {" in pm.transform_c(text.replace("if (i < N) ", ""), {"n": 4})
+    with pytest.raises(WorkloadError, match="PM265 'N' has no value"):
+        pm.from_c(text, {"n": 4})
+
+
+def test_hints_tell_what_may_become_affine() -> None:
+    text = "void f(int n, int m, int x[n], double A[n]) {{ for (int i = 0; i < n; i++) A[{}] = 1; }}"
+    with pytest.raises(WorkloadError, match=r"(?s)PM262 'i \* m' .*With values for its sizes"):
+        pm.transform_c(text.format("i * m"))
+    for index in ("x[i]", "x[i] + 1", "i * i"):
+        with pytest.raises(WorkloadError, match="(?s)PM262 .*not on data"):
+            pm.transform_c(text.format(index))
 
 
 def test_options_are_checked() -> None:

@@ -263,6 +263,8 @@ BAD = [
     (loop("if (a[i] > 0) b[i] = 1;"), "PM262 'a[i]' is not affine: it depends on data (f.c:2)"),
     (loop("while (i) a[i] = 0;"), "PM261 a while loop cannot be read (f.c:2)"),
     (loop("{ a[i] = 0; break; }"), "PM261 a break cannot be read (f.c:2)"),
+    (loop("{ a[i] = 0; next: ; }"), "PM261 the label 'next' cannot be read (f.c:2)\n      Nothing here jumps to it"),
+    ("void f(void) { int i = 0;\ntop: a[i] = 0; if (++i < 8) goto top; }", "PM261 'goto top' jumps, and a loop nest has"),
     (loop('printf("%d", i);'), "PM261 a call stands alone, and what it does is not known (f.c:2)"),
     (loop("a[i] = rand();"), "PM266 the function 'rand' is not known to be pure (f.c:2)"),
     (
