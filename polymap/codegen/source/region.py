@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import islpy as isl
 
@@ -33,14 +34,24 @@ from polymap.workload.c import (
     Item,
     Literal,
     Name,
+    Refused,
+    Rules,
     Unary,
     accumulation,
+    assign_with,
+    check_count,
     common,
+    decided,
+    is_piecewise,
     is_pure,
     keeps_values,
+    names_of,
+    next_condition,
     parts,
     promoted,
     render,
+    replaced,
+    simplified,
 )
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
@@ -138,12 +149,38 @@ class _Place:
         return self.inside[0] - 1
 
 
-def region_of(program: CProgram, sizes: Mapping[str, int], file: str) -> Region:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Leaf:
+    """A piece of an assignment, whose reads do not depend on loop variables, and where it is executed.
+
+    A guarded one has `guard ? value : target` as its value, or the target alone where nothing is assigned.
+    """
+
+    assign: Assign
+    domain: isl.Set
+
+    @property
+    def used(self) -> tuple[CExpression, ...]:
+        """The expressions that are evaluated, without the target."""
+        value, target = self.assign.value, self.assign.target
+        index = _subscripts(target)
+        if self.assign.guarded and isinstance(value, Choice):
+            return value.condition, value.then, *index
+        return (value, *index) if self.writes else ()
+
+    @property
+    def writes(self) -> bool:
+        return not self.assign.guarded or render(self.assign.value) != render(self.assign.target)
+
+
+def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
     """Return the region of a C program (call inside `with budget():`); parameters in `sizes` are fixed.
+
+    by_pieces: an assignment whose conditions decide what it reads is one statement for each outcome, as in `from_c`.
 
     Raises WorkloadError where a loop, condition or subscript is not quasi-affine, or a name has two meanings.
     """
-    walker = _Walker(program, sizes, file)
+    walker = _Walker(program, sizes, file, by_pieces)
     try:
         walker.run()
     except NotAffineError as error:
@@ -158,6 +195,7 @@ class _Walker:
     program: CProgram
     sizes: Mapping[str, int]
     file: str
+    by_pieces: bool
     statements: list[SourceStatement] = field(default_factory=list[SourceStatement])
     found: int = 0
     storage: dict[str, str] = field(default_factory=dict[str, str])
@@ -222,7 +260,7 @@ class _Walker:
                 case Declare():
                     place = self._declaration(each, place)
                 case Assign():
-                    self._assignment(each, place)
+                    self._statement(each, place)
                 case For():
                     self._loop(each, place)
                 case If():
@@ -249,7 +287,7 @@ class _Walker:
         types = {**place.types, each.name: kind}
         place = replace(place, scope=replace(place.scope, data=data, names=names), declared=declared, types=types)
         if each.value is not None:
-            self._assignment(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
+            self._statement(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
         return place
 
     def _store(self, each: Declare, place: _Place) -> None:
@@ -329,46 +367,82 @@ class _Walker:
         self._body(branch.then, replace(place, domain=place.domain.intersect(holds).coalesce()))
         self._body(branch.other, replace(place, domain=place.domain.subtract(holds).coalesce()))
 
-    def _assignment(self, each: Assign, place: _Place) -> None:
-        """Add a statement; `x = condition ? a : b` about loop variables alone is two, as in `from_c`."""
-        if isinstance(each.value, Choice) and not isinstance(each.value.condition, Literal):
-            try:
-                holds = condition(each.value.condition, place.scope)
-            except NotAffineError:
-                pass
-            else:
-                for where, used in ((holds, each.value.then), (holds.complement(), each.value.other)):
-                    domain = place.domain.intersect(where).coalesce()
-                    self._statement(each, replace(place, domain=domain), None, used)
-                return
-        self._statement(each, place, None)
-
-    def _statement(
-        self, each: Assign, place: _Place, guard: CExpression | None, read: CExpression | None = None
-    ) -> None:
-        """Add a statement; read: the part of its value that is computed (default: all)."""
-        name = f"S{self.found}"
-        self.found += 1
-        position = (*place.numbers, place.next_number())
+    def _statement(self, each: Assign, place: _Place, guard: CExpression | None = None) -> None:
+        """Add a statement with what it touches where; by pieces: one statement for each, as in `from_c`."""
+        first, leaves = self.found, list(self._leaves(each, guard, place))
+        self.found += len(leaves)
         target = each.target.name if isinstance(each.target, Name) else each.target.array
         if target in place.scope.names or target in self.counters:
             self._refuse(each, f"'{target}' is a loop variable or a constant, and is assigned to", "Rename one.")
-        domain = place.domain.set_tuple_name(name)
-        for number, label in enumerate(place.dims):
-            domain = domain.set_dim_name(_SET, number, label)
+        if not self.by_pieces:
+            self._add(each, place, guard, leaves, f"S{first}")
+            return
+        for number, leaf in enumerate(leaves):
+            self._add(each, replace(place, domain=leaf.domain), guard, [leaf], f"S{first + number}")
+
+    def _leaves(self, each: Assign, guard: CExpression | None, place: _Place) -> Iterator[_Leaf]:
+        """Yield the pieces of an assignment, in the order of `from_c`; some may be empty."""
+        if guard is not None:
+            value = Choice(guard, each.value, each.target, each.line)
+            each = replace(each, value=value, guarded=True)
+        rules, count = self._rules(place), 0
+        each = simplified(assign_with(each, self._piecewise_aliases(each, place.scope)), rules)
+        waiting = [_Leaf(each, place.domain)]
+        while waiting:
+            leaf = waiting.pop()
+            try:
+                found = next_condition(leaf.assign, rules)
+                check_count(count + len(waiting) + 1, each.line)
+            except Refused as refused:
+                what = f"{refused.what} ({self.file}:{refused.line})"
+                raise WorkloadError(Mistake(refused.code, what, refused.hint)) from None
+            if found is None:
+                count += 1
+                yield leaf
+                continue
+            where = condition(found, place.scope)
+            for holds, domain in ((False, leaf.domain.subtract(where)), (True, leaf.domain.intersect(where))):
+                rest = decided(leaf.assign, found, rules, holds=holds)
+                waiting.append(_Leaf(rest, domain.coalesce()))
+
+    def _rules(self, place: _Place) -> Rules:
+        """Return what assignments are taken apart by at a place; types make no difference to what is touched."""
+
+        def is_static(test: CExpression) -> bool:
+            try:
+                condition(test, place.scope)
+            except NotAffineError:
+                return False
+            return True
+
+        return Rules(is_static, partial(_is_affine, scope=place.scope), place.scope.data.__contains__, lambda _: None)
+
+    def _piecewise_aliases(self, each: Assign, scope: Scope) -> dict[str, CExpression]:
+        """Return the integers that an assignment names and that are computed by pieces, as expressions."""
+        found: dict[str, CExpression] = {}
+        named = names_of(each.value).union(*(names_of(part) for part in _subscripts(each.target)))
+        for name in named:
+            meaning = scope.names.get(name)
+            if isinstance(meaning, Alias):
+                whole = _unfolded(meaning)
+                if is_piecewise(whole) and all(scope.names.get(each) == own for each, own in _meanings(whole, meaning)):
+                    found[name] = whole
+        return found
+
+    def _add(self, each: Assign, place: _Place, guard: CExpression | None, leaves: Sequence[_Leaf], name: str) -> None:
+        """Add a statement that is made of pieces."""
+        position = (*place.numbers, place.next_number())
+        domain = self._named(place.domain, place, name)
         if domain.is_empty():
             return
-        used = [each.value if read is None else read, *(() if guard is None else (guard,))]
-        index = each.target.index if isinstance(each.target, Item) else ()
-        listed = [part for whole in (*used, *index) for part in self._data_in(whole, place)]
-        reads = [self._reference(part, place, domain, reads=True) for part in listed]
-        own = self._reference(each.target, place, domain, reads=each.operator != "=" or guard is not None, writes=True)
+        reads = self._reads(leaves, place, name)
+        own = self._target(each, leaves, place, name, reads=each.operator != "=" or guard is not None)
         accumulates = "" if guard is not None else _accumulation(each)
         if any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in reads):
             accumulates = accumulates if each.operator == "=" and _occurs_once(each) else ""
         extreme, operand = _extreme(each, guard, place.types)
         if extreme:
-            others = [self._reference(part, place, domain, reads=True) for part in self._data_in(operand, place)]
+            others = self._reads(list(self._leaves(replace(each, value=operand), None, place)), place, name)
             if not any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in others):
                 accumulates = extreme
         body = ast.Assign(c_expression(each.target), each.operator, c_expression(each.value))
@@ -380,6 +454,38 @@ class _Walker:
                 name, place.dims, place.signs, position, domain, constants, text, (*reads, own), accumulates, each.line
             )
         )
+
+    def _named(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
+        domain = domain.set_tuple_name(name)
+        for number, label in enumerate(place.dims):
+            domain = domain.set_dim_name(_SET, number, label)
+        return domain
+
+    def _reads(self, leaves: Sequence[_Leaf], place: _Place, name: str) -> list[Reference]:
+        """Return what pieces read, the same text in several pieces as one."""
+        found: dict[tuple[str, bool], Reference] = {}
+        for leaf in leaves:
+            domain = self._named(leaf.domain, place, name)
+            if domain.is_empty():
+                continue
+            for part in (part for whole in leaf.used for part in self._data_in(whole, place)):
+                reference = self._reference(part, place, domain, reads=True)
+                key = render(part), render(part) == render(leaf.assign.target)
+                found[key] = reference if key not in found else _joined(found[key], reference)
+        return list(found.values())
+
+    def _target(self, each: Assign, leaves: Sequence[_Leaf], place: _Place, name: str, *, reads: bool) -> Reference:
+        """Return what pieces write."""
+        whole: Reference | None = None
+        for leaf in leaves:
+            if leaf.writes:
+                domain = self._named(leaf.domain, place, name)
+                own = self._reference(leaf.assign.target, place, domain, reads=reads, writes=True)
+                whole = own if whole is None else _joined(whole, own)
+        if whole is None:
+            nowhere = place.domain.subtract(place.domain)
+            return self._reference(each.target, place, self._named(nowhere, place, name), reads=reads, writes=True)
+        return whole
 
     def _data_in(self, expression: CExpression, place: _Place) -> Iterator[Name | Item]:
         """Yield the variables and elements that an expression reads, subscripts included."""
@@ -561,6 +667,38 @@ def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
             return common(*found) if all(each in INTEGERS for each in found) else ""
         case _:
             return ""
+
+
+def _subscripts(place: Name | Item) -> tuple[CExpression, ...]:
+    return place.index if isinstance(place, Item) else ()
+
+
+def _joined(one: Reference, other: Reference) -> Reference:
+    """Return the reference to what either touches."""
+    return replace(one, elements=one.elements.union(other.elements).coalesce())
+
+
+def _is_affine(expression: CExpression, scope: Scope) -> bool:
+    """Return whether `from_c` reads a subscript as one quasi-affine expression: sides of `?:` differ by constants."""
+    if isinstance(expression, Choice):
+        try:
+            if not value(expression.then, scope).sub(value(expression.other, scope)).is_cst():
+                return False
+        except NotAffineError:
+            return False
+    extreme = isinstance(expression, Call) and is_piecewise(expression)
+    return not extreme and all(_is_affine(part, scope) for part in parts(expression))
+
+
+def _unfolded(meaning: Alias) -> CExpression:
+    """Return the expression of an integer, with those that it is computed from."""
+    inner = {name: _unfolded(own) for name, own in _meanings(meaning.expression, meaning) if isinstance(own, Alias)}
+    return replaced(meaning.expression, inner)
+
+
+def _meanings(expression: CExpression, meaning: Alias) -> list[tuple[str, int | Alias]]:
+    names = meaning.scope.names
+    return [(name, names[name]) for name in sorted(names_of(expression)) if name in names]
 
 
 def _occurs_once(each: Assign) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polymap.ir import Mistake
 from polymap.workload.c.types import SPELLING
@@ -230,3 +230,20 @@ def parts(expression: CExpression) -> tuple[CExpression, ...]:
             return condition, then, other
         case Call(_, arguments):
             return arguments
+
+
+def rebuilt(expression: CExpression, change: Callable[[CExpression], CExpression]) -> CExpression:
+    """Return the expression with other parts."""
+    match expression:
+        case Literal() | Name():
+            return expression
+        case Item(_, index):
+            return replace(expression, index=tuple(change(each) for each in index))
+        case Unary(_, operand) | Cast(_, operand):
+            return replace(expression, operand=change(operand))
+        case Binary(_, left, right):
+            return replace(expression, left=change(left), right=change(right))
+        case Choice(condition, then, other):
+            return replace(expression, condition=change(condition), then=change(then), other=change(other))
+        case Call(_, arguments):
+            return replace(expression, arguments=tuple(change(each) for each in arguments))
