@@ -175,6 +175,19 @@ def decided_test(test: CExpression, condition: CExpression, rules: Rules, *, hol
     return _Decision(render(condition), holds, rules).test(test)
 
 
+def loop_condition(loop: For, rules: Rules) -> CExpression | None:
+    """Return a condition on which it depends where a loop starts or ends; None if there is none that is static."""
+    found = piecewise_condition(loop.start, rules) or piecewise_condition(loop.condition, rules)
+    return found or static_part(loop.condition, rules)
+
+
+def decided_loop(loop: For, condition: CExpression, rules: Rules, *, holds: bool) -> For:
+    """Return the loop where a condition of `loop_condition` holds, or does not."""
+    decision = _Decision(render(condition), holds, rules)
+    start = decision.changed(loop.start, inside=True)
+    return replace(loop, start=start, condition=decision.test(loop.condition, inside=True))
+
+
 @dataclass(frozen=True, slots=True)
 class _Decision:
     """Puts the outcome of a condition, given as its text, wherever an expression asks for it."""
