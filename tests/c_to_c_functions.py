@@ -103,12 +103,15 @@ def checked_builds() -> dict[str, tuple[str, ...]]:
     return {**plain, **whole}
 
 
-def run_functions(first: int, count: int, tally: Tally | None = None, turns: int = 0) -> Tally:
+def run_functions(
+    first: int, count: int, tally: Tally | None = None, turns: int = 0, *, lazy: bool = False
+) -> Tally:
     """Return what the functions of some seeds show. turns: of the compilers (0: all)."""
     tally = tally or Tally()
     with mock.patch("polymap.codegen.source.transform.isl_order", partial(isl_order, cpu_s=ISL_S)):
         for start in range(first, first + count, BATCH):
-            functions = {seed: random_function(seed) for seed in range(start, min(start + BATCH, first + count))}
+            seeds = range(start, min(start + BATCH, first + count))
+            functions = {seed: random_function(seed, lazy=lazy) for seed in seeds}
             texts = {seed: dict(texts_of(seed, each, tally)) for seed, each in functions.items()}
             for compiler, flags in list(checked_builds().items())[: turns or None]:
                 compare(functions, texts, compiler, flags, tally)

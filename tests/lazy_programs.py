@@ -71,6 +71,9 @@ class Writer:
             f"for (int {name} = MAX({o} - 1, 0); {name} <= MIN({o} + 1, {SIZE - 1}); {name}++)",
             f"for (int {name} = {o} > 1 ? {o} - 2 : 0; {name} < {SIZE}; {name}++)",
             f"for (int {name} = 0; {name} <= ({o} % 2 == 0 ? {o} : {SIZE - 1} - {o}); {name}++)",
+            f"for (int {name} = MIN({o} + 1, {SIZE - 1}); {name} >= ({o} > 2 ? 1 : 0); {name}--)",
+            f"for (int {name} = {o} % 2 == 0 ? 1 : {o}; {name} < ({o} < 4 ? {SIZE} : {o}); {name} += 2)",
+            f"for (int {name} = {o} > 3 ? {SIZE - 1} : MAX({o} - 1, 1); {name} > 0; {name} -= 2)",
         )
 
     def integer(self) -> str:
