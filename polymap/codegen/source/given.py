@@ -75,7 +75,7 @@ def _scheduled(each: SourceStatement, region: Region, own: Mapping[str, Statemen
 
 
 def _given_time(each: SourceStatement, like: Statement, dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
-    """Return the times of a statement of the schedule for another: its loop variables, as counters, are put into them."""
+    """Return the times of a statement of the schedule for another: loop variables, as counters, put into them."""
     space = each.domain.get_space()
     local = isl.LocalSpace.from_space(space)
     counters: dict[str, isl.Aff] = {}

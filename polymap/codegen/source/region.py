@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import islpy as isl
 
 from polymap.codegen import c as ast
+from polymap.codegen.source.pieces import Piece, pieces_of
 from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, value, variable
 from polymap.ir import Mistake, WorkloadError
 from polymap.workload.c import (
@@ -34,24 +34,14 @@ from polymap.workload.c import (
     Item,
     Literal,
     Name,
-    Refused,
-    Rules,
     Unary,
     accumulation,
-    assign_with,
-    check_count,
     common,
-    decided,
-    is_piecewise,
     is_pure,
     keeps_values,
-    names_of,
-    next_condition,
     parts,
     promoted,
     render,
-    replaced,
-    simplified,
 )
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
@@ -147,30 +137,6 @@ class _Place:
     def next_number(self) -> int:
         self.inside[0] += 1
         return self.inside[0] - 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Leaf:
-    """A piece of an assignment, whose reads do not depend on loop variables, and where it is executed.
-
-    A guarded one has `guard ? value : target` as its value, or the target alone where nothing is assigned.
-    """
-
-    assign: Assign
-    domain: isl.Set
-
-    @property
-    def used(self) -> tuple[CExpression, ...]:
-        """The expressions that are evaluated, without the target."""
-        value, target = self.assign.value, self.assign.target
-        index = _subscripts(target)
-        if self.assign.guarded and isinstance(value, Choice):
-            return value.condition, value.then, *index
-        return (value, *index) if self.writes else ()
-
-    @property
-    def writes(self) -> bool:
-        return not self.assign.guarded or render(self.assign.value) != render(self.assign.target)
 
 
 def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
@@ -369,80 +335,33 @@ class _Walker:
 
     def _statement(self, each: Assign, place: _Place, guard: CExpression | None = None) -> None:
         """Add a statement with what it touches where; by pieces: one statement for each, as in `from_c`."""
-        first, leaves = self.found, list(self._leaves(each, guard, place))
-        self.found += len(leaves)
+        first, pieces = self.found, pieces_of(each, guard, place.scope, place.domain, self.file)
+        self.found += len(pieces)
         target = each.target.name if isinstance(each.target, Name) else each.target.array
         if target in place.scope.names or target in self.counters:
             self._refuse(each, f"'{target}' is a loop variable or a constant, and is assigned to", "Rename one.")
         if not self.by_pieces:
-            self._add(each, place, guard, leaves, f"S{first}")
+            self._add(each, place, guard, pieces, f"S{first}")
             return
-        for number, leaf in enumerate(leaves):
-            self._add(each, replace(place, domain=leaf.domain), guard, [leaf], f"S{first + number}")
+        for number, piece in enumerate(pieces):
+            self._add(each, replace(place, domain=piece.domain), guard, [piece], f"S{first + number}")
 
-    def _leaves(self, each: Assign, guard: CExpression | None, place: _Place) -> Iterator[_Leaf]:
-        """Yield the pieces of an assignment, in the order of `from_c`; some may be empty."""
-        if guard is not None:
-            value = Choice(guard, each.value, each.target, each.line)
-            each = replace(each, value=value, guarded=True)
-        rules, count = self._rules(place), 0
-        each = simplified(assign_with(each, self._piecewise_aliases(each, place.scope)), rules)
-        waiting = [_Leaf(each, place.domain)]
-        while waiting:
-            leaf = waiting.pop()
-            try:
-                found = next_condition(leaf.assign, rules)
-                check_count(count + len(waiting) + 1, each.line)
-            except Refused as refused:
-                what = f"{refused.what} ({self.file}:{refused.line})"
-                raise WorkloadError(Mistake(refused.code, what, refused.hint)) from None
-            if found is None:
-                count += 1
-                yield leaf
-                continue
-            where = condition(found, place.scope)
-            for holds, domain in ((False, leaf.domain.subtract(where)), (True, leaf.domain.intersect(where))):
-                rest = decided(leaf.assign, found, rules, holds=holds)
-                waiting.append(_Leaf(rest, domain.coalesce()))
-
-    def _rules(self, place: _Place) -> Rules:
-        """Return what assignments are taken apart by at a place; types make no difference to what is touched."""
-
-        def is_static(test: CExpression) -> bool:
-            try:
-                condition(test, place.scope)
-            except NotAffineError:
-                return False
-            return True
-
-        return Rules(is_static, partial(_is_affine, scope=place.scope), place.scope.data.__contains__, lambda _: None)
-
-    def _piecewise_aliases(self, each: Assign, scope: Scope) -> dict[str, CExpression]:
-        """Return the integers that an assignment names and that are computed by pieces, as expressions."""
-        found: dict[str, CExpression] = {}
-        named = names_of(each.value).union(*(names_of(part) for part in _subscripts(each.target)))
-        for name in named:
-            meaning = scope.names.get(name)
-            if isinstance(meaning, Alias):
-                whole = _unfolded(meaning)
-                if is_piecewise(whole) and all(scope.names.get(each) == own for each, own in _meanings(whole, meaning)):
-                    found[name] = whole
-        return found
-
-    def _add(self, each: Assign, place: _Place, guard: CExpression | None, leaves: Sequence[_Leaf], name: str) -> None:
+    def _add(self, each: Assign, place: _Place, guard: CExpression | None, pieces: Sequence[Piece], name: str) -> None:
         """Add a statement that is made of pieces."""
         position = (*place.numbers, place.next_number())
         domain = self._named(place.domain, place, name)
         if domain.is_empty():
             return
-        reads = self._reads(leaves, place, name)
-        own = self._target(each, leaves, place, name, reads=each.operator != "=" or guard is not None)
+        reads = self._reads(pieces, place, name)
+        own = self._target(each, pieces, place, name, reads=each.operator != "=" or guard is not None)
         accumulates = "" if guard is not None else _accumulation(each)
         if any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in reads):
             accumulates = accumulates if each.operator == "=" and _occurs_once(each) else ""
         extreme, operand = _extreme(each, guard, place.types)
         if extreme:
-            others = self._reads(list(self._leaves(replace(each, value=operand), None, place)), place, name)
+            others = self._reads(
+                pieces_of(replace(each, value=operand), None, place.scope, place.domain, self.file), place, name
+            )
             if not any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in others):
                 accumulates = extreme
         body = ast.Assign(c_expression(each.target), each.operator, c_expression(each.value))
@@ -461,26 +380,26 @@ class _Walker:
             domain = domain.set_dim_name(_SET, number, label)
         return domain
 
-    def _reads(self, leaves: Sequence[_Leaf], place: _Place, name: str) -> list[Reference]:
+    def _reads(self, pieces: Sequence[Piece], place: _Place, name: str) -> list[Reference]:
         """Return what pieces read, the same text in several pieces as one."""
         found: dict[tuple[str, bool], Reference] = {}
-        for leaf in leaves:
-            domain = self._named(leaf.domain, place, name)
+        for piece in pieces:
+            domain = self._named(piece.domain, place, name)
             if domain.is_empty():
                 continue
-            for part in (part for whole in leaf.used for part in self._data_in(whole, place)):
+            for part in (part for whole in piece.used for part in self._data_in(whole, place)):
                 reference = self._reference(part, place, domain, reads=True)
-                key = render(part), render(part) == render(leaf.assign.target)
+                key = render(part), render(part) == render(piece.assign.target)
                 found[key] = reference if key not in found else _joined(found[key], reference)
         return list(found.values())
 
-    def _target(self, each: Assign, leaves: Sequence[_Leaf], place: _Place, name: str, *, reads: bool) -> Reference:
+    def _target(self, each: Assign, pieces: Sequence[Piece], place: _Place, name: str, *, reads: bool) -> Reference:
         """Return what pieces write."""
         whole: Reference | None = None
-        for leaf in leaves:
-            if leaf.writes:
-                domain = self._named(leaf.domain, place, name)
-                own = self._reference(leaf.assign.target, place, domain, reads=reads, writes=True)
+        for piece in pieces:
+            if piece.writes:
+                domain = self._named(piece.domain, place, name)
+                own = self._reference(piece.assign.target, place, domain, reads=reads, writes=True)
                 whole = own if whole is None else _joined(whole, own)
         if whole is None:
             nowhere = place.domain.subtract(place.domain)
@@ -669,36 +588,9 @@ def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
             return ""
 
 
-def _subscripts(place: Name | Item) -> tuple[CExpression, ...]:
-    return place.index if isinstance(place, Item) else ()
-
-
 def _joined(one: Reference, other: Reference) -> Reference:
     """Return the reference to what either touches."""
     return replace(one, elements=one.elements.union(other.elements).coalesce())
-
-
-def _is_affine(expression: CExpression, scope: Scope) -> bool:
-    """Return whether `from_c` reads a subscript as one quasi-affine expression: sides of `?:` differ by constants."""
-    if isinstance(expression, Choice):
-        try:
-            if not value(expression.then, scope).sub(value(expression.other, scope)).is_cst():
-                return False
-        except NotAffineError:
-            return False
-    extreme = isinstance(expression, Call) and is_piecewise(expression)
-    return not extreme and all(_is_affine(part, scope) for part in parts(expression))
-
-
-def _unfolded(meaning: Alias) -> CExpression:
-    """Return the expression of an integer, with those that it is computed from."""
-    inner = {name: _unfolded(own) for name, own in _meanings(meaning.expression, meaning) if isinstance(own, Alias)}
-    return replaced(meaning.expression, inner)
-
-
-def _meanings(expression: CExpression, meaning: Alias) -> list[tuple[str, int | Alias]]:
-    names = meaning.scope.names
-    return [(name, names[name]) for name in sorted(names_of(expression)) if name in names]
 
 
 def _occurs_once(each: Assign) -> bool:

@@ -1,14 +1,3 @@
-from polymap.workload.c.pieces import (
-    Rules as Rules,
-    assign_with as assign_with,
-    check_count as check_count,
-    decided as decided,
-    is_piecewise as is_piecewise,
-    names_of as names_of,
-    next_condition as next_condition,
-    replaced as replaced,
-    simplified as simplified,
-)
 from polymap.workload.c.reader import (
     CProgram as CProgram,
     checked_sizes as checked_sizes,
@@ -34,9 +23,18 @@ from polymap.workload.c.tree import (
     Name as Name,
     Program as Program,
     Refused as Refused,
+    Rules as Rules,
     Unary as Unary,
+    assign_with as assign_with,
+    check_count as check_count,
+    decided as decided,
+    is_piecewise as is_piecewise,
+    names_of as names_of,
+    next_condition as next_condition,
     parts as parts,
     render as render,
+    replaced as replaced,
+    simplified as simplified,
 )
 from polymap.workload.c.types import (
     FLOATS as FLOATS,

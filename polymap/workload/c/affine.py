@@ -14,8 +14,25 @@ from functools import partial
 from polymap.inputs import shown
 from polymap.ir import Affine, Floor, affine, bounds, did_you_mean
 from polymap.poly import budget, integer_set
-from polymap.workload.c.pieces import COMPARISONS, MAXIMA, MINIMA, Rules, decided_expression, piecewise_condition
-from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
+from polymap.workload.c.tree import (
+    COMPARISONS,
+    MAXIMA,
+    MINIMA,
+    Binary,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Item,
+    Literal,
+    Name,
+    Refused,
+    Rules,
+    Unary,
+    decided_expression,
+    piecewise_condition,
+    render,
+)
 from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
 
 

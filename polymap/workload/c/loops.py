@@ -23,8 +23,7 @@ from polymap.workload.c.affine import (
     rules_of,
     seen,
 )
-from polymap.workload.c.pieces import decided_loop, loop_condition
-from polymap.workload.c.tree import For, Refused, render
+from polymap.workload.c.tree import For, Refused, decided_loop, loop_condition, render
 from polymap.workload.c.types import FLOATS, SPELLING, bits_of, holds, is_unsigned, limits as limits_of, type_of_value
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.

@@ -10,21 +10,6 @@ from polymap.ir import Affine, Dim, Statement, bounds
 from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, known_name, negation, rules_of
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
 from polymap.workload.c.loops import range_of
-from polymap.workload.c.pieces import (
-    Rules,
-    check_count,
-    count_pieces,
-    data_names,
-    decided,
-    decided_test,
-    is_piecewise,
-    names_of,
-    next_condition,
-    simplified,
-    static_part,
-    truth,
-    with_expressions,
-)
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -43,8 +28,21 @@ from polymap.workload.c.tree import (
     Name,
     Program,
     Refused,
+    Rules,
+    check_count,
+    count_pieces,
+    data_names,
+    decided,
+    decided_test,
+    is_piecewise,
+    names_of,
+    next_condition,
     parts,
     render,
+    simplified,
+    static_part,
+    truth,
+    with_expressions,
 )
 from polymap.workload.c.types import FLOATS, SPELLING, holds, type_of_value
 from polymap.workload.c.values import ValueReader, accumulation

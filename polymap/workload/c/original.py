@@ -16,7 +16,7 @@ from polymap.ir import Original, Tensor, Workload, written_tensors
 from polymap.workload.c.affine import known_name
 from polymap.workload.c.assign import Variable
 from polymap.workload.c.parse import Syntax, children, node_at, nodes_at, text_at
-from polymap.workload.c.pieces import EXTREMES, MAXIMA, MINIMA
+from polymap.workload.c.tree import EXTREMES, MAXIMA, MINIMA
 from polymap.workload.c.types import SPELLING
 from polymap.workload.dependence_analysis import leaves_unwritten
 

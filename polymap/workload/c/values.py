@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from polymap.inputs import shown
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds
 from polymap.workload.c.affine import Scope, picks_maximum, seen, whole_of
-from polymap.workload.c.pieces import COMPARISONS, EXTREMES, MAXIMA, MINIMA
 from polymap.workload.c.tree import (
+    COMPARISONS,
+    EXTREMES,
+    MAXIMA,
+    MINIMA,
     Binary,
     Call,
     Cast,
