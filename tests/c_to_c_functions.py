@@ -103,9 +103,7 @@ def checked_builds() -> dict[str, tuple[str, ...]]:
     return {**plain, **whole}
 
 
-def run_functions(
-    first: int, count: int, tally: Tally | None = None, turns: int = 0, *, lazy: bool = False
-) -> Tally:
+def run_functions(first: int, count: int, tally: Tally | None = None, turns: int = 0, *, lazy: bool = False) -> Tally:
     """Return what the functions of some seeds show. turns: of the compilers (0: all)."""
     tally = tally or Tally()
     with mock.patch("polymap.codegen.source.transform.isl_order", partial(isl_order, cpu_s=ISL_S)):

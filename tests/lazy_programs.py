@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pycparser import c_ast
 
 from polymap.ir.loopnest import Operator, Workload
-from tests.c_interpreter import CProgram, kept
+from tests.c_interpreter import CProgram
 from tests.nests import instances
 
 SIZE = 6
@@ -50,8 +50,8 @@ class Writer:
         before = list(self.integers)
         head = rng.choice((
             f"for (int {name} = 0; {name} < {SIZE}; {name}++)", f"for (int {name} = {SIZE - 1}; {name} >= 0; {name}--)",
-            f"for (int {name} = 1; {name} < {SIZE - 1}; {name}++)", f"for (int {name} = 0; {name} < {SIZE}; {name} += 2)",
-            *self.bounded(name),
+            f"for (int {name} = 1; {name} < {SIZE - 1}; {name}++)",
+            f"for (int {name} = 0; {name} < {SIZE}; {name} += 2)", *self.bounded(name),
         ))  # fmt: skip
         self.counters.append(name)
         inside = [self.integer()] if rng.random() < 0.3 else []
@@ -152,9 +152,9 @@ class Writer:
         return rng.choice((
             f"({one} + {two})", f"({one} - {two})", f"({self.guard(1)} ? {one} : {two})", f"fabs({one})",
             f"({self.guard(1)} ? {one} : {two})", f"({self.condition(1)} ? {one} : {two})", f"fmax({one}, {two})",
-            f"({self.condition(0)} && {one})", f"({self.condition(0)} || {one})", f"(double)({one})", self.far(), self.far(),
-            f"({self.guard(0)} ? {one} : {self.condition(0)} ? {two} : 3)", f"MAX({self.condition(0)} ? 3 : {one}, {two})"
-            if self.data else f"(-{one})",
+            f"({self.condition(0)} && {one})", f"({self.condition(0)} || {one})", f"(double)({one})",
+            f"({self.guard(0)} ? {one} : {self.condition(0)} ? {two} : 3)", self.far(), self.far(),
+            f"MAX({self.condition(0)} ? 3 : {one}, {two})" if self.data else f"(-{one})",
         ))  # fmt: skip
 
 
@@ -166,7 +166,8 @@ def random_nest(seed: int, *, data: bool = False) -> str:
 class Walk(CProgram):
     """Runs a text and notes what each assignment touches; an element outside the arrays is an error."""
 
-    def __init__(self, source: str, kinds: Mapping[str, str]) -> None:
+    def __init__(self, source: str, kinds: Mapping[str, str], size: int) -> None:
+        self.size = size
         plain = "\n".join(line for line in source.split("\n") if not line.startswith("#define M"))
         super().__init__(plain.replace("(int)", "").replace("(double)", "").replace("const int", "int"), {}, kinds)
         self.seen: list[Element] = []
@@ -174,7 +175,7 @@ class Walk(CProgram):
 
     def place(self, node: c_ast.Node) -> Element:
         found = super().place(node)
-        assert all(0 <= each < SIZE for each in found[1]), found
+        assert all(0 <= each < self.size for each in found[1]), found
         return found
 
     def value(self, node: c_ast.Node) -> float:
@@ -197,9 +198,9 @@ class Walk(CProgram):
         self.seen = []
 
 
-def steps_of_text(source: str, kinds: Mapping[str, str]) -> Walk:
-    """Return the text after it ran."""
-    walk = Walk(source, kinds)
+def steps_of_text(source: str, kinds: Mapping[str, str], size: int = SIZE) -> Walk:
+    """Return the text after it ran; size: of every axis."""
+    walk = Walk(source, kinds, size)
     walk.run()
     return walk
 
@@ -216,6 +217,3 @@ def steps_of_workload(work: Workload) -> list[Step]:
         read = places[1:] if statement.operator is Operator.ASSIGN else places
         found.append(Step(places[0], frozenset(Counter(read).items())))
     return found
-
-
-__all__ = ["Walk", "kept", "random_nest", "steps_of_text", "steps_of_workload"]

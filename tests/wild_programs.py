@@ -159,8 +159,9 @@ class Writer:
         if self.lazy and rng.random() < 0.3:
             return rng.choice((
                 f"({i} == 0 ? {n} + 1 : {i} - 1)", f"({i} > 0 ? {i} - 1 : 0)", f"MAX({i} - 1, {o})",
-                f"({i} >= {n} ? 0 : {i} + 1)", f"MIN({i} + 1, {n})", f"MAX({i} - 2, 0)", f"({self.guard()} ? {i} : {o})",
-                f"MIN(MAX({i} + {o} - {n}, 0), {n})", f"({i} > {o} ? {i} - {o} : {o} - {i})",
+                f"({i} >= {n} ? 0 : {i} + 1)", f"MIN({i} + 1, {n})", f"MAX({i} - 2, 0)",
+                f"({self.guard()} ? {i} : {o})", f"MIN(MAX({i} + {o} - {n}, 0), {n})",
+                f"({i} > {o} ? {i} - {o} : {o} - {i})",
             ))  # fmt: skip
         return rng.choice((
             i, i, i, i, f"{i} + 1", f"{i} + 1", f"{i} + 2", f"{n} + 2 - {i}", f"2 * {i}", f"2 * {i} + 1", f"{i} + {o}",
@@ -238,8 +239,10 @@ class Writer:
     def near(self, *, fractions: bool) -> str:
         """Return an element of one of the arrays, at `@` along its first axis."""
         usable = [each for each in self.arrays if each.is_fraction == fractions]
-        array = self.rng.choice(usable) if usable else None
-        return "7" if array is None else f"{array.name}[@]" + "".join(f"[{self.index()}]" for _ in range(array.axes - 1))
+        if not usable:
+            return "7"
+        array = self.rng.choice(usable)
+        return f"{array.name}[@]" + "".join(f"[{self.index()}]" for _ in range(array.axes - 1))
 
     def fraction(self, depth: int) -> str:
         rng = self.rng

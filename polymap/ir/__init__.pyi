@@ -39,6 +39,7 @@ from polymap.ir.loopnest import (
     Workload as Workload,
     accesses_of as accesses_of,
     is_box as is_box,
+    evaluated_reads as evaluated_reads,
     is_plain as is_plain,
     written_tensors as written_tensors,
 )
