@@ -1,16 +1,24 @@
-"""Random nests with conditions inside expressions and subscripts by pieces: the text is walked, compiled and counted."""
+"""Random nests with conditions inside expressions, subscripts by pieces: the text is walked, compiled and counted."""
 
 from __future__ import annotations
+
+import random
+from contextlib import suppress
 
 import pytest
 
 from polymap import evaluate
-from polymap.ir.errors import PolymapError
+from polymap.costmodel.sets.counts import count_with_sets
+from polymap.costmodel.simulator.walk import count_by_simulation
+from polymap.ir.errors import MappingError, PolymapError
+from polymap.schedules.check import check_mapping
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import run_workload
 from tests.c_tally import MACHINE, Tally, check, program_order
 from tests.c_to_c_functions import run_functions
+from tests.cases import random_machine
 from tests.lazy_programs import random_nest, steps_of_text, steps_of_workload
+from tests.programs import random_tree, with_room
 
 FEW = ("PM271", "PM278")  # nothing runs, too many pieces
 
@@ -93,3 +101,32 @@ def test_many_functions_in_other_orders_equal_their_originals() -> None:
     tally = run_functions(100, 100, lazy=True)
     assert tally.wrong == []
     assert tally.functions > 80
+
+
+def check_counts(seed: int) -> str:
+    """Compare the counts of a random tree by sets and by simulation; return what became of it."""
+    rng, text = random.Random(f"counts {seed}"), random_nest(seed)
+    try:
+        work = from_c(text)
+    except PolymapError as error:
+        return str(error)[:5]
+    while len(work.statements) <= 9:
+        machine = random_machine(rng)
+        mapping = random_tree(rng, work, machine)
+        with suppress(MappingError):
+            check_mapping(work, machine, mapping)
+            machine = with_room(machine, work, mapping)
+            assert count_with_sets(work, machine, mapping) == count_by_simulation(work, machine, mapping), text
+            return "equal"
+    return "large"
+
+
+def test_counts_by_sets_equal_the_simulator() -> None:
+    found = [check_counts(seed) for seed in range(12)]
+    assert found.count("equal") > 7
+
+
+@pytest.mark.soak
+def test_many_counts_by_sets_equal_the_simulator() -> None:
+    found = [check_counts(seed) for seed in range(100, 500)]
+    assert found.count("equal") > 250
