@@ -20,6 +20,7 @@ from polymap.workload.c.types import FLOATS, SPELLING, common, function_type, pr
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
 MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
+ABSOLUTES = ("abs", "fabs")
 # Functions of the language itself, their f forms aside: name -> the type of argument and result.
 EXTREMES = {"fmax": "float64", "fmaxf": "float32", "fmin": "float64", "fminf": "float32"}
 MAX_PIECES = 1024
@@ -343,7 +344,7 @@ def static_part(condition: CExpression, rules: Rules) -> CExpression | None:
 
 
 def is_piecewise(expression: CExpression) -> bool:
-    """Return whether an integer expression holds a `?:`, a maximum or a minimum."""
+    """Return whether an integer expression holds a `?:`, a maximum, a minimum or an absolute value."""
     return isinstance(expression, Choice) or _is_extreme(expression) or any(map(is_piecewise, parts(expression)))
 
 
@@ -361,15 +362,25 @@ def _is_extreme(expression: CExpression) -> bool:
     match expression:
         case Call(function, (_, _)):
             return function in (*MAXIMA, *MINIMA)
+        case Call(function, (_,)):
+            return function in ABSOLUTES
         case _:
             return False
 
 
-def _compared(expression: CExpression) -> Binary:
-    """Return the comparison that decides a maximum or minimum: its first operand is the result where it holds."""
+def _sides(expression: CExpression) -> tuple[CExpression, CExpression]:
+    """Return the values of which a maximum, minimum or absolute value is one."""
     assert isinstance(expression, Call)
-    left, right = expression.arguments
-    return Binary(">" if expression.function in MAXIMA else "<", left, right, expression.line)
+    first, *rest = expression.arguments
+    return (Unary("-", first, expression.line), first) if not rest else (first, rest[0])
+
+
+def _compared(expression: CExpression) -> Binary:
+    """Return the comparison that decides a maximum, minimum or absolute value: where it holds, the first side is it."""
+    assert isinstance(expression, Call)
+    first, *rest = expression.arguments
+    other = rest[0] if rest else Literal("0", 0, expression.line)
+    return Binary(">" if expression.function in MAXIMA else "<", first, other, expression.line)
 
 
 def simplified(each: Assign, rules: Rules) -> Assign:
@@ -444,7 +455,7 @@ class _Decision:
                 whole = known is None or self.rules.reads(asked)
                 return Unary("!", asked, line) if whole else _truth_value(line, holds=not known)
             case Call() if inside and _is_extreme(expression) and render(_compared(expression)) == self.text:
-                left, right = (self.changed(each, inside=True) for each in expression.arguments)
+                left, right = (self.changed(each, inside=True) for each in _sides(expression))
                 return self._converted(left if self.holds else right, left, right)
             case Item(array, index, line):
                 return Item(array, tuple(self.changed(each, inside=True) for each in index), line)
