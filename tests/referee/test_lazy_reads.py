@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -14,6 +16,7 @@ from polymap.ir.errors import MappingError, PolymapError
 from polymap.schedules.check import check_mapping
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import run_workload
+from tests.c_programs import random_program
 from tests.c_tally import MACHINE, Tally, check, program_order
 from tests.c_to_c_functions import run_functions
 from tests.cases import random_machine
@@ -71,24 +74,31 @@ def test_the_cost_counts_what_the_text_reads(seed: int) -> None:
         assert reads[name] == sum(n for step in walk.steps for (array, _), n in step.reads if array == name), text
 
 
-def compared(first: int, count: int, *, data: bool) -> Tally:
+TEXTS: dict[str, Callable[[int], str]] = {
+    "counters": random_nest,
+    "data": partial(random_nest, data=True),
+    "types": partial(random_program, lazy=True),
+}
+
+
+def compared(first: int, count: int, kind: str) -> Tally:
     tally = Tally()
-    check({seed: random_nest(seed, data=data) for seed in range(first, first + count)}, tally)
+    check({seed: TEXTS[kind](seed) for seed in range(first, first + count)}, tally)
     return tally
 
 
-@pytest.mark.parametrize("data", [False, True])
-def test_generated_code_computes_what_the_text_computes(*, data: bool) -> None:
-    tally = compared(0, 6, data=data)
+@pytest.mark.parametrize("kind", TEXTS)
+def test_generated_code_computes_what_the_text_computes(kind: str) -> None:
+    tally = compared(0, 6, kind)
     assert (tally.wrong, tally.split) == ([], [])
     assert tally.compared > 3
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("data", [False, True])
-def test_much_generated_code_computes_what_the_text_computes(*, data: bool) -> None:
+@pytest.mark.parametrize("kind", TEXTS)
+def test_much_generated_code_computes_what_the_text_computes(kind: str) -> None:
     for first in range(1000, 1200, 50):
-        tally = compared(first, 50, data=data)
+        tally = compared(first, 50, kind)
         assert (tally.wrong, tally.split) == ([], [])
 
 
