@@ -161,3 +161,34 @@ def test_a_workload_tells_which_reads_conditions_on_data_decide() -> None:
 def test_names_follow_the_text_where_a_part_never_runs() -> None:
     body = "{ if (i > 20) B[i] = (i < 3 ? A[i] : C[i]) + 1; B[i] = 2; }"
     assert [each.name for each in from_c(loop(body)).statements] == ["S2"]
+
+
+def test_c_to_c_sees_no_dependence_on_what_is_never_evaluated() -> None:
+    text = "void f(int n, double A[n], double B[n]) { for (int i = 0; i < n; i++) A[i] = 1 + (i > n ? A[i-1] : B[i]); }"
+    found = pm.symbolic_checkup(text)
+    assert found.dependences == ()
+    assert [each.parallel for each in found.loops] == ["yes"]
+    guarded = "void f(int n, int A[n]) { for (int i = 0; i < n; i++) if (i > n && A[i-1] > 0) A[i] = A[i-1]; }"
+    assert [each.kind for each in pm.symbolic_checkup(guarded).dependences] == []
+
+
+def test_a_schedule_for_some_sizes_orders_the_pieces_that_they_leave_out() -> None:
+    text = (
+        "void f(int n, int A[n][n], int B[n][n]) { for (int i = 0; i < n; i++) for (int j = 0; j < n; j++)"
+        " B[i][j] = 1 + (i < 7 ? A[i][j] : A[j][i]); }"
+    )
+    schedule = pm.transform.interchange(pm.Schedule.original(pm.from_c(text, {"n": 5})), "i", "j")
+    written = pm.transform_c(text, schedule=schedule)
+    assert all(f"{name}[i, j] -> [(0), (j), (0), (i), (0)]" in written for name in ("S0", "S1"))
+
+
+def test_python_functions_read_one_side_only() -> None:
+    @pm.nest(N=10, types="int32")
+    def clamped(A, B, C):
+        for i in range(N):  # noqa: F821  # pyright: ignore
+            B[i] = (A[i - 1] if i > 0 else C[i]) + A[min(i + 1, N - 1)]  # noqa: F821  # pyright: ignore
+
+    steps = steps_of_workload(clamped)  # pyright: ignore
+    assert [sorted(place[1][0] for place, _ in step.reads if place[0] == "A") for step in steps] == [
+        [1], *([k - 1, k + 1] for k in range(1, 9)), [8, 9],
+    ]  # fmt: skip
