@@ -76,6 +76,12 @@ def apply(operation: str, *args: float) -> float:
             return a != b
         case "%":
             return a - cut(int(a), int(b)) * b
+        case "&&":
+            return bool(a) and bool(b)
+        case "||":
+            return bool(a) or bool(b)
+        case "!":
+            return not a
         case _:
             return getattr(math, operation)(*args)
 

@@ -50,6 +50,7 @@ class Writer:
     scalars: list[Array] = field(default_factory=list[Array])
     names: int = 0
     statements: int = 0
+    lazy: bool = False  # conditions of counters inside expressions and subscripts
 
     def program(self) -> str:
         rng = self.rng
@@ -146,6 +147,12 @@ class Writer:
         forms += [f"{name} + 1"] * (high + 1 < EXTENT) + [f"{name} - 1"] * (low > 0)
         forms += [f"2 * {name}"] * (2 * high < EXTENT)
         forms += [f"{name} + {other}"] * (high + self.counters[other][2] < EXTENT)
+        if self.lazy and self.rng.random() < 0.4:
+            return self.rng.choice((
+                f"({name} > {low} ? {name} - 1 : {high})", f"MAX({name}, {other})",
+                f"({self.condition()} ? {name} : {self.rng.randrange(EXTENT)})",
+                f"({name} < {high} ? {name} + 1 : 0)", f"({name} == {other} ? 0 : {other} / 2)",
+            ))  # fmt: skip
         return self.rng.choice(forms)
 
     def condition(self) -> str:
@@ -194,6 +201,10 @@ class Writer:
                 forms += [f"({parts[0]} % {self.place(self.divisor)})", f"({parts[0]} / {self.place(self.divisor)})"]
         forms += [f"-({parts[0]})", f"!({parts[0]})", f"({parts[0]} < {parts[1]} ? {parts[2]} : {parts[0]})"]
         forms += [f"MAX({parts[0]}, {parts[1]})"]
+        if self.lazy and self.counters and rng.random() < 0.5:
+            test = self.condition()
+            forms = [f"({test} ? {parts[0]} : {parts[1]})", f"({test} && {parts[0]})", f"(({test}) || {parts[0]})"]
+            forms += [f"({parts[0]} > {parts[1]} && ({test}) ? {parts[2]} : {parts[1]})"]
         return rng.choice(forms)
 
     def leaf(self, *, fractions: bool) -> str:
@@ -214,6 +225,6 @@ def _brackets(array: Array) -> str:
     return f"[{EXTENT}]" * array.axes
 
 
-def random_program(seed: int) -> str:
-    """Return the program of a seed."""
-    return Writer(random.Random(seed)).program()
+def random_program(seed: int, *, lazy: bool = False) -> str:
+    """Return the program of a seed; lazy: with conditions of counters inside expressions and subscripts."""
+    return Writer(random.Random(f"lazy {seed}" if lazy else seed), lazy=lazy).program()

@@ -3,7 +3,8 @@ deep, variables of loops, arrays that are read and written, and every form of ac
 
 Counters stay from 0 to n + 2 and arrays have 2n + 6 elements along every axis, so that no subscript leaves them. With a
 number as size (`size=4`) the text has no parameter: programs of the search. Nothing that C leaves undefined is written:
-signed integers stay small, and fractions become integers inside bounds.
+signed integers stay small, and fractions become integers inside bounds. `lazy`: `?:`, `&&` and `||` about counters
+anywhere, with elements outside their arrays on the side that is not evaluated, and subscripts by pieces.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Writer:
     whole: bool
     narrow: bool = True  # short and unsigned arrays too
     chains: bool = False  # if, else if, else
+    lazy: bool = False
     arrays: list[Array] = field(default_factory=list[Array])
     scalars: list[Array] = field(default_factory=list[Array])
     counters: list[str] = field(default_factory=list[str])
@@ -86,7 +88,8 @@ class Writer:
         while self.left > 0:
             body.append(self.loop() if rng.random() < 0.95 else self.assignment())
         head = ", ".join(([] if self.size.isdigit() else [f"int {self.size}"]) + listed)
-        text = f"{MACROS}void f({head}) {{\n" + "\n".join(body) + "\n}\n"
+        smaller = "#define MIN(a, b) ((a) < (b) ? (a) : (b))\n" if self.lazy else ""
+        text = f"{MACROS}{smaller}void f({head}) {{\n" + "\n".join(body) + "\n}\n"
         return Function(text, given, length, self.depth, self.whole)
 
     def temporary(self, length: str) -> list[str]:
@@ -172,6 +175,13 @@ class Writer:
         if not self.counters or rng.random() < 0.06:
             return rng.choice(("0", "1", n))
         i, o = rng.choice(self.counters), rng.choice(self.counters)
+        if self.lazy and rng.random() < 0.3:
+            return rng.choice((
+                f"({i} == 0 ? {n} + 1 : {i} - 1)", f"({i} > 0 ? {i} - 1 : 0)", f"MAX({i} - 1, {o})",
+                f"({i} >= {n} ? 0 : {i} + 1)", f"MIN({i} + 1, {n})", f"MAX({i} - 2, 0)",
+                f"({self.guard()} ? {i} : {o})", f"MIN(MAX({i} + {o} - {n}, 0), {n})",
+                f"({i} > {o} ? {i} - {o} : {o} - {i})",
+            ))  # fmt: skip
         return rng.choice((
             i, i, i, i, f"{i} + 1", f"{i} + 1", f"{i} + 2", f"{n} + 2 - {i}", f"2 * {i}", f"2 * {i} + 1", f"{i} + {o}",
             f"{i} - {o} + {n} + 2", f"{i} / 2", f"{i} % 3",
@@ -222,6 +232,8 @@ class Writer:
     def integer(self, depth: int) -> str:
         """Return an integer expression whose parts stay inside int: elements are cut to 3 digits first."""
         rng = self.rng
+        if self.lazy and self.counters and rng.random() < 0.3:
+            return self.chosen(f"({self.element(fractions=False)} % 97)", f"{self.near(fractions=False)} % 53")
         if depth == 0 or rng.random() < 0.25:
             forms = [f"({self.element(fractions=False)} % 1009)", *self.counters, str(rng.randint(-9, 9))]
             if not self.whole and rng.random() < 0.3:
@@ -233,8 +245,28 @@ class Writer:
             f"({one} < {two} ? {one} : {two})", f"(short)({one})", f"-({one})", f"(unsigned)({one}) % 50u",
         ))  # fmt: skip
 
+    def chosen(self, one: str, other: str) -> str:
+        """Return an expression of which a guard decides what is evaluated; other: what may lie outside its array."""
+        rng, i, low = self.rng, self.rng.choice(self.counters), 3
+        return rng.choice((
+            f"({i} >= {low} ? {other.replace('@', f'{i} - {low}')} : {one})", f"({self.guard()} ? {one} : 2)",
+            f"({i} < {low} ? {one} : {other.replace('@', f'{i} - {low}')})", f"({self.guard()} && {one})",
+            f"({self.guard()} || {i} >= {low} && {other.replace('@', f'{i} - {low}')})",
+            f"(({one} > 3 && {i} >= {low}) ? {other.replace('@', f'{i} - {low}')} : 1)",
+        ))  # fmt: skip
+
+    def near(self, *, fractions: bool) -> str:
+        """Return an element of one of the arrays, at `@` along its first axis."""
+        usable = [each for each in self.arrays if each.is_fraction == fractions]
+        if not usable:
+            return "7"
+        array = self.rng.choice(usable)
+        return f"{array.name}[@]" + "".join(f"[{self.index()}]" for _ in range(array.axes - 1))
+
     def fraction(self, depth: int) -> str:
         rng = self.rng
+        if self.lazy and self.counters and rng.random() < 0.3:
+            return self.chosen(self.element(fractions=True), self.near(fractions=True))
         if depth == 0 or rng.random() < 0.25:
             return rng.choice((self.element(fractions=True), self.element(fractions=True), "0.25", "1.5f", "3"))
         one, two = self.fraction(depth - 1), self.fraction(depth - 1)
@@ -251,19 +283,20 @@ class Writer:
         return self.place(self.rng.choice(usable))
 
 
-def random_function(seed: int) -> Function:
+def random_function(seed: int, *, lazy: bool = False) -> Function:
     """Return a function over `int n`."""
-    rng = random.Random(f"wild {seed}")
-    depth = rng.choice((1, 2, 2, 3, 3, 3, 4, 5))
-    return Writer(rng, "n", depth, whole=rng.random() < 0.5).function(rng.randint(1, 5))
+    rng = random.Random(f"wild {seed}{' lazy' * lazy}")
+    depth = rng.choice((1, 2, 2, 3) if lazy else (1, 2, 2, 3, 3, 3, 4, 5))
+    writer = Writer(rng, "n", depth, whole=rng.random() < 0.5, lazy=lazy)
+    return writer.function(rng.randint(1, 3) if lazy else rng.randint(1, 5))
 
 
-def random_sized(seed: int) -> Function:
+def random_sized(seed: int, *, lazy: bool = False) -> Function:
     """Return a function of integers without parameters, small enough to look at all its instances."""
-    rng = random.Random(f"wild sized {seed}")
+    rng = random.Random(f"wild sized {seed}{' lazy' * lazy}")
     depth = rng.choice((1, 2, 2, 3, 3, 4, 5))
     size = {1: 6, 2: 5, 3: 4, 4: 3, 5: 3}[depth]
-    return Writer(rng, str(size), depth, whole=True, narrow=False).function(rng.randint(1, 4))
+    return Writer(rng, str(size), depth, whole=True, narrow=False, lazy=lazy).function(rng.randint(1, 4))
 
 
 def random_named(seed: int) -> Function:

@@ -38,6 +38,7 @@ from polymap.ir.loopnest import (
     Tensor as Tensor,
     Workload as Workload,
     accesses_of as accesses_of,
+    evaluated_reads as evaluated_reads,
     is_box as is_box,
     is_plain as is_plain,
     written_tensors as written_tensors,

@@ -235,6 +235,24 @@ def accesses_of(statement: Statement, tensor: str) -> tuple[Access, ...]:
     return tuple(access for access in (statement.target, *statement.reads) if access.tensor == tensor)
 
 
+def evaluated_reads(expression: Expression) -> frozenset[int]:
+    """Return the numbers of the reads that C evaluates whatever the data are: outside `?:`, `&&` and `||`, or on both
+    sides."""
+    match expression:
+        case Read(access):
+            return frozenset((access,))
+        case Convert(_, value):
+            return evaluated_reads(value)
+        case Apply("?:", (condition, then, other)):
+            return evaluated_reads(condition) | (evaluated_reads(then) & evaluated_reads(other))
+        case Apply("&&" | "||", (left, _)):
+            return evaluated_reads(left)
+        case Apply(_, arguments):
+            return frozenset[int]().union(*map(evaluated_reads, arguments))
+        case _:
+            return frozenset()
+
+
 def is_plain(workload: Workload, tensor: str) -> bool:
     """Return whether a tensor is written otherwise than by accumulating alone: it follows the plain rule."""
     operators = {each.operator for each in workload.statements if each.target.tensor == tensor}

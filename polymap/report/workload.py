@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from math import prod
 
-from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Read, Statement, Workload
+from polymap.ir import (
+    Access,
+    Affine,
+    Apply,
+    Convert,
+    Expression,
+    Index,
+    Number,
+    Read,
+    Statement,
+    Workload,
+    evaluated_reads,
+)
 from polymap.report.numbers import exact, size, table
 from polymap.workload import access_text
 
@@ -21,6 +33,7 @@ def workload_text(workload: Workload) -> str:
         lines.append(f"  {statement.name}: {statement_text(statement)}{inside}")
     if len(workload.statements) == 1 and not workload.statements[0].constraints:
         lines += ["", f"{exact(prod(workload.extents().values()))} statement instances"]
+    lines += [f"{each.name} {text}" for each in workload.statements if (text := _conditional_text(each))]
     if not workload.associative:
         lines.append("accumulations keep their order")
     rows = [
@@ -37,6 +50,13 @@ def workload_text(workload: Workload) -> str:
     ]
     head = ("tensor", "role", "shape", "elements", "type", "size", "")
     return "\n".join((*lines, "", table(head, rows, left=2, prose=1)))
+
+
+def _conditional_text(statement: Statement) -> str:
+    """Return which reads C leaves out under conditions on data, "" if there are none."""
+    certain = evaluated_reads(statement.expression)
+    left = dict.fromkeys(access_text(each) for k, each in enumerate(statement.reads) if k not in certain)
+    return f"counts {', '.join(left)} in every instance: conditions on data decide which are read" if left else ""
 
 
 def constraint_text(constraint: Affine) -> str:

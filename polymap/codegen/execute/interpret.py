@@ -28,8 +28,10 @@ from polymap.workload.c import FLOATS, limits, number_type
 Values = NDArray[np.integer[Any] | np.floating[Any]]
 Data = dict[str, Values]
 Points = dict[str, NDArray[np.int64]]
+Mask = NDArray[np.bool_]
 
 _BLOCK = 1 << 20
+_EVERYWHERE: Mask = np.array(1, dtype=np.bool_)
 _TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
 _UFUNCS: dict[Operator, np.ufunc] = {
     Operator.ADD: np.add,
@@ -136,7 +138,6 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "min": np.minimum,
     "fmax": np.fmax,
     "fmin": np.fmin,
-    "?:": np.where,
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,
@@ -158,7 +159,8 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
 }
 
 
-def _value(expression: Expression, reads: list[Values], points: Points) -> object:
+def _value(expression: Expression, reads: list[Values], points: Points, where: Mask = _EVERYWHERE) -> object:
+    """Return the values of an expression. where: at which points C evaluates it; at others they mean nothing."""
     match expression:
         case Read(number):
             return reads[number]
@@ -166,11 +168,20 @@ def _value(expression: Expression, reads: list[Values], points: Points) -> objec
             return _literal(text)
         case Index(form):
             return _affine(form, points)
+        case Apply("?:", (condition, then, other)):
+            asked = np.asarray(_value(condition, reads, points, where)) != 0
+            yes = _value(then, reads, points, where & asked)
+            no = _value(other, reads, points, where & ~asked)
+            return np.where(asked, np.asarray(yes), np.asarray(no))
+        case Apply("&&" | "||" as operation, (left, right)):
+            first = np.asarray(_value(left, reads, points, where)) != 0
+            asked = where & (first if operation == "&&" else ~first)
+            return _truth(operation, _function(operation)(first, _value(right, reads, points, asked)))
         case Apply(operation, arguments):
-            parts = [_value(argument, reads, points) for argument in arguments]
+            parts = [_value(argument, reads, points, where) for argument in arguments]
             return _truth(operation, _function(operation)(*parts))
         case Convert(kind, value):
-            return convert(np.asarray(_value(value, reads, points)), kind)
+            return convert(np.asarray(_value(value, reads, points, where)), kind, where)
     assert_never(expression)
 
 
@@ -192,15 +203,15 @@ def _literal(text: str) -> object:
     return kind.type(text.rstrip("uUlLfF"))
 
 
-def convert(value: Values, kind: str) -> Values:
-    """Return the values converted to an element type as in C.
+def convert(value: Values, kind: str, where: Mask = _EVERYWHERE) -> Values:
+    """Return the values converted to an element type as in C; where: at which points C converts them.
 
     Raises UndefinedValueError if the result is undefined in C: a fraction beyond the range of an integer type.
     """
     if value.dtype.kind == "f" and kind not in FLOATS:
         low, high = limits(kind)
         whole = np.trunc(value.astype(np.float64))
-        if not np.all((whole >= float(low)) & (whole < float(high + 1))):
+        if not np.all((whole >= float(low)) & (whole < float(high + 1)) | ~where):
             raise UndefinedValueError(f"a fraction does not fit into {kind}")
     return value.astype(kind)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import islpy as isl
 
@@ -10,7 +10,7 @@ from polymap.codegen.source.dependences import Times, time_map
 from polymap.codegen.source.loops import OPENMP, Demanded
 from polymap.codegen.source.orders import OPERATIONS
 from polymap.codegen.source.region import Region, SourceStatement, region_of
-from polymap.ir import Affine, Dim, Floor, Mistake, ScheduleError, Workload
+from polymap.ir import Affine, Dim, Floor, Mistake, ScheduleError, Statement, Workload
 from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import from_c, read_program
@@ -53,27 +53,39 @@ def given_times(region: Region, schedule: Schedule) -> Times:
     """Return the times of a schedule over loop counters from 0."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
-    other = [each for each in region.statements if each.name not in own or len(each.dims) != len(own[each.name].dims)]
+    found = {each.name: _scheduled(each, region, own) for each in region.statements}
+    other = [each for each in region.statements if found[each.name] is None]
     if other:
         text = f"{other[0].name}[{','.join(other[0].dims)}] (line {other[0].line})"
         hint = "Make it for from_c(source, sizes), with sizes at which every statement runs."
         raise ScheduleError(Mistake("PM283", f"the schedule is one of other statements: it lacks {text}", hint))
     with budget(OPERATIONS, what="a schedule as a relation"):
-        return {each.name: _given_time(each, own[each.name].dims, dims, schedule) for each in region.statements}
+        pairs = [(each, found[each.name]) for each in region.statements]
+        return {each.name: _given_time(each, like, dims, schedule) for each, like in pairs if like is not None}
 
 
-def _given_time(each: SourceStatement, names: Sequence[str], dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
-    """Return the times of a statement: its loop variables as counters, put into the schedule's functions."""
+def _scheduled(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
+    """Return the statement whose times a statement gets: itself, or where it has no instance at the sizes of the
+    schedule, another piece of its assignment; None if there is none."""
+    pieces = [other for other in region.statements if (other.line, other.dims) == (each.line, each.dims)]
+    pieces = [other for other in pieces if other.position[:-1] == each.position[:-1] and other.name in own]
+    pieces.sort(key=lambda other: abs(other.position[-1] - each.position[-1]))
+    found = own.get(each.name) or (own[pieces[0].name] if pieces else None)
+    return found if found is not None and len(found.dims) == len(each.dims) else None
+
+
+def _given_time(each: SourceStatement, like: Statement, dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
+    """Return the times of a statement of the schedule for another: loop variables, as counters, put into them."""
     space = each.domain.get_space()
     local = isl.LocalSpace.from_space(space)
     counters: dict[str, isl.Aff] = {}
-    for position, name in enumerate(names):
+    for position, name in enumerate(like.dims):
         value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
         offset, step = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin))), dims[name].step
         counters[name] = (offset if step > 0 else offset.neg()).scale_down_val(_number(abs(step)))
         if abs(step) != 1:
             counters[name] = counters[name].floor()
-    entries = [_function(time, counters, local) for time in schedule.times[each.name]]
+    entries = [_function(time, counters, local) for time in schedule.times[like.name]]
     return time_map(space, entries).intersect_domain(each.domain)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 
 from polymap.codegen import c as ast
+from polymap.codegen.source.pieces import Piece, pieces_of
 from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, value, variable
 from polymap.ir import Mistake, WorkloadError
 from polymap.workload.c import (
@@ -141,12 +142,14 @@ class _Place:
         return self.inside[0] - 1
 
 
-def region_of(program: CProgram, sizes: Mapping[str, int], file: str) -> Region:
+def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
     """Return the region of a C program (call inside `with budget():`); parameters in `sizes` are fixed.
+
+    by_pieces: an assignment whose conditions decide what it reads is one statement for each outcome, as in `from_c`.
 
     Raises WorkloadError where a loop, condition or subscript is not quasi-affine, or a name has two meanings.
     """
-    walker = _Walker(program, sizes, file)
+    walker = _Walker(program, sizes, file, by_pieces)
     try:
         walker.run()
     except NotAffineError as error:
@@ -163,6 +166,7 @@ class _Walker:
     program: CProgram
     sizes: Mapping[str, int]
     file: str
+    by_pieces: bool
     statements: list[SourceStatement] = field(default_factory=list[SourceStatement])
     found: int = 0
     storage: dict[str, str] = field(default_factory=dict[str, str])
@@ -230,7 +234,7 @@ class _Walker:
                 case Declare():
                     place = self._declaration(each, place)
                 case Assign():
-                    self._assignment(each, place)
+                    self._statement(each, place)
                 case For():
                     self._loop(each, place)
                 case If():
@@ -257,7 +261,7 @@ class _Walker:
         types = {**place.types, each.name: kind}
         place = replace(place, scope=replace(place.scope, data=data, names=names), declared=declared, types=types)
         if each.value is not None:
-            self._assignment(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
+            self._statement(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
         return place
 
     def _store(self, each: Declare, place: _Place) -> None:
@@ -337,46 +341,35 @@ class _Walker:
         self._body(branch.then, replace(place, domain=place.domain.intersect(holds).coalesce()))
         self._body(branch.other, replace(place, domain=place.domain.subtract(holds).coalesce()))
 
-    def _assignment(self, each: Assign, place: _Place) -> None:
-        """Add a statement; `x = condition ? a : b` about loop variables alone is two, as in `from_c`."""
-        if isinstance(each.value, Choice) and not isinstance(each.value.condition, Literal):
-            try:
-                holds = condition(each.value.condition, place.scope)
-            except NotAffineError:
-                pass
-            else:
-                for where, used in ((holds, each.value.then), (holds.complement(), each.value.other)):
-                    domain = place.domain.intersect(where).coalesce()
-                    self._statement(each, replace(place, domain=domain), None, used)
-                return
-        self._statement(each, place, None)
-
-    def _statement(
-        self, each: Assign, place: _Place, guard: CExpression | None, read: CExpression | None = None
-    ) -> None:
-        """Add a statement; read: the part of its value that is computed (default: all)."""
-        name = f"S{self.found}"
-        self.found += 1
-        position = (*place.numbers, place.next_number())
+    def _statement(self, each: Assign, place: _Place, guard: CExpression | None = None) -> None:
+        """Add a statement with what it touches where; by pieces: one statement for each, as in `from_c`."""
+        first, pieces = self.found, pieces_of(each, guard, place.scope, place.domain, self.file)
+        self.found += len(pieces)
         target = each.target.name if isinstance(each.target, Name) else each.target.array
         if target in place.scope.names or target in self.counters:
             self._refuse(each, f"'{target}' is a loop variable or a constant, and is assigned to", "Rename one.")
-        domain = place.domain.set_tuple_name(name)
-        for number, label in enumerate(place.dims):
-            domain = domain.set_dim_name(_SET, number, label)
+        if not self.by_pieces:
+            self._add(each, place, guard, pieces, f"S{first}")
+            return
+        for number, piece in enumerate(pieces):
+            self._add(each, replace(place, domain=piece.domain), guard, [piece], f"S{first + number}")
+
+    def _add(self, each: Assign, place: _Place, guard: CExpression | None, pieces: Sequence[Piece], name: str) -> None:
+        """Add a statement that is made of pieces."""
+        position = (*place.numbers, place.next_number())
+        domain = self._named(place.domain, place, name)
         if domain.is_empty():
             return
-        used = [each.value if read is None else read, *(() if guard is None else (guard,))]
-        index = each.target.index if isinstance(each.target, Item) else ()
-        listed = [part for whole in (*used, *index) for part in self._data_in(whole, place)]
-        reads = [self._reference(part, place, domain, reads=True) for part in listed]
-        own = self._reference(each.target, place, domain, reads=each.operator != "=" or guard is not None, writes=True)
+        reads = self._reads(pieces, place, name)
+        own = self._target(each, pieces, place, name, reads=each.operator != "=" or guard is not None)
         accumulates = "" if guard is not None else _accumulation(each)
         if any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in reads):
             accumulates = accumulates if each.operator == "=" and _occurs_once(each) else ""
         extreme, operand = _extreme(each, guard, place.types)
         if extreme:
-            others = [self._reference(part, place, domain, reads=True) for part in self._data_in(operand, place)]
+            others = self._reads(
+                pieces_of(replace(each, value=operand), None, place.scope, place.domain, self.file), place, name
+            )
             if not any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in others):
                 accumulates = extreme
         body = ast.Assign(c_expression(each.target), each.operator, c_expression(each.value))
@@ -388,6 +381,38 @@ class _Walker:
                 name, place.dims, place.signs, position, domain, constants, text, (*reads, own), accumulates, each.line
             )
         )
+
+    def _named(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
+        domain = domain.set_tuple_name(name)
+        for number, label in enumerate(place.dims):
+            domain = domain.set_dim_name(_SET, number, label)
+        return domain
+
+    def _reads(self, pieces: Sequence[Piece], place: _Place, name: str) -> list[Reference]:
+        """Return what pieces read, the same text in several pieces as one."""
+        found: dict[tuple[str, bool], Reference] = {}
+        for piece in pieces:
+            domain = self._named(piece.domain, place, name)
+            if domain.is_empty():
+                continue
+            for part in (part for whole in piece.used for part in self._data_in(whole, place)):
+                reference = self._reference(part, place, domain, reads=True)
+                key = render(part), render(part) == render(piece.assign.target)
+                found[key] = reference if key not in found else _joined(found[key], reference)
+        return list(found.values())
+
+    def _target(self, each: Assign, pieces: Sequence[Piece], place: _Place, name: str, *, reads: bool) -> Reference:
+        """Return what pieces write."""
+        whole: Reference | None = None
+        for piece in pieces:
+            if piece.writes:
+                domain = self._named(piece.domain, place, name)
+                own = self._reference(piece.assign.target, place, domain, reads=reads, writes=True)
+                whole = own if whole is None else _joined(whole, own)
+        if whole is None:
+            nowhere = place.domain.subtract(place.domain)
+            return self._reference(each.target, place, self._named(nowhere, place, name), reads=reads, writes=True)
+        return whole
 
     def _data_in(self, expression: CExpression, place: _Place) -> Iterator[Name | Item]:
         """Yield the variables and elements that an expression reads, subscripts included."""
@@ -556,6 +581,11 @@ def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
             return common(*found) if all(each in INTEGERS for each in found) else ""
         case _:
             return ""
+
+
+def _joined(one: Reference, other: Reference) -> Reference:
+    """Return the reference to what either touches."""
+    return replace(one, elements=one.elements.union(other.elements).coalesce())
 
 
 def _occurs_once(each: Assign) -> bool:

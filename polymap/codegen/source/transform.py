@@ -65,7 +65,7 @@ def transform_c(
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
     with _limited("the reading of a C program with symbolic sizes"):
-        region = region_of(program, sizes, file)
+        region = region_of(program, sizes, file, by_pieces=schedule is not None)
     if sizes or not region.parameters:
         from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
     else:

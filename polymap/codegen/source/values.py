@@ -111,6 +111,8 @@ def value(expression: CExpression, scope: Scope) -> isl.PwAff:
             return value(arguments[0], scope).max(value(arguments[1], scope))
         case Call(function, arguments) if function in _MINIMA and len(arguments) == 2:
             return value(arguments[0], scope).min(value(arguments[1], scope))
+        case Call("abs" | "fabs", (operand,)):
+            return value(operand, scope).max(value(operand, scope).neg())
         case Call("floord", (left, right)):
             return value(left, scope).div(value(right, scope)).floor()
         case Call("ceild", (left, right)):

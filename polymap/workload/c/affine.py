@@ -7,18 +7,33 @@ and truth values numbers, in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Floor, affine, bounds, did_you_mean
 from polymap.poly import budget, integer_set
-from polymap.workload.c.tree import Binary, Call, Cast, CExpression, Choice, Item, Literal, Name, Refused, Unary, render
+from polymap.workload.c.tree import (
+    COMPARISONS,
+    MAXIMA,
+    MINIMA,
+    Binary,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Item,
+    Literal,
+    Name,
+    Refused,
+    Rules,
+    Unary,
+    decided_expression,
+    piecewise_condition,
+    render,
+)
 from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
-
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
-MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +247,49 @@ def _choice(expression: CExpression, condition: Formula, then: Affine, other: Af
     return other + truth(condition, scope.extents) * difference.constant
 
 
+def rules_of(scope: Scope) -> Rules:
+    """Return what is told of conditions and subscripts of loop counters alone in a scope; other names are data."""
+
+    def is_read(read: Callable[[CExpression, Scope], object], expression: CExpression) -> bool:
+        try:
+            read(expression, scope)
+        except Refused:
+            return False
+        return True
+
+    def kind(place: Name | Item) -> str | None:
+        known = known_name(place.name, scope.integers) if isinstance(place, Name) else None
+        return None if known is None else scope.types.get(known)
+
+    return Rules(
+        partial(is_read, formula_of),
+        partial(is_read, whole_of),
+        lambda name: known_name(name, scope.integers) is None,
+        kind,
+    )
+
+
 def formula_of(expression: CExpression, scope: Scope) -> Formula:
-    """Return the condition as a formula over loop counters; Refused if it depends on anything else."""
+    """Return the condition as a formula over loop counters; Refused if it depends on anything else.
+
+    Where an integer in it is a `?:`, a maximum or a minimum, it holds by pieces: of each side where that is chosen.
+    """
+    try:
+        return _formula(expression, scope)
+    except Refused:
+        rules = rules_of(scope)
+        condition = piecewise_condition(expression, rules)
+        if condition is None:
+            raise
+    first = formula_of(condition, scope)
+    pieces: list[Formula] = []
+    for is_true, where in ((True, first), (False, negation(first))):
+        rest = decided_expression(expression, condition, rules, holds=is_true)
+        pieces.append(Every((where, formula_of(rest, _where(where, scope)))))
+    return Some(tuple(pieces))
+
+
+def _formula(expression: CExpression, scope: Scope) -> Formula:
     match expression:
         case Unary("!", operand):
             return negation(formula_of(operand, scope))

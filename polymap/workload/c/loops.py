@@ -19,7 +19,9 @@ from polymap.workload.c.affine import (
     converted,
     extremes,
     formula_of,
+    negation,
     outside_its_loop,
+    rules_of,
     seen,
 )
 from polymap.workload.c.tree import (
@@ -33,10 +35,12 @@ from polymap.workload.c.tree import (
     Name,
     Refused,
     all_statements,
+    decided_loop,
+    loop_condition,
     parts,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, holds, is_unsigned, limits as limits_of, type_of_value
+from polymap.workload.c.types import FLOATS, SPELLING, bits_of, holds, is_unsigned, limits as limits_of, type_of_value
 
 # A loop variable's value before its range is known: any integer that C can hold, both signs.
 _FAR = 1 << 200
@@ -80,6 +84,44 @@ def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | No
     if kind in FLOATS:
         what = f"the loop variable '{loop.variable}' is a {SPELLING[kind]}"
         raise Refused("PM263", loop.line, what, "Loops count in integers: rounding would decide how often it runs.")
+    leaves = list(_leaves(loop, scope, kind, ()))
+    if len(leaves) == 1:
+        return _single(leaves[0], name, kind)
+    return _joined(leaves, scope.extents, name, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A loop where conditions on the loops around it hold (formulas). own: its further constraints on these loops, None
+    where it never runs."""
+
+    loop: For
+    scope: Scope
+    where: tuple[Formula, ...]
+    limits: _Bounds
+    own: tuple[Affine, ...] | None
+
+
+def _leaves(loop: For, scope: Scope, kind: str | None, where: tuple[Formula, ...]) -> Iterator[_Leaf]:
+    """Yield the loop in pieces, each of which runs from an extreme of quasi-affine values to another."""
+    try:
+        yield _leaf(loop, scope, kind, where)
+        return
+    except Refused:
+        rules = rules_of(replace(scope, integers={k: v for k, v in scope.integers.items() if k != loop.variable}))
+        condition = loop_condition(loop, rules)
+        if condition is None:
+            raise
+    formula = formula_of(condition, scope)
+    for holds_here in (True, False):
+        own = formula if holds_here else negation(formula)
+        found = constraints_of(own, scope.extents)
+        if found is not None:
+            inner = replace(scope, constraints=(*scope.constraints, *found))
+            yield from _leaves(decided_loop(loop, condition, rules, holds=holds_here), inner, kind, (*where, own))
+
+
+def _leaf(loop: For, scope: Scope, kind: str | None, where: tuple[Formula, ...]) -> _Leaf:
     step = affine_of(loop.step, scope)
     if step.terms or step.constant == 0:
         what = f"the loop over '{loop.variable}' is unbounded: its step is {shown(render(loop.step))}"
@@ -90,12 +132,43 @@ def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | No
         raise Refused("PM262", loop.line, f"the start {shown(render(loop.start))} is not one value or their extreme")
     starts = tuple(seen(loop.start, converted(loop.start, each, kind, scope), scope) * sign for each in found)
     ends, extra = _ends(loop, scope, sign, starts, is_endless_below_zero=kind is not None and is_unsigned(kind))
-    if any(constraints_of(formula, scope.extents) is None for formula in extra):
+    own: tuple[Affine, ...] | None = None
+    if all(constraints_of(formula, scope.extents) is not None for formula in extra):
+        own = tuple(each for formula in extra for each in constraints_of(formula, scope.extents) or ())
+    return _Leaf(loop, scope, where, _Bounds(sign, abs(step.constant), starts, ends), own)
+
+
+def _single(leaf: _Leaf, name: str, kind: str | None) -> Range | None:
+    """Return the values of a loop that is no more than one piece."""
+    loop, scope, limits, own = leaf.loop, leaf.scope, leaf.limits, leaf.own
+    if own is None:
         return None
-    own = tuple(each for formula in extra for each in constraints_of(formula, scope.extents) or ())
-    limits = _Bounds(sign, abs(step.constant), starts, ends)
     values = _normal(loop, limits, scope.extents, (*scope.constraints, *own), own, name)
     return None if values is None else replace(values, kind=_kind(loop, limits, values, scope, kind))
+
+
+def _joined(leaves: Sequence[_Leaf], extents: Mapping[str, int], name: str, kind: str | None) -> Range | None:
+    """Return the values of all pieces of a loop: where the conditions of one hold, its constraints hold."""
+    singles = [_single(leaf, name, kind) for leaf in leaves]
+    found = [each for each in singles if each is not None]
+    if not found:
+        return None
+    sign = leaves[0].limits.sign
+    rising = [each.origin * sign + over for each in found for over in (0, abs(each.step) * (each.extent - 1))]
+    low, extent = min(rising), max(rising) - min(rising) + 1
+    value, box = dim(name) + low, {**extents, name: extent}
+    constraints: list[Affine] = []
+    for leaf, values in zip(leaves, singles, strict=True):
+        elsewhere = negation(Every(leaf.where))
+        runs = values is not None and leaf.own is not None
+        wanted = [*(leaf.own or ()), *_inside(leaf.limits, value)] if runs else [Affine((), -1)]
+        for each in wanted:
+            own = constraints_of(Some((elsewhere, Atom(each))), box)
+            if own is None:
+                return None
+            constraints += own
+    kinds = [each.kind for each in found if each.kind is not None]
+    return Range(low * sign, sign, extent, tuple(dict.fromkeys(constraints)), max(kinds, key=bits_of))
 
 
 def _kind(loop: For, limits: _Bounds, values: Range, scope: Scope, kind: str | None) -> str | None:

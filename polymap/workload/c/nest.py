@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds
-from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, negation
+from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, known_name, negation, rules_of
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
 from polymap.workload.c.loops import misused_counters, range_of
 from polymap.workload.c.tree import (
@@ -28,17 +28,34 @@ from polymap.workload.c.tree import (
     Name,
     Program,
     Refused,
+    Rules,
     all_statements,
+    check_count,
+    count_pieces,
+    data_names,
+    decided,
+    decided_test,
+    is_piecewise,
+    names_of,
+    next_condition,
     parts,
     render,
+    simplified,
+    static_part,
+    truth,
+    with_expressions,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, common, holds, type_of_value
+from polymap.workload.c.types import FLOATS, SPELLING, holds, type_of_value
 from polymap.workload.c.values import ValueReader, accumulation
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The position of a statement. numbers: positions of the loops around it; inside: counts the positions within."""
+    """The position of a statement. numbers: positions of the loops around it; inside: counts the positions within.
+
+    aliases: integers that never change and are no single quasi-affine expression, as expressions of loop counters.
+    is_dead: nothing here is ever executed.
+    """
 
     dims: tuple[str, ...]
     numbers: tuple[int, ...]
@@ -47,6 +64,8 @@ class _Place:
     types: Mapping[str, str | None]
     variables: Mapping[str, Variable]
     inside: list[int]
+    aliases: Mapping[str, CExpression] = field(default_factory=dict[str, CExpression])
+    is_dead: bool = False
 
     def next_number(self) -> int:
         self.inside[0] += 1
@@ -75,6 +94,7 @@ class Nest:
     counter_types: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     _extents: dict[str, int] = field(default_factory=dict[str, int])
     _changed: frozenset[str] = frozenset()
+    _data: frozenset[str] = frozenset()
     _counters: frozenset[str] = frozenset()
 
     def run(self) -> None:
@@ -84,7 +104,9 @@ class Nest:
         every = list(all_statements(self.program.body))
         self._counters = frozenset(each.variable for each in every if isinstance(each, For))
         targets = (each.target for each in every if isinstance(each, Assign))
-        self._changed = self._counters | {target.name for target in targets if isinstance(target, Name)}
+        assigned = {target.name for target in targets if isinstance(target, Name)}
+        self._changed = self._counters | assigned
+        self._data = frozenset(assigned) | data_names((*self.program.outside, *every))
         self.variables.unknown = "float32" if any(self._has_fractions(each) for each in every) else "int32"
         constants = {name: Affine((), size) for name, size in self.sizes.items()}
         types = {name: type_of_value(size, size) for name, size in self.sizes.items()}
@@ -102,7 +124,7 @@ class Nest:
     def _tried(self, each: CStatement, place: _Place, *, temporary: bool) -> _Place:
         """Read one statement and return the position after it, with its declarations in scope."""
         try:
-            match each:
+            match each := with_expressions(each, place.aliases):
                 case Declare():
                     return self._declared(each, place, temporary=temporary)
                 case Assign():
@@ -151,11 +173,15 @@ class Nest:
         if each.name in self.sizes and not each.shape:
             return self._sized(each, place)
         integers = {name: value for name, value in place.integers.items() if name != each.name}
+        place = replace(place, aliases=_without(each.name, each.line, place.aliases))
         if each.value is not None and each.name not in self._changed and "int" in (each.element_type or ""):
             value = self._integer_or_none(each.value, each.element_type, place)
             if value is not None:
                 types = {**place.types, each.name: each.element_type}
                 return replace(place, integers={**integers, each.name: value}, types=types)
+            if self._is_alias(each.value, place):
+                own = Cast(each.element_type or "int32", each.value, each.line, written=False)
+                return replace(place, integers=integers, aliases={**place.aliases, each.name: own})
         shape = tuple(None if size is None else self._size(each, size, place) for size in each.shape)
         variable = self.variables.declare(
             each.name, each.element_type, shape, place.dims, each.line, temporary=temporary
@@ -181,6 +207,12 @@ class Nest:
         except Refused:
             return None
         return found if kind is None or fits(found, kind, scope) else None
+
+    def _is_alias(self, value: CExpression, place: _Place) -> bool:
+        """Return whether an expression is an integer of loop counters alone, by pieces."""
+        rules = self._rules(place)
+        zero = Literal("0", 0, value.line)
+        return is_piecewise(value) and not rules.reads(value) and rules.is_static(Binary("==", value, zero, value.line))
 
     def _size(self, each: Declare, size: CExpression, place: _Place) -> int:
         value = affine_of(size, self._scope(place))
@@ -214,6 +246,8 @@ class Nest:
             {**place.types, loop.variable: values.kind},
             {key: each for key, each in place.variables.items() if key != loop.variable},
             [0],
+            _without(loop.variable, loop.line, place.aliases),
+            place.is_dead,
         )
         self._body(loop.body, inner)
 
@@ -230,11 +264,16 @@ class Nest:
         try:
             formula = formula_of(branch.condition, self._scope(place))
         except Refused:
+            rules = self._rules(place)
+            part = static_part(branch.condition, rules)
             extreme = _as_extreme(branch)
-            if extreme is None:
+            if part is not None:
+                self._parted(branch, part, rules, place)
+            elif extreme is not None:
+                self._assignment(extreme, place)
+            else:
                 self._skip((*branch.then, *branch.other))
                 raise
-            self._assignment(extreme, place)
             return
         for condition, body in ((formula, branch.then), (negation(formula), branch.other)):
             constraints = constraints_of(condition, self._extents)
@@ -243,25 +282,62 @@ class Nest:
             else:
                 self._body(body, replace(place, constraints=(*place.constraints, *constraints)))
 
+    def _parted(self, branch: If, part: CExpression, rules: Rules, place: _Place) -> None:
+        """Read a branch where a part of its condition holds, and where it does not."""
+        for is_true in (True, False):
+            test = decided_test(branch.condition, part, rules, holds=is_true)
+            inner = self._where(part, place, is_true=is_true)
+            known = truth(test)
+            if inner.is_dead or known is False:
+                self._skip((*branch.then, *branch.other) if inner.is_dead else branch.then)
+                self._body(() if inner.is_dead else branch.other, inner)
+            else:
+                self._branch(replace(branch, condition=test), inner)
+
+    def _where(self, condition: CExpression, place: _Place, *, is_true: bool) -> _Place:
+        """Return the place restricted to where a condition of loop counters holds, or does not."""
+        formula = formula_of(condition, self._scope(place))
+        constraints = constraints_of(formula if is_true else negation(formula), self._extents)
+        if constraints is None:
+            return replace(place, is_dead=True)
+        return replace(place, constraints=(*place.constraints, *constraints))
+
     def _skip(self, body: Sequence[CStatement]) -> None:
         """Count the statements of a part that never runs: names follow the text."""
-        self.found += sum(isinstance(each, Assign) for each in all_statements(body))
+        self.found += sum(count_pieces(each, self._data) for each in all_statements(body) if isinstance(each, Assign))
 
     # --- assignments ---
 
     def _assignment(self, each: Assign, place: _Place) -> None:
-        if isinstance(each.value, Choice) and self._is_static(each, each.value, place):
-            kind = self._common_type(each.value, place)
-            sides = (Cast(kind, side, each.line, written=False) for side in (each.value.then, each.value.other))
-            then, other = (replace(each, value=value) for value in sides)
-            self._branch(If(each.value.condition, (then,), (other,), each.line), place)
-            return
-        name = f"S{self.found}"
-        self.found += 1
-        numbers = (*place.numbers, place.next_number())
+        """Read an assignment, in as many pieces as its conditions of loop counters take it apart into."""
         if isinstance(each.target, Name) and each.target.name in {**place.integers, **dict.fromkeys(self._counters)}:
+            self.found += 1
             what = f"'{each.target.name}' is a loop variable or a constant, and is assigned to"
             raise Refused("PM267", each.line, what, "Only a loop's own step changes its variable.")
+        first = self.found
+        try:
+            self._pieces(simplified(each, self._rules(place)), place, first)
+        finally:
+            self.found = max(self.found, first + 1)
+
+    def _pieces(self, each: Assign, place: _Place, first: int, *, is_whole: bool = True) -> None:
+        """Read what is left of an assignment under the conditions of a place; first: the number of its first piece."""
+        rules = self._rules(place)
+        condition = next_condition(each, rules)
+        if condition is None:
+            check_count(self.found + 1 - first, each.line)
+            self._piece(each, place, is_whole=is_whole)
+            return
+        for is_true in (True, False):
+            inner = self._where(condition, place, is_true=is_true)
+            self._pieces(decided(each, condition, rules, holds=is_true), inner, first, is_whole=False)
+
+    def _piece(self, each: Assign, place: _Place, *, is_whole: bool) -> None:
+        name = f"S{self.found}"
+        self.found += 1
+        if place.is_dead or (not is_whole and self._domain(place).is_empty()):
+            return
+        numbers = (*place.numbers, place.next_number())
         scope = self._scope(place)
         domain = self._domain(place)
         target = self.variables.access(each.target, place.variables, scope)
@@ -292,24 +368,32 @@ class Nest:
             lambda tensor: variables.by_tensor[tensor].element_type,
         )
 
-    def _common_type(self, choice: Choice, place: _Place) -> str:
-        """Return the type of `condition ? then : other`."""
-        return common(self._reader(place).read(choice.then).kind, self._reader(place).read(choice.other).kind)
+    def _rules(self, place: _Place) -> Rules:
+        """Return what assignments are taken apart by at a place."""
+
+        def kind(item: Name | Item) -> str | None:
+            name = item.name if isinstance(item, Name) else item.array
+            known = known_name(name, place.integers) if isinstance(item, Name) else None
+            if known is not None:
+                return place.types.get(known)
+            variable = place.variables.get(name) or self.variables.undeclared.get(name)
+            return self.variables.unknown if variable is None else variable.element_type
+
+        return replace(rules_of(self._scope(place)), kind=kind)
 
     def _domain(self, place: _Place) -> Domain:
         extents = {name: self._extents[name] for name in place.dims}
         kept = [each for each in dict.fromkeys(place.constraints) if bounds(each, extents)[0] < 0]
         return Domain(tuple(extents.items()), tuple(kept))
 
-    def _is_static(self, each: Assign, choice: Choice, place: _Place) -> bool:
-        """Return whether `target = condition ? a : b` is an if: its condition is about loop counters alone."""
-        if each.operator == "=" and accumulation(each.target, choice) is not None:
-            return False
-        try:
-            formula_of(choice.condition, self._scope(place))
-        except Refused:
-            return False
-        return True
+
+def _without(name: str, line: int, aliases: Mapping[str, CExpression]) -> dict[str, CExpression]:
+    """Return the aliases where a name gets another meaning; Refused if one is computed from it."""
+    for own, value in aliases.items():
+        if own != name and name in names_of(value):
+            what = f"'{name}' gets another meaning here, and '{own}' is computed from the outer one"
+            raise Refused("PM265", line, what, "Rename one.")
+    return {own: value for own, value in aliases.items() if own != name}
 
 
 def _as_extreme(branch: If) -> Assign | None:

@@ -13,11 +13,11 @@ from typing import cast
 from pycparser import c_ast, c_generator
 
 from polymap.ir import Original, Tensor, Workload, written_tensors
-from polymap.workload.c.affine import MAXIMA, MINIMA, known_name
+from polymap.workload.c.affine import known_name
 from polymap.workload.c.assign import Variable
 from polymap.workload.c.parse import Syntax, children, node_at, nodes_at, text_at
+from polymap.workload.c.tree import EXTREMES, MAXIMA, MINIMA
 from polymap.workload.c.types import SPELLING
-from polymap.workload.c.values import EXTREMES
 from polymap.workload.dependence_analysis import leaves_unwritten
 
 _HEAD = """\

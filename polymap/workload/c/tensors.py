@@ -14,6 +14,7 @@ from polymap.ir import (
     Tensor,
     Workload,
     bounds,
+    evaluated_reads,
     written_tensors,
 )
 from polymap.poly import budget, dim_bounds, first_point, function, integer_set
@@ -132,5 +133,11 @@ def _complain(
                 what = (
                     f"{site.text(statement, found)} touches {element}, but axis {place} has the indices 0 to {size - 1}"
                 )
-                complaints.add("PM270", site.lines[statement.name], what, "Change the bounds or the declared size.")
+                complaints.add("PM270", site.lines[statement.name], what, _outside_hint(statement, access))
                 return
+
+
+def _outside_hint(statement: Statement, access: Access) -> str:
+    certain = [statement.target, *(statement.reads[number] for number in evaluated_reads(statement.expression))]
+    data = "" if access in certain else " A condition on data does not prove that it is not read."
+    return f"Change the bounds or the declared size.{data}"

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds
-from polymap.workload.c.affine import COMPARISONS, MAXIMA, MINIMA, Scope, picks_maximum, seen, whole_of
+from polymap.workload.c.affine import Scope, picks_maximum, seen, whole_of
 from polymap.workload.c.tree import (
+    COMPARISONS,
+    EXTREMES,
+    MAXIMA,
+    MINIMA,
     Binary,
     Call,
     Cast,
@@ -36,10 +40,6 @@ FUNCTIONS = {
 # Generated code computes the values of loop variables in 32 bits; what is larger is computed in its own type.
 _LARGEST_INDEX = 2**31 - 1
 _WITHOUT_F = ("absf",)
-
-
-# Functions of the language itself, their f forms aside: name -> the type of argument and result.
-EXTREMES = {"fmax": "float64", "fmaxf": "float32", "fmin": "float64", "fminf": "float32"}
 
 
 def is_pure(function: str) -> bool:

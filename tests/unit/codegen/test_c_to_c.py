@@ -303,3 +303,13 @@ def test_maxima_of_integers_may_come_in_any_order(kind: str, update: str, free: 
     else:
         with pytest.raises(pm.ScheduleError, match="PM280"):
             pm.transform_c(source, schedule=schedule)
+
+
+def test_loops_that_isl_joins_by_a_stride_go_through() -> None:
+    """isl runs the odd and the next even iteration in one; the counter is not the time of both."""
+    text = """void f(int n, double A[n]) {
+        for (int i = 1; i < n; i++) {
+            if (i < 3) A[i] = 1; else if (i % 2) A[i] += A[i-1];
+            else if (i > n / 2) A[i] -= 2; else A[i] = A[i-1]; } }"""
+    assert "A[i] -= 2" in pm.transform_c(text, order="original", tile=1)
+    assert "A[i] -= 2" in pm.transform_c(text)
