@@ -74,7 +74,7 @@ def bound_products(
     if not boxes.begin(goal, is_over):
         return None
     first = boxes.solved
-    while not is_over() and boxes.solved < first + most_programs and boxes.step(goal):
+    while not is_over() and boxes.solved < first + most_programs and boxes.step(goal, is_over):
         pass
     found = best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
     return found if at_once is None else max(found, at_once)
@@ -137,7 +137,7 @@ class ProductEngine:
             before = boxes.solved
             self._try(boxes, [one for _, _, one in boxes.queue[: self.tuning.tried_per_step]], is_over, work)
             self._climb(climber, self.tuning.rounds_per_step, is_over, work)
-            if not boxes.step(self._goal()):
+            if not boxes.step(self._goal(), is_over):
                 break
             work.add(boxes.solved - before)
         return ProductAnswer(self.best, self._bound(boxes), boxes.solved)

@@ -59,7 +59,7 @@ class ProductSearch:
         for begin in range(0, len(boxes), AT_ONCE):
             if is_over():
                 return False
-            for one in self._solve(boxes[begin : begin + AT_ONCE]):
+            for one in self._solve(boxes[begin : begin + AT_ONCE], is_over):
                 self._push(one, goal)
         return True
 
@@ -68,7 +68,7 @@ class ProductSearch:
         """Return what no mapping of the queue beats; inf where none is left."""
         return min(self._uncut, self.queue[0][0] if self.queue else np.inf)
 
-    def step(self, goal: float) -> bool:
+    def step(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Cut the boxes of least bound; return whether there were any below the goal."""
         taken: list[Bounded] = []
         while self.queue and len(taken) < PER_STEP and self.queue[0][0] < goal:
@@ -76,7 +76,7 @@ class ProductSearch:
         pairs = [(one, cut) for one in taken for cut in self._worth_a_look(one)]
         parts = [(number, part) for number, (one, cut) in enumerate(pairs) for part in enumerate(self._parts(one, cut))]
         alive = [(number, side, box) for number, (side, box) in parts if self.programs.fits(box)]
-        solved = self._solve([box for _, _, box in alive])
+        solved = self._solve([box for _, _, box in alive], is_over)
         sides: list[list[Bounded | None]] = [[None, None] for _ in pairs]
         for (number, side, _), new in zip(alive, solved, strict=True):
             one, cut = pairs[number]
@@ -125,11 +125,11 @@ class ProductSearch:
             self._serial += 1
             heappush(self.queue, (one.bound, self._serial, one))
 
-    def _solve(self, boxes: Sequence[Box]) -> list[Bounded]:
+    def _solve(self, boxes: Sequence[Box], is_over: Callable[[], bool]) -> list[Bounded]:
         found: list[Bounded] = []
         for begin in range(0, len(boxes), AT_ONCE):
             part = boxes[begin : begin + AT_ONCE]
-            solved = solve(self.programs.programs(part))
+            solved = solve(self.programs.programs(part), is_over=is_over)
             found += [self._bounded(box, solved, at) for at, box in enumerate(part)]
         self.solved += len(boxes)
         return found
