@@ -39,11 +39,17 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """What the fan-outs of one class can make together. rows: the products, one per dim; factors: of each row the first
-    split into factors, per fan-out."""
+    """What the fan-outs of one class can make together. rows: the products, one per dim; first: of each row, per
+    fan-out the place in `vectors` of its factors in the first split that makes it."""
 
     rows: IntArray
-    factors: tuple[Factors, ...]
+    first: IntArray
+    vectors: tuple[list[Vector], ...]
+
+    def factors(self, row: int) -> Factors:
+        """Return the first split of a row into factors, per fan-out."""
+        places: list[int] = self.first[row].tolist()
+        return tuple(own[place] for own, place in zip(self.vectors, places, strict=True))
 
 
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
@@ -59,7 +65,7 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     listed = [splits_of(problem, one, out_of_time) for one in problem.classes]
     splits = [one for one, _ in listed]
     found, complete = _joined(problem, splits, out_of_time)
-    chosen = found[_is_left(problem, splits, found)].tolist()
+    chosen = found[_is_left(problem, splits, found)]
     structures = _structures(problem, splits, chosen, out_of_time)
     whole = complete and all(each for _, each in listed) and len(structures) == len(chosen)
     return tuple(one for one in structures if one.classes not in problem.excluded), whole
@@ -92,20 +98,21 @@ def _product(values: list[IntArray], chosen: IntArray) -> IntArray:
 
 
 def _structures(
-    problem: Problem, splits: list[Splits], chosen: list[list[int]], out_of_time: Callable[[], bool]
+    problem: Problem, splits: list[Splits], chosen: IntArray, out_of_time: Callable[[], bool]
 ) -> tuple[Structure, ...]:
     """Return the structures of one row per class (by number), sorted by their products; the first ones where time
     ends."""
-    rows = [[tuple(row) for row in one.rows.tolist()] for one in splits]
     fanouts = [f for one in problem.classes for f in one.fanouts]
     order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
     found: list[Structure] = []
-    for count, numbers in enumerate(chosen):
-        if count % TUNING.structures_at_once == TUNING.structures_at_once - 1 and out_of_time():
+    for begin in range(0, len(chosen), TUNING.structures_at_once):
+        if begin and out_of_time():
             break
-        factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
-        classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
-        found.append(Structure(tuple(factors[i] for i in order), classes))
+        numbers: list[int]
+        for numbers in chosen[begin : begin + TUNING.structures_at_once].tolist():
+            factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors(n)]
+            classes = tuple(tuple(own.rows[n].tolist()) for own, n in zip(splits, numbers, strict=True))
+            found.append(Structure(tuple(factors[i] for i in order), classes))
     return tuple(sorted(found, key=lambda structure: structure.classes))
 
 
@@ -163,7 +170,7 @@ def splits_of(problem: Problem, one: FanoutClass, out_of_time: Callable[[], bool
     rules."""
     extents = _shortened(problem)
     rows = np.ones((1, len(extents)), dtype=extents.dtype)
-    factors: list[Factors] = [()]
+    found, vectors = np.zeros((1, 0), dtype=np.int64), list[list[Vector]]()
     whole = True
     for f in one.fanouts:
         fanout = problem.arch.fanouts[f]
@@ -174,12 +181,13 @@ def splits_of(problem: Problem, one: FanoutClass, out_of_time: Callable[[], bool
             choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
         own, is_listed = _listed(_bounded(choices, fanout.size), out_of_time)
         if not own:
-            return Splits(np.ones((0, len(extents)), dtype=extents.dtype), ()), True
+            return Splits(rows[:0], found[:0], ()), True
         right = np.array(own, dtype=extents.dtype).reshape(len(own), -1)
-        rows, pairs, is_joined = _distinct_products(rows, right, extents, out_of_time)
-        factors = [(*factors[a], own[b]) for a, b in pairs]
+        pairs, is_joined = _distinct_products(rows, right, extents, out_of_time)
+        rows = rows[pairs[:, 0]] * right[pairs[:, 1]]
+        found, vectors = np.column_stack([found[pairs[:, 0]], pairs[:, 1]]), [*vectors, own]
         whole = whole and is_listed and is_joined
-    return Splits(rows, tuple(factors)), whole
+    return Splits(rows, found, tuple(vectors)), whole
 
 
 def _listed(rows: Iterator[Vector], out_of_time: Callable[[], bool]) -> tuple[list[Vector], bool]:
@@ -194,8 +202,8 @@ def _listed(rows: Iterator[Vector], out_of_time: Callable[[], bool]) -> tuple[li
 
 def _distinct_products(
     left: IntArray, right: IntArray, extents: IntArray, out_of_time: Callable[[], bool]
-) -> tuple[IntArray, list[tuple[int, int]], bool]:
-    """Return the different products of two rows that divide the extents, the first pair that makes each, and whether
+) -> tuple[NDArray[np.int64], bool]:
+    """Return the first pair of rows (by number) that makes each product of two that divides the extents, and whether
     these are all."""
     keys, pairs = np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
     whole, of_left, of_right = True, _keys(left, extents), _keys(right, extents)
@@ -207,8 +215,7 @@ def _distinct_products(
         pairs = np.concatenate([pairs, np.column_stack([first + a, b])])
         kept = np.sort(np.unique(keys, return_index=True)[1])
         keys, pairs = keys[kept], pairs[kept]
-    rows = left[pairs[:, 0]] * right[pairs[:, 1]]
-    return rows, [(int(a), int(b)) for a, b in pairs.tolist()], whole
+    return pairs, whole
 
 
 def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:
