@@ -112,7 +112,8 @@ def _watched(limit_s: float) -> Generator[list[str], None, None]:
     frames: list[str] = []
 
     def note(_number: int, frame: FrameType | None) -> None:
-        frames.append("".join(traceback.format_list([each for each in traceback.extract_stack(frame) if "polymap/" in each.filename][3:])))
+        ours = [each for each in traceback.extract_stack(frame) if "/polymap/" in each.filename]
+        frames.append("".join(traceback.format_list(ours[3:])))
 
     before = signal.signal(signal.SIGPROF, note)
     signal.setitimer(signal.ITIMER_PROF, limit_s + 0.7)

@@ -10,6 +10,7 @@ import numpy as np
 
 from polymap.ir import Access, Statement, Tensor, Workload
 from polymap.search.programs import Ints, program_arrays
+from polymap.search.resources import Stop
 
 Row = tuple[int, ...]  # of an index expression: the coefficient of each dim, then the constant
 MOST_SPLITS = 3  # of a region, those of most instances
@@ -65,10 +66,11 @@ class Region:
         return replace(self, points=np.ascontiguousarray(self.points[:, inside]))
 
 
-def regions_of(workload: Workload, tensors: frozenset[str]) -> list[Region]:
-    """Return all instances by their references to `tensors`, as far as these are linear."""
+def regions_of(workload: Workload, tensors: frozenset[str], stop: Stop) -> list[Region]:
+    """Return all instances by their references to `tensors`, as far as these are linear; raises OutOfTime where it is
+    told to stop."""
     found: dict[tuple[int, tuple[Reference, ...]], list[Ints]] = {}
-    arrays = program_arrays(workload)
+    arrays = program_arrays(workload, stop)
     for statement, points in zip(workload.statements, arrays.points, strict=True):
         if points.shape[1] and len(statement.dims):
             key = len(statement.dims), references_of(statement, tensors)

@@ -33,7 +33,7 @@ from polymap.search.problem import (
     rules_from_document,
 )
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
-from polymap.search.resources import Limits, Memory, Processes, Stop
+from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
 from polymap.search.run.options import TUNING, Options
@@ -127,7 +127,11 @@ def _bound_by_capacities(search: Search) -> None:
     workload, arch = search.workload, search.arch
     if instance_bound(workload) > MOST_INSTANCES:
         return
-    more = program_traffic_bits(workload, arch) - (compulsory_bits(workload) or 0)
+    try:
+        bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))
+    except OutOfTime:
+        return
+    more = bits - (compulsory_bits(workload) or 0)
     for place, one in enumerate(search.objective.singles):
         search.raise_floor(place, floor_of(workload, arch, one, max(0, more)))
 
