@@ -33,7 +33,7 @@ from polymap.search.problem import (
     rules_from_document,
 )
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
-from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop
+from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop, never
 from polymap.search.run.answer import Values
 from polymap.search.run.feasible import AnySize, Dividing, walk_begun
 from polymap.search.run.options import TUNING, Options
@@ -395,7 +395,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    outcome = _solved(search, _limit_of_dividing(search))
+    outcome = _solved(search, *_limits_of_dividing(search))
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     if outcome.left == () and not mappings:
         return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
@@ -415,16 +415,17 @@ def _divided(search: Search) -> Divided:
     return Divided(found, mappings, outcome)
 
 
-def _limit_of_dividing(search: Search) -> Stop:
-    """Return when the search over dividing tiles ends: where others go on from what it finds, before the limit."""
+def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
+    """Return when the search over dividing tiles ends, and when after its first descent: where others go on from what
+    it finds, before the limit."""
     if not search.divides:
-        return search.limits.dividing()
+        return search.limits.first_descent(), search.limits.dividing()
     if len(search.objective.singles) == 1:
-        return search.limits
-    return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share()))
+        return search.limits, never
+    return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share())), never
 
 
-def _solved(search: Search, limit: Stop) -> Outcome:
+def _solved(search: Search, limit: Stop, others_wait: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
     product = _best_product(search, measure) if search.outcome is None and not search.divides else None
     if product is not None:
@@ -464,6 +465,7 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         draw=draw_by_annealing(search.problem, measure),
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
+        others_wait=others_wait,
     )
     return search.outcome
 
