@@ -178,13 +178,17 @@ class ProductEngine:
     def _try(self, boxes: ProductSearch, of: Sequence[Bounded], is_over: Callable[[], bool], work: Work) -> None:
         """Try mappings near the optima of boxes, once per order of nodes and factors."""
         for one in of:
+            if is_over():
+                return
             optimum = boxes.optimum(one)
             key = optimum.number, tuple(round(c) for row in optimum.factors for c in row)
             if key in self._tried or one.bound >= self._goal():
                 continue
             self._tried.add(key)
             for mapping in trees_near(self.problem, boxes.orders, optimum, self.tuning):
-                if mapping not in self._scored and not is_over():
+                if is_over():
+                    return
+                if mapping not in self._scored:
                     self._scored.add(mapping)
                     self._offer(mapping)
                     work.add()

@@ -22,7 +22,8 @@ from polymap.search.product_bounds.programs import Box, BoxPrograms
 from polymap.search.product_bounds.rounding import OrderOptimum
 
 MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-14
-AT_ONCE = 256  # programs that are solved between two looks at the clock
+AT_ONCE = 256  # programs that are solved between two looks at the clock,
+MOST_ENTRIES = 2**19  # or fewer, whose matrices have about so many entries
 PER_STEP = 16  # boxes that are cut together
 
 
@@ -56,10 +57,11 @@ class ProductSearch:
         """Fill the queue with the boxes of all orders; return whether there was time for them."""
         whole = [self.programs.whole(order) for order in range(len(self._besides))]
         boxes = [box for box in whole if self.programs.fits(box)]
-        for begin in range(0, len(boxes), AT_ONCE):
+        at_once = self._at_once()
+        for begin in range(0, len(boxes), at_once):
             if is_over():
                 return False
-            for one in self._solve(boxes[begin : begin + AT_ONCE], is_over):
+            for one in self._solve(boxes[begin : begin + at_once], is_over):
                 self._push(one, goal)
         return True
 
@@ -125,10 +127,16 @@ class ProductSearch:
             self._serial += 1
             heappush(self.queue, (one.bound, self._serial, one))
 
+    def _at_once(self) -> int:
+        """Return how many programs are solved together: few of those with many variables, whose steps take long."""
+        count = self.programs.variables.inner + len(self.programs.variables.factors)
+        return max(4, min(AT_ONCE, MOST_ENTRIES // (3 * count * count + 1)))
+
     def _solve(self, boxes: Sequence[Box], is_over: Callable[[], bool]) -> list[Bounded]:
         found: list[Bounded] = []
-        for begin in range(0, len(boxes), AT_ONCE):
-            part = boxes[begin : begin + AT_ONCE]
+        at_once = self._at_once()
+        for begin in range(0, len(boxes), at_once):
+            part = boxes[begin : begin + at_once]
             solved = solve(self.programs.programs(part), is_over=is_over)
             found += [self._bounded(box, solved, at) for at, box in enumerate(part)]
         self.solved += len(boxes)

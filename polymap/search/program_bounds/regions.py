@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
+from math import prod
 
 import numpy as np
 
+from polymap.arithmetic import count_type
 from polymap.ir import Access, Statement, Tensor, Workload
 from polymap.search.programs import Ints, program_arrays
 from polymap.search.resources import Stop
@@ -111,25 +113,23 @@ def _reference(access: Access, dims: tuple[str, ...]) -> Reference:
 
 def groups_of(region: Region, workload: Workload) -> dict[Reference, int]:
     """Return a number per reference; references of different numbers touch no element together."""
-    marks = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
+    touched = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
     group = {one: number for number, one in enumerate(region.references)}
     for one, other in combinations(region.references, 2):
-        if one.tensor == other.tensor and group[one] != group[other] and bool((marks[one] & marks[other]).any()):
+        if one.tensor != other.tensor or group[one] == group[other]:
+            continue
+        if len(np.intersect1d(touched[one], touched[other], assume_unique=True)):
             old, new = group[other], group[one]
             group = {each: new if number == old else number for each, number in group.items()}
     return group
 
 
-def _touched(region: Region, tensor: Tensor, reference: Reference) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which elements of a tensor a reference touches."""
-    place = np.zeros(region.count, dtype=np.int64)
-    size = 1
+def _touched(region: Region, tensor: Tensor, reference: Reference) -> Ints:
+    """Return the elements of a tensor that a reference touches, each once, as numbers of a row-major array."""
+    place = np.zeros(region.count, dtype=count_type(prod(tensor.shape)))
     for row, extent, low in zip(reference.rows, tensor.shape, tensor.origin, strict=True):
         place = place * extent + (region.values(row) - low)
-        size *= extent
-    marks = np.zeros(size, dtype=bool)
-    marks[place] = True
-    return marks
+    return np.unique(place)
 
 
 def splits_of(region: Region, workload: Workload, deep: int = SPLITS_DEEP) -> Iterator[Region]:

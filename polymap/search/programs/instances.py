@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import count_type
 from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
 from polymap.search.resources import OutOfTime, Stop, never
 
@@ -20,13 +21,17 @@ READ, ASSIGN = 0, 1  # kinds of an access; accumulations are ACCUMULATE plus the
 ACCUMULATE = 2
 FEWEST = 200  # elements left of a thinned tensor
 _OPERATORS = tuple(Operator)
+_MOST_NUMBERED = (
+    2**31 - 1
+)  # elements of a tensor that are numbered as they lie: `_runs` joins their numbers with others
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
     """All accesses of a program to one tensor, one entry per statement instance and distinct access.
 
-    instance: numbers of statement instances. element: flattened index. kind: READ, ASSIGN or ACCUMULATE + operator.
+    instance: numbers of statement instances. element: flattened index, of large tensors the number among those touched.
+    kind: READ, ASSIGN or ACCUMULATE + operator.
     """
 
     instance: Ints
@@ -211,7 +216,10 @@ def _accesses(workload: Workload, tensor: Tensor, points: tuple[Ints, ...], firs
             instances.append(numbers)
             elements.append(_element(tensor, statement.target, columns, length))
             kinds.append(np.full(length, kind, dtype=np.int8))
-    return Accesses(np.concatenate(instances), np.concatenate(elements), np.concatenate(kinds))
+    element = np.concatenate(elements)
+    if prod(tensor.shape) > _MOST_NUMBERED:
+        element = np.unique(element, return_inverse=True)[1].reshape(-1)
+    return Accesses(np.concatenate(instances), element, np.concatenate(kinds))
 
 
 def _none() -> Ints:
@@ -223,7 +231,7 @@ def _accumulation(statement: Statement) -> int:
 
 
 def _element(tensor: Tensor, access: Access, columns: dict[str, Ints], length: int) -> Ints:
-    total = np.zeros(length, dtype=np.int64)
+    total = np.zeros(length, dtype=count_type(prod(tensor.shape)))
     for index, size, low in zip(access.index, tensor.shape, tensor.origin, strict=True):
         total = total * size + (evaluated(index, columns, length) - low)
     return total

@@ -103,6 +103,10 @@ class Limits:
         """Return the seconds since the begin."""
         return self._clock() - self.begin
 
+    def left_s(self) -> float:
+        """Return the seconds until the time limit."""
+        return self.time_limit_s - self.seconds()
+
     def until(self, share: float) -> Callable[[], bool]:
         """Return what tells whether that share is spent."""
         return lambda: self.share() > share
