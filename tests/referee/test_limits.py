@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from polymap.explore import search
 from polymap.workload.einsums import einsum
+from tests.busy_tally import command_lines, differing
 from tests.limits_tally import Question, question, taken
 
 DIMS = "abcdefghijklmnopqrst"
@@ -36,3 +38,9 @@ def test_a_busy_machine_does_not_end_dividing_tiles_before_their_first_descent()
     assert divided.value is not None
     assert any_size.value is not None
     assert any_size.value <= 1.01 * divided.value
+
+
+def test_a_busy_machine_answers_what_an_idle_one_does(tmp_path: Path) -> None:
+    asked = command_lines(tmp_path)
+    assert len(asked) == 60
+    assert differing(asked[::12]) == []

@@ -120,11 +120,7 @@ def solve(
     others_wait: ends it too, once a structure was searched.
     """
     known, least = () if before is None else before.found, 0
-
-    def ends() -> bool:
-        return out_of_time() or (incumbent.has_descended and others_wait())
-
-    incumbent = _incumbent(measure, ends, keep, known, work or Work(), caches or SearchCaches())
+    incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
     incumbent.has_descended = before is not None and before.nodes > 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
@@ -132,7 +128,9 @@ def solve(
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
-            return _parallel_outcome(_StepContext(problem, measure, keep, ends), state, report, processes)
+            return _parallel_outcome(
+                _StepContext(problem, measure, keep, incumbent.out_of_time), state, report, processes
+            )
         if not _has_entry(problem, measure, state):
             break
         bound, _, number, _ = entry = heappop(state.queue)
@@ -168,10 +166,16 @@ def _has_stepped(
 
 
 def _incumbent(
-    measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work, caches: SearchCaches
+    measure: Measure,
+    out_of_time: Stop,
+    keep: int,
+    found: Found,
+    work: Work,
+    caches: SearchCaches,
+    others_wait: Stop = never,
 ) -> Incumbent:
     def stop() -> bool:
-        return work.is_spent() or out_of_time()
+        return work.is_spent() or out_of_time() or (incumbent.has_descended and others_wait())
 
     incumbent = Incumbent(stop, keep, work=work, caches=caches)
     if measure.is_front:

@@ -94,8 +94,9 @@ def _drawn(
             break
         tried += 1
         try:
-            is_limited = bool(found) and isinstance(out_of_time, Limits)
-            left = max(LEAST_EVALUATION_S, out_of_time.left_s()) if is_limited else None
+            left = None  # there is to be a first mapping
+            if found and isinstance(out_of_time, Limits):
+                left = max(LEAST_EVALUATION_S, out_of_time.left_s())
             cost = evaluate(workload, arch, mapping, time_limit_s=left)
         except BudgetError:
             continue
