@@ -364,7 +364,9 @@ def _initial_state(
         state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.fates), dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
-    structures, is_whole = _listed(problem, incumbent.out_of_time)
+    # What was too short a time once is taken whole the next time.
+    listing = never if before is not None and before.is_late else incumbent.out_of_time
+    structures, is_whole = _listed(problem, listing)
     if looks_first:
         _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
