@@ -58,6 +58,8 @@ soak: $(READY) $(EXTRAS)/.ready
 	$(BIN)/python -m tests.search_tally 2000 --first 20000 --state out/search_tally.json
 	$(BIN)/python -m tests.any_size_tally --cases 2000 --first 20000 --state out/any_size_tally.json
 	$(BIN)/python -m tests.c_to_c
+	$(BIN)/python -m tests.limits_tally 100
+	$(BIN)/python -m tests.busy_tally
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m soak --hypothesis-profile=soak
 	$(EXTRAS)/bin/python -m pytest -q tests/extras -m soak
 

@@ -61,7 +61,7 @@ def mapping_of(value: object) -> Mapping:
 def dependences(workload: Workload | str, *, budget: float | None = None) -> tuple[Dependence, ...]:
     """Return the memory-based dependences of a program, tensor by tensor in program order.
 
-    budget: seconds of wall time instead of 3.5; BudgetError where they do not suffice.
+    budget: seconds of CPU time instead of 3.5; BudgetError where they do not suffice.
     """
     from polymap.poly import raised  # loads isl
     from polymap.workload import dependences as dependences_of

@@ -99,7 +99,7 @@ def compile(
     threads: int = 1,
     mapping: Mapping | Schedule | None = None,
     tail: Sequence[str | Requantize] = (),
-    time_limit_s: float = 15,
+    time_limit_s: float | None = None,
 ) -> CompiledFunction:
     """Return a layer as a function on arrays, computed by C code in the order of the mapping that the search chose.
 
@@ -117,10 +117,12 @@ def compile(
     channel is added; without channels, per index of the last axis), "add" (an array like the output), "relu", and at
     the end a `Requantize`. The arrays that the steps take stand behind the operands: `fn(x, w, bias)`.
 
-    Nothing is run to choose the mapping. Raises WorkloadError where element types are missing (PM621), OptionError for
-    an unknown layout or number of threads (PM638) or a tail without meaning (PM623), ArchError for a machine that is no
-    processor (PM122), MappingError or ScheduleError for an illegal mapping (PM639), CompilerError if there is no
-    compiler (PM602) or it fails (PM603).
+    Nothing is run to choose the mapping, in `time_limit_s` of wall time (None: 15 seconds of CPU time, so that a busy
+    machine gets the same code as an idle one).
+
+    Raises WorkloadError where element types are missing (PM621), OptionError for an unknown layout or number of threads
+    (PM638) or a tail without meaning (PM623), ArchError for a machine that is no processor (PM122), MappingError or
+    ScheduleError for an illegal mapping (PM639), CompilerError if there is no compiler (PM602) or it fails (PM603).
     """
     workload, arch = question_of(workload, arch)
     choice, function = native_code(
@@ -139,7 +141,7 @@ def native_code(
     threads: int,
     mapping: Mapping | Schedule | None = None,
     tail: Sequence[str | Requantize] = (),
-    time_limit_s: float,
+    time_limit_s: float | None,
 ) -> tuple[CpuChoice | None, NativeFunction]:
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
     _check_options(layout, threads)

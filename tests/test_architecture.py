@@ -61,6 +61,7 @@ ROWS = (
     ("poly", "inputs", "arithmetic"),
     ("ir", "checker"),
     ("search",),
+    ("processes",),
     ("faces", "version"),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
@@ -76,7 +77,7 @@ HOME_OF = {
     "numpy": ("polymap.",),
     "pandas": ("polymap.report.",),
     "plotly": ("polymap.report.",),
-    "subprocess": ("polymap.codegen.", "polymap.poly."),
+    "subprocess": ("polymap.processes.",),
 }
 
 

@@ -43,6 +43,7 @@ class Options:
     objective: str = "energy"
     tiles: str = "any"
     time_limit_s: float = 60
+    has_time_limit: bool = False  # it was given
     memory_limit_mb: int | None = None
     work_limit: int | None = None
     workers: int = 1
@@ -318,6 +319,7 @@ def parse(words: Sequence[str]) -> Options:
         objective=reader.text("--objective") or "energy",
         tiles=reader.choice("--tiles", ("any", "divide")),
         time_limit_s=reader.seconds("--time-limit", _TIME_LIMITS_S.get(name, 60)),
+        has_time_limit="--time-limit" in given,
         memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
         work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
         workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
 from polymap.cli.arguments import MisreadOptions, parse, wanted_help
-from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts
+from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts, was_interrupted
 from polymap.cli.output import STDOUT_FAILED, print_text, say
 from polymap.ir import BudgetError, OptionError, OutputError, PolymapError, SolverError
 
@@ -47,22 +47,34 @@ def guarded(run: Callable[[], int]) -> int:
         if any(problem.code == STDOUT_FAILED for problem in error.mistakes):
             _forget_stdout()
         return NOT_WRITTEN
-    except BudgetError as error:
-        say(f"polymap: {error}")
-        return NO_ANSWER
-    except MemoryError:
-        say("polymap: PM560 out of memory\n      Fewer --workers or a smaller workload need less.")
-        return NO_ANSWER
-    except SolverError as error:
-        return _bug(error)
-    except PolymapError as error:
-        say(f"polymap: {error}")
-        return BAD_INPUT
     except KeyboardInterrupt:
-        say("polymap: interrupted")
-        return INTERRUPTED
+        return _interrupted()
     except Exception as error:  # noqa: BLE001  # the last door: what nobody foresaw becomes one line, not a traceback
-        return _bug(error)
+        return _interrupted(error) if was_interrupted() else _failed(error)
+
+
+def _interrupted(error: Exception | None = None) -> int:
+    """Report that the command was interrupted. error: what came of the interrupt instead of a KeyboardInterrupt."""
+    say("polymap: interrupted")
+    if error is not None:
+        _show_trace(error)
+    return INTERRUPTED
+
+
+def _failed(error: Exception) -> int:
+    """Report why there is no answer; return the exit code."""
+    match error:
+        case BudgetError():
+            say(f"polymap: {error}")
+            return NO_ANSWER
+        case MemoryError():
+            say("polymap: PM560 out of memory\n      Fewer --workers or a smaller workload need less.")
+            return NO_ANSWER
+        case PolymapError() if not isinstance(error, SolverError):
+            say(f"polymap: {error}")
+            return BAD_INPUT
+        case _:
+            return _bug(error)
 
 
 def _run(words: tuple[str, ...]) -> int:
@@ -100,9 +112,13 @@ def _bug(error: Exception) -> int:
         f"polymap: internal error at {place}: {what}. This is a bug: please report it with this line and the command "
         "(POLYMAP_TRACEBACK=1 shows the whole trace)."
     )
+    _show_trace(error)
+    return BUG
+
+
+def _show_trace(error: Exception) -> None:
     if os.environ.get("POLYMAP_TRACEBACK"):
         say("".join(traceback.format_exception(error)))
-    return BUG
 
 
 def _prepare_streams() -> None:

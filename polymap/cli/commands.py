@@ -150,7 +150,8 @@ def _evaluate(options: Options) -> int:
     if options.simulate:
         cost = simulate(workload, arch, mapping)
     else:
-        cost = evaluate(workload, arch, mapping, time_limit_s=options.time_limit_s)
+        limit = options.time_limit_s if options.has_time_limit else None
+        cost = evaluate(workload, arch, mapping, time_limit_s=limit)
     _answer(options, evaluation_document(cost), lambda: cost_text(workload, arch, mapping, cost))
     return ANSWERED
 

@@ -25,6 +25,15 @@ def raise_interrupts() -> None:
                 signal.signal(number, _Waiting())
 
 
+def was_interrupted() -> bool:
+    """Return whether a signal has raised KeyboardInterrupt: what fails after that does so because of it.
+
+    Libraries make other errors of it: SystemError where C code goes on, an error of isl from a callback, RuntimeError
+    from a class that is being defined.
+    """
+    return _Waiting.has_raised
+
+
 class _Waiting:
     """Raises KeyboardInterrupt, or looks again a little later where a module is being loaded.
 
@@ -32,6 +41,8 @@ class _Waiting:
     interrupt an ImportError; and where a text is executed, as dataclasses do when they are defined, Python ends the
     process by the signal, although it was handled since.
     """
+
+    has_raised = False  # of any of them
 
     def __init__(self) -> None:
         self.looks = 0
@@ -42,6 +53,7 @@ class _Waiting:
         self.looks += 1
         if frame is None or self.looks > _MOST_LOOKS:
             self.looks = 0
+            _Waiting.has_raised = True
             raise KeyboardInterrupt
         later = threading.Timer(_LOOK_AGAIN_S, os.kill, (os.getpid(), number))
         later.daemon = True

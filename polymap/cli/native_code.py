@@ -104,7 +104,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         layout=options.layout or "NHWC",
         threads=threads,
         tail=tail,
-        time_limit_s=min(options.time_limit_s, 15),
+        time_limit_s=min(options.time_limit_s, 15) if options.has_time_limit else None,
     )
     text = function.text if options.header is None else _including(function.text, options.header, options.output)
     documents: list[Document] = []

@@ -43,7 +43,8 @@ def stale_copies(
     """Return a violation of kind "dependence" per tensor and level at which a stale copy is read or drained.
 
     Only arrays of the plain rule can have stale copies: partial sums move, and what is only read never changes. The
-    mapping must be one that `check_mapping` accepts. Raises BudgetError where this takes more than `seconds`.
+    mapping must be one that `check_mapping` accepts. Raises BudgetError where this takes more than `seconds` of CPU
+    time.
     """
     if not _may_be_stale(workload, arch, mapping.nodes, frozenset()):
         return ()

@@ -1,13 +1,12 @@
 """How one mapping is counted: in closed form, by walking its steps where they are few, else by integer sets.
 
 All three give the same integers. Which goes first is decided by an estimate of the walk; before a long walk is begun,
-sets get about as much time as it would take. What takes long runs in a process that can be ended, so the time limit
-holds in wall time.
+sets get about as much time as it would take. What takes long runs in a process that can be ended. Limits are CPU time:
+what is counted does not depend on what else the machine does.
 """
 
 from __future__ import annotations
 
-import time
 from math import prod
 
 from polymap.costmodel.closed_form import count_closed_form
@@ -25,9 +24,8 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
     """Return the counts of a mapping that `check_mapping` accepts, and how they were found: "closed form", "sets", or
     "steps" (every step walked).
 
-    Raises BudgetError where that takes more than `seconds`.
+    Raises BudgetError where that takes more than `seconds` of CPU time.
     """
-    until = time.monotonic() + seconds
     counts = count_closed_form(workload, arch, mapping, metered=True)
     if counts is not None:
         return counts, "closed form"
@@ -36,36 +34,37 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
         from polymap.costmodel.simulator import count_by_simulation
 
         return count_by_simulation(workload, arch, mapping), "steps"
-    return _by_sets_or_steps(workload, arch, mapping, moves, (seconds, until))
+    return _by_sets_or_steps(workload, arch, mapping, moves, seconds)
 
 
 def _by_sets_or_steps(
-    workload: Workload, arch: Architecture, mapping: Mapping, moves: int, limit: tuple[float, float]
+    workload: Workload, arch: Architecture, mapping: Mapping, moves: int, seconds: float
 ) -> tuple[Counts, str]:
-    """limit: the seconds allowed, and when they are over."""
     from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
     from polymap.costmodel.simulator import count_by_simulation
     from polymap.poly import FIRST_OPERATIONS, FIRST_SECONDS, budget, in_a_process, is_exhausted
 
-    seconds, until = limit
+    first = min(FIRST_SECONDS, seconds)
+    left = seconds - first
     what = "counting this mapping"
     question = workload, arch, mapping
     refused: BudgetError | None = None  # what sets could not do with any amount of time
     try:
-        with budget(min(FIRST_OPERATIONS, 50_000 + 2 * moves), seconds=min(FIRST_SECONDS, seconds), what=what):
+        with budget(min(FIRST_OPERATIONS, 50_000 + 2 * moves), seconds=first, what=what):
             return counts_of_sets(*question), "sets"
     except BudgetError as error:
         refused = None if is_exhausted(error) else error
-    left = until - time.monotonic()
     if moves <= MANY_MOVES and (refused or moves * WALK_S_PER_MOVE <= left / 2):
+        walk = left if refused else 0.75 * left
+        left -= walk
         try:
-            return in_a_process(left if refused else 0.75 * left, what, count_by_simulation, *question), "steps"
+            return in_a_process(walk, what, count_by_simulation, *question), "steps"
         except BudgetError as error:
             if not is_exhausted(error):
                 refused = error
     if refused is None:
         try:
-            return in_a_process(until - time.monotonic(), what, counts_of_sets, *question), "sets"
+            return in_a_process(left, what, counts_of_sets, *question), "sets"
         except BudgetError as error:
             refused = None if is_exhausted(error) else error
     raise refused or not_counted(seconds)

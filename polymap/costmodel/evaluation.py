@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from polymap.asked import question_of
 from polymap.costmodel.assembly import assemble, capacity_violations
@@ -11,34 +12,37 @@ from polymap.costmodel.counting import COUNT_LIMIT_S, counted
 from polymap.costmodel.counts import Counts
 from polymap.inputs import expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
+from polymap.processes import ending_within
 from polymap.schedules import check_mapping, placement_violations
 
 
 def evaluate(
-    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
+    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float | None = None
 ) -> Cost:
     """Return the cost of a mapping, its counts exact; `method` says how they were counted ("closed form", "sets", or
     "steps": every step was walked, which is quicker where they are few).
 
     Violations make the cost illegal and do not keep it from being counted. Raises MappingError where the tree cannot
-    be read as a program, BudgetError where counts or legality take more than the time limit.
+    be read as a program, BudgetError where counts or legality take more than the time limit. time_limit_s: wall time;
+    None: 30 seconds of CPU time each, so that a busy machine answers what an idle one does.
     """
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    until = time.monotonic() + expected_seconds(time_limit_s, "time_limit_s")
-    counts, method = counted(workload, arch, mapping, seconds=time_limit_s)
-    return _cost(workload, arch, mapping, counts, method, until)
+    with _limited(time_limit_s) as seconds:
+        counts, method = counted(workload, arch, mapping, seconds=seconds)
+        return _cost(workload, arch, mapping, counts, method, seconds)
 
 
 def cost_of_counts(
-    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, *, time_limit_s: float = COUNT_LIMIT_S
+    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, *, time_limit_s: float | None = None
 ) -> Cost:
     """Return the cost of a mapping whose counts are known, found by walking all instances: what `evaluate` returns.
 
     Raises as `evaluate` does.
     """
     check_mapping(workload, arch, mapping)
-    return _cost(workload, arch, mapping, counts, "steps", time.monotonic() + time_limit_s)
+    with _limited(time_limit_s) as seconds:
+        return _cost(workload, arch, mapping, counts, "steps", seconds)
 
 
 def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> Cost:
@@ -48,44 +52,53 @@ def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mappin
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)
-    return _cost(workload, arch, mapping, counts, "simulation", time.monotonic() + COUNT_LIMIT_S)
+    return _cost(workload, arch, mapping, counts, "simulation", COUNT_LIMIT_S)
 
 
 def violations(
-    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float = COUNT_LIMIT_S
+    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float | None = None
 ) -> tuple[Violation, ...]:
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    until = time.monotonic() + expected_seconds(time_limit_s, "time_limit_s")
-    counts, _ = counted(workload, arch, mapping, seconds=time_limit_s)
-    return _violations(workload, arch, mapping, counts, until)
+    with _limited(time_limit_s) as seconds:
+        counts, _ = counted(workload, arch, mapping, seconds=seconds)
+        return _violations(workload, arch, mapping, counts, seconds)
 
 
-def _cost(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str, until: float) -> Cost:
-    return assemble(workload, arch, counts, _violations(workload, arch, mapping, counts, until), method, mapping)
+@contextmanager
+def _limited(time_limit_s: float | None) -> Generator[float, None, None]:
+    """Give the CPU time that each question inside may take; a limit that a user set ends them all, as wall time."""
+    with ending_within(None if time_limit_s is None else expected_seconds(time_limit_s, "time_limit_s")):
+        yield COUNT_LIMIT_S if time_limit_s is None else time_limit_s
+
+
+def _cost(
+    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, method: str, seconds: float
+) -> Cost:
+    return assemble(workload, arch, counts, _violations(workload, arch, mapping, counts, seconds), method, mapping)
 
 
 def _violations(
-    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, until: float
+    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, seconds: float
 ) -> tuple[Violation, ...]:
     return (
         *placement_violations(workload, arch, mapping),
-        *_dependence_violations(workload, arch, mapping, until),
+        *_dependence_violations(workload, arch, mapping, seconds),
         *capacity_violations(arch, counts),
     )
 
 
 def _dependence_violations(
-    workload: Workload, arch: Architecture, mapping: Mapping, until: float
+    workload: Workload, arch: Architecture, mapping: Mapping, seconds: float
 ) -> tuple[Violation, ...]:
     if _any_order_is_legal(workload):
         return ()
     from polymap.costmodel.coherence import stale_copies
     from polymap.schedules import dependence_violations
 
-    found = dependence_violations(workload, mapping, seconds=until - time.monotonic())
-    return found or stale_copies(workload, arch, mapping, seconds=until - time.monotonic())
+    found = dependence_violations(workload, mapping, seconds=seconds)
+    return found or stale_copies(workload, arch, mapping, seconds=seconds)
 
 
 def _any_order_is_legal(workload: Workload) -> bool:

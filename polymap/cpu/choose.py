@@ -19,7 +19,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
 from polymap.cpu.tiles import MemorySteps, RegisterTile, is_streamed, register_tiles
-from polymap.explore import explore
+from polymap.explore import search
 from polymap.ir import (
     Architecture,
     Compute,
@@ -33,6 +33,7 @@ from polymap.ir import (
     Workload,
     bounds,
 )
+from polymap.processes import cpu_seconds
 from polymap.search.run import SearchResult
 
 _TILES_TRIED = 2
@@ -40,6 +41,7 @@ _LINE_BYTES = 64
 _SHORT = 8  # iterations below which a loop is not worth being innermost
 _NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
 _ROWS_TOGETHER = 4  # that the prefetchers follow side by side, each over its whole length
+_CPU_S = 15.0  # for the choice of one layer's mapping
 _WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
 
 
@@ -131,19 +133,22 @@ def choose_cpu_mapping(
     *,
     steps: MemorySteps | None = None,
     threads: int = 1,
-    time_limit_s: float = 15,
-    clock: Callable[[], float] = time.monotonic,
+    time_limit_s: float | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> CpuChoice | None:
     """Return the mapping that a processor's code is printed from; None where none was found.
 
     vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. steps: bytes
-    between neighbours in memory, per tensor and dim; without them nothing is known of the arrays. time_limit_s: after
-    which what is found is the answer; most layers take a second or two, and their answers do not depend on the clock.
+    between neighbours in memory, per tensor and dim; without them nothing is known of the arrays. time_limit_s: wall
+    time after which what is found is the answer (None: 15 seconds of CPU time); most layers take a second or two, and
+    their answers do not depend on the clock.
     Raises ArchError for machines that are no processors.
     """
     facts = facts_of(arch)
     target = workload.tensor(workload.statements[0].target.tensor)
     lanes = facts.vector_bits // target.bits
+    clock = clock or (cpu_seconds if time_limit_s is None else time.monotonic)
+    time_limit_s = _CPU_S if time_limit_s is None else time_limit_s
     end = clock() + time_limit_s
     for vector in vector_dims:
         tiles = register_tiles(workload, facts, vector, lanes, steps)
@@ -155,7 +160,8 @@ def choose_cpu_mapping(
             if found and left < 0.1 * time_limit_s:
                 break
             left = max(left, 0.05 * time_limit_s)
-            choice = _choice(workload, arch, facts, tile, lanes, threads, left, is_scattered=scattered)
+            limit = clock, clock() + left, left
+            choice = _choice(workload, arch, facts, tile, lanes, threads, limit, is_scattered=scattered)
             if choice is not None:
                 found.append(choice)
         if found:
@@ -204,10 +210,11 @@ def _choice(
     tile: RegisterTile,
     lanes: int,
     threads: int,
-    time_limit_s: float,
+    limit: tuple[Callable[[], float], float, float],
     *,
     is_scattered: bool,
 ) -> CpuChoice | None:
+    """limit: the clock, when time is over by it, and the seconds until then."""
     rounded = _rounded(workload, tile, lanes, threads)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
     machine = cpu_machine(rounded, arch, (tile.vector,), threads, bits)
@@ -225,13 +232,13 @@ def _choice(
         outer = [dim for dim, count in rounded.extents().items() if count > 1 and dim in own and dim != tile.vector]
         rules |= {"order": [*outer, tile.vector]} if outer else {}
     found: list[CpuChoice] = []
-    end = time.monotonic() + time_limit_s
+    clock, end, seconds = limit
     for kept in _kept_whole(rounded, is_scattered=is_scattered):
         if found and (not kept or found[0].is_fastest):
             break
         windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
-        left = max(end - time.monotonic(), 0.1 * time_limit_s)
-        result = _searched(rounded, dealt, {**rules, **windows}, left)
+        left = max(end - clock(), 0.1 * seconds)
+        result = _searched(rounded, dealt, {**rules, **windows}, left, clock)
         if result.best is not None:
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
             mapping = _with_rows_together(mapping, rounded, tile.vector)
@@ -255,8 +262,14 @@ def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
     return [way for number, way in enumerate(ways) if way not in ways[:number]]
 
 
-def _searched(workload: Workload, machine: Architecture, rules: dict[str, object], time_limit_s: float) -> SearchResult:
-    return explore(
+def _searched(
+    workload: Workload,
+    machine: Architecture,
+    rules: dict[str, object],
+    time_limit_s: float,
+    clock: Callable[[], float],
+) -> SearchResult:
+    return search(
         workload,
         machine,
         "energy",
@@ -264,6 +277,7 @@ def _searched(workload: Workload, machine: Architecture, rules: dict[str, object
         constraints=rules,
         time_limit_s=time_limit_s,
         work_limit=_WORK_LIMIT,
+        clock=clock,
     )
 
 

@@ -1,8 +1,9 @@
 """Starts isl, limits it, and translates its errors.
 
 Every isl call of polymap runs inside `with budget():`. isl does not react to signals while it works, so a call is
-limited by a number of elementary operations (10^6 take 0.3 to five seconds), and the clock is read between calls.
-Longer questions run in a process that can be killed (`within`). `raised` gives all questions more of both.
+limited by a number of elementary operations (10^6 take 0.3 to five seconds), and the clock is read between calls: that
+of the thread, since a busy machine must not refuse what an idle one answers. Longer questions run in a process that can
+be killed (`within`). `raised` gives all questions more of both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import cast
 import islpy as isl
 
 from polymap.ir import BudgetError, Mistake, SolverError
+from polymap.processes import wall_left_s
 
 CONTEXT = isl.Context()
 # With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.
@@ -54,7 +56,7 @@ _limits = _Limits()
 
 @contextmanager
 def raised(seconds: float | None) -> Generator[None, None, None]:
-    """Give every question asked inside `seconds` of wall time where its own limit is shorter (None: change nothing).
+    """Give every question asked inside `seconds` of CPU time where its own limit is shorter (None: change nothing).
 
     Its limit of operations grows in proportion.
     """
@@ -67,7 +69,7 @@ def raised(seconds: float | None) -> Generator[None, None, None]:
 
 
 def allowed(seconds: float) -> float:
-    """Return the wall time of a question whose own limit is `seconds`."""
+    """Return the CPU time of a question whose own limit is `seconds`."""
     return max(seconds, _limits.allowance)
 
 
@@ -80,7 +82,7 @@ def budget(
     renewed: bool = False,
 ) -> Generator[None, None, None]:
     """Limit the isl calls inside to `operations` elementary operations in total (UNLIMITED: any number), and the block
-    to `seconds` of wall time, which `check_clock` checks.
+    to `seconds` of this thread's CPU time, which `check_clock` checks.
 
     renewed: the operations are those between two checks of the clock, so that time alone limits many short calls.
 
@@ -95,7 +97,7 @@ def budget(
             CONTEXT.set_max_operations(operations)
             _limits.renewed = renewed
             _limits.operations, _limits.seconds, _limits.what = operations, seconds, what
-            _limits.until = time.monotonic() + seconds
+            _limits.until = time.thread_time() + seconds
             _limits.thread = get_ident()
         _limits.depth += 1
         try:
@@ -116,15 +118,16 @@ def is_open() -> bool:
 
 
 def check_clock() -> None:
-    """Raise BudgetError where the wall time of the outermost budget is used up (call it between long steps)."""
-    if time.monotonic() > _limits.until:
+    """Raise BudgetError where the time of the outermost budget is used up, or a user's limit (call it between long
+    steps)."""
+    if time.thread_time() > _limits.until or wall_left_s() < 0:
         raise out_of_time(_limits.what, _limits.seconds)
     if _limits.renewed and _limits.depth:
         CONTEXT.reset_operations()
 
 
 def out_of_time(what: str, seconds: float) -> BudgetError:
-    """Return the BudgetError of a question that takes more than its wall time."""
+    """Return the BudgetError of a question that takes more than its time."""
     return BudgetError(Mistake(_EXHAUSTED_CODE, f"{what} takes more than {seconds:.3g} s.", _HINT))
 
 

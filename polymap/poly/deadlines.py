@@ -1,8 +1,8 @@
 """Long questions about integer sets: first in this process with a small budget, then in one that can be killed.
 
 isl can be neither interrupted nor forked. A small budget in this process answers nearly all questions; the others are
-repeated in a new interpreter without a limit on isl's operations, which is killed when the time is over. It does not
-load the caller's main module, and ends by itself soon after its time.
+repeated in a new interpreter without a limit on isl's operations, which ends when its CPU time is over. It does not
+load the caller's main module.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import subprocess
 import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, ParamSpec, TypeVar, cast
 
 from polymap.ir import BudgetError, Mistake, PolymapError, SolverError
 from polymap.poly.budgets import UNLIMITED, allowed, budget, is_exhausted, is_open, out_of_time
+from polymap.processes import Caps, Ended, run_within
 
 Result = TypeVar("Result")
 Asked = ParamSpec("Asked")
@@ -27,10 +25,7 @@ Asked = ParamSpec("Asked")
 FIRST_OPERATIONS = 300_000
 FIRST_SECONDS = 3.0
 
-LOOK_S = 0.2  # between two questions whether a process is still waited for
-_PIPE = subprocess.PIPE
-_OVER_CPU = 24  # SIGXCPU, which not every system has
-_CODE = "import sys; sys.path[:] = {}; from polymap.poly.deadlines import serve; serve()"
+_CODE = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); import polymap.poly.deadlines as d; d.serve()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +40,12 @@ class _Failed:
 class Effort:
     """Limits that do not depend on what else a machine does. first: operations of isl in this process; operations: in a
     process of its own, which may take cpu_s seconds of CPU time (linear programs of isl's scheduler are not counted as
-    operations). patience_s: the wall time after which that process is killed;
+    operations). patience_s: the wall time after which that process is killed (None: what suits the CPU time);
     is_over: asked from time to time whether it is killed at once."""
 
     operations: int
     cpu_s: float
-    patience_s: float = math.inf
+    patience_s: float | None = None
     is_over: Callable[[], bool] = lambda: False
     first: int = 100_000
 
@@ -61,8 +56,8 @@ class _Question:
 
     what: str
     cpu_s: float
-    operations: int
-    patience_s: float
+    operations: int = UNLIMITED
+    patience_s: float | None = None
 
 
 def within(
@@ -71,19 +66,19 @@ def within(
     """Return function(*args, **options), which must be importable by its name, its arguments and result picklable.
 
     Inside an open budget, that budget applies instead; `raised` may give more seconds. Raises BudgetError
-    (`is_exhausted`) after `seconds` of wall time, and whatever the function raises.
+    (`is_exhausted`) after `seconds` of CPU time, and whatever the function raises.
     """
     if is_open():
         return function(*args, **options)
     seconds = allowed(seconds)
-    until = time.monotonic() + seconds
+    first = min(FIRST_SECONDS, seconds)
     try:
-        return at_first(min(FIRST_SECONDS, seconds), what, function, *args, **options)
+        return at_first(first, what, function, *args, **options)
     except BudgetError as error:
         if not is_exhausted(error):
             raise
     try:
-        return in_a_process(until - time.monotonic(), what, function, *args, **options)
+        return in_a_process(seconds - first, what, function, *args, **options)
     except BudgetError as error:
         if is_exhausted(error):
             raise out_of_time(what, seconds) from None
@@ -102,8 +97,8 @@ def at_first(
 def in_a_process(
     seconds: float, what: str, function: Callable[Asked, Result], *args: Asked.args, **options: Asked.kwargs
 ) -> Result:
-    """Return function(*args, **options), computed by a new interpreter that is killed after `seconds`."""
-    return cast("Result", _answer(_Question(what, seconds, UNLIMITED, seconds), function, args, options))
+    """Return function(*args, **options), computed by a new interpreter that may take `seconds` of CPU time."""
+    return cast("Result", _answer(_Question(what, seconds), function, args, options))
 
 
 def within_work(
@@ -135,38 +130,35 @@ def _answer(
     is_over: Callable[[], bool] = lambda: False,
 ) -> object:
     """Return what a new interpreter answers."""
-    if question.patience_s <= 0 or not sys.executable:
-        raise out_of_time(question.what, max(question.patience_s, 0.0))
-    asked = pickle.dumps((question, function, args, options))
-    command = [sys.executable, "-c", _CODE.format(repr(sys.path))]
-    until = time.monotonic() + question.patience_s
-    with subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            given = _output(process, asked, lambda: until - time.monotonic(), is_over)
-        finally:
-            process.kill()
-    if given is None:
-        raise out_of_time(question.what, question.patience_s)
-    if not given:
-        if process.returncode == -_OVER_CPU:
-            raise out_of_time(question.what, question.cpu_s)
-        text = f"the process that was asked for {question.what} ended with code {process.returncode}"
-        raise SolverError(Mistake("PM517", text, "It may have needed more memory than there is."))
-    answer = pickle.loads(given)  # from a process of our own
+    if question.cpu_s <= 0 or not sys.executable:
+        raise out_of_time(question.what, max(question.cpu_s, 0.0))
+    asked = pickle.dumps(sys.path) + pickle.dumps((question, function, args, options))
+    # A second more than it gives itself: it ends with an answer where it looks at its clock.
+    caps = Caps(question.cpu_s + 1, question.patience_s)
+    try:
+        ended = run_within(caps, [sys.executable, "-c", _CODE], given=asked, is_over=is_over)
+    except OSError as error:
+        raise SolverError(_lost(question.what, f"does not start: {error.strerror or error}")) from error
+    if ended.took_too_long:
+        raise out_of_time(question.what, question.cpu_s)
+    answer = _read(question.what, ended)
     if isinstance(answer, _Failed):
         raise answer.kind(answer.mistakes)
     return answer
 
 
-def _output(
-    process: subprocess.Popen[bytes], given: bytes | None, left_s: Callable[[], float], is_over: Callable[[], bool]
-) -> bytes | None:
-    """Return what a process prints, None where it does not end in time."""
-    while left_s() > 0 and not is_over():
-        with suppress(subprocess.TimeoutExpired):
-            return process.communicate(given, timeout=min(left_s(), LOOK_S))[0]
-        given = None  # it was taken in the first call
-    return None
+def _read(what: str, ended: Ended) -> object:
+    """Return what a process of our own printed; SolverError where it did not come to the end of it."""
+    try:
+        return pickle.loads(ended.printed)
+    except (EOFError, pickle.UnpicklingError):
+        said = ended.complaint.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise SolverError(_lost(what, ": ".join((f"ended with code {ended.code}", *said)))) from None
+
+
+def _lost(what: str, how: str) -> Mistake:
+    text = f"the process that was asked for {what} {how}"
+    return Mistake("PM517", text, "It may have needed more memory than there is.")
 
 
 def serve() -> None:
@@ -174,9 +166,8 @@ def serve() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints elsewhere
     question, function, args, options = pickle.load(sys.stdin.buffer)
-    _end_after(question.cpu_s)
     try:
-        with budget(question.operations, seconds=question.patience_s, what=question.what):
+        with budget(question.operations, seconds=question.cpu_s, what=question.what):
             answer = function(*args, **options)
     except PolymapError as error:
         answer = _Failed(type(error), error.mistakes)
@@ -187,14 +178,5 @@ def serve() -> None:
 
 
 def _send(out: BinaryIO, answer: object) -> None:
-    with suppress(BrokenPipeError), out:
+    with out:
         pickle.dump(answer, out)
-
-
-def _end_after(seconds: float) -> None:
-    """End this process soon after its time, even if its parent is gone."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        limit = int(seconds) + 2
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))  # a signal of its own, then the end

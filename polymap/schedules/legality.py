@@ -5,7 +5,6 @@ Sign vectors (`signs`) decide orders without isl; here isl decides everything, a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -76,14 +75,13 @@ def schedule_violations(
 ) -> tuple[Violation, ...]:
     """Return one violation per dependence that the schedule breaks (see `relation` for what a schedule is).
 
-    Raises BudgetError where this takes more than `seconds`.
+    Raises BudgetError where this takes more than `seconds` of CPU time.
     """
     what = "the legality of a mapping"
-    until = time.monotonic() + seconds
     with suppress(BudgetError):  # kept for the next question; a process of its own may find them
         dependence_relations(workload)
     try:
-        return within(until - time.monotonic(), what, _schedule_violations, workload, dict(schedule), strict=strict)
+        return within(seconds, what, _schedule_violations, workload, dict(schedule), strict=strict)
     except BudgetError as error:
         if is_open() or not is_exhausted(error):
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 
 from polymap.ir import Affine, Workload
@@ -11,12 +10,11 @@ from polymap.schedules import Schedule, TimeDim
 from polymap.transform.legality import checked, clocks_of
 from polymap.workload import Kind, dependence_relations, domain_of
 
-SECONDS = 20.0
 OPERATIONS = 1_000_000  # of isl: of the 30 kernels of PolyBench, adi and heat-3d alone need more of them or of CPU_S
 CPU_S = 8.0
 
 
-def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float = SECONDS) -> Schedule:
+def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float | None = None) -> Schedule:
     """Return the legal schedule that isl's scheduler (Pluto-like) computes: fused nests, skewed where that makes bands
     permutable, parallel loops outermost where it finds them.
 
@@ -24,7 +22,7 @@ def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float = S
         for t { for i {A[i] = A[i-1] + A[i] + A[i+1]} }   ->   S0[t,i] -> [t, t + i]
 
     Raises ScheduleError (PM285) where isl finds none, BudgetError after a million of isl's operations, 8 seconds of CPU
-    time, or `seconds` of wall time.
+    time, or `seconds` of wall time (None: what a busy machine may need).
     """
     found = isl_order(workload, strict=strict, seconds=seconds)
     return checked(found, "isl's schedule", unsafe=False, advice=lambda: "Please report this as a bug.")
@@ -34,7 +32,7 @@ def isl_order(
     workload: Workload,
     *,
     strict: bool = False,
-    seconds: float = math.inf,
+    seconds: float | None = None,
     cpu_s: float = CPU_S,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Schedule:

@@ -36,7 +36,7 @@ from polymap.poly import (
 
 MAX_RUN_INSTANCES = 100_000
 RUN_OPERATIONS = 300_000
-# Of wall time for one question about a program, and of isl's operations for each of its steps (up to 1.5 s).
+# Of CPU time for one question about a program, and of isl's operations for each of its steps (up to 1.5 s).
 SECONDS = 3.5
 STEP_OPERATIONS = 300_000
 

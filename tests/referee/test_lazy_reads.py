@@ -22,6 +22,7 @@ from tests.c_to_c_functions import run_functions
 from tests.cases import random_machine
 from tests.lazy_programs import random_nest, steps_of_text, steps_of_workload
 from tests.programs import random_tree, with_room
+from tests.wild_programs import random_function
 
 FEW = ("PM271", "PM278")  # nothing runs, too many pieces
 

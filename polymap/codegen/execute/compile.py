@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import time
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from polymap.ir import CompilerError, Mistake
+from polymap.processes import Caps, run_within
 
 _MEBIBYTE = 2**20
 FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
 _SHOWN = 2000
-_COMPILE_SECONDS = 300
+_COMPILE = Caps(cpu_s=300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +64,15 @@ def compile_with(command: tuple[str, ...], target: Path, name: str, advice: str)
     """Run a compiler that makes `target`; raises CompilerError (PM603) with its message, under the name and with the
     advice given, where it does not."""
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMPILE_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            cwd=target.parent,
-            env=plain_english(),
-        )
-    except subprocess.TimeoutExpired as late:
-        raise CompilerError(Mistake("PM603", f"{name} did not finish within {_COMPILE_SECONDS} s")) from late
+        done = run_within(_COMPILE, command, folder=target.parent, variables=plain_english())
     except OSError as error:
         raise CompilerError(Mistake("PM603", f"{name} does not start: {error.strerror}")) from error
-    if done.returncode != 0 or not target.exists():
-        what = f"{name} refused the program (exit code {done.returncode}): {done.stderr[:_SHOWN].strip()}"
-        raise CompilerError(Mistake("PM603", what, _NO_OPENMP if _lacks_openmp(done.stderr) else advice))
+    if done.took_too_long:
+        raise CompilerError(Mistake("PM603", f"{name} did not finish within {_COMPILE.cpu_s:g} s"))
+    if done.code != 0 or not target.exists():
+        said = done.complaint.decode("utf-8", "replace")
+        what = f"{name} refused the program (exit code {done.code}): {said[:_SHOWN].strip()}"
+        raise CompilerError(Mistake("PM603", what, _NO_OPENMP if _lacks_openmp(said) else advice))
 
 
 def _lacks_openmp(message: str) -> bool:
@@ -98,50 +89,18 @@ def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[
 
     Raises CompilerError if it fails or exceeds a limit.
     """
-    printed = program.with_suffix(".out")
-    start = time.perf_counter()
-    with printed.open("wb") as output:
-        process = subprocess.Popen(
-            [str(program), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            cwd=program.parent,
-        )
-        _limit(process.pid, limits)
-        try:
-            _, complaint = process.communicate(timeout=limits.seconds)
-        except subprocess.TimeoutExpired as late:
-            process.kill()
-            process.communicate()
-            raise CompilerError(_ended(f"took more than {limits.seconds:g} s")) from late
-        except BaseException:  # also Ctrl-C leaves no program running
-            process.kill()
-            process.communicate()
-            raise
-    seconds = time.perf_counter() - start
-    if process.returncode != 0:
-        said = complaint[:_SHOWN].decode("ascii", "replace").strip()
-        raise CompilerError(_ended(f"ended with code {process.returncode} {said}".strip()))
-    return printed.read_text(encoding="ascii"), seconds
+    caps = Caps(inf, limits.seconds, limits.memory_bytes, limits.output_bytes)  # threads share their CPU time
+    try:
+        done = run_within(caps, (str(program), *arguments), folder=program.parent)
+    except OSError as error:
+        raise CompilerError(_ended(f"does not start: {error.strerror}")) from error
+    if done.took_too_long:
+        raise CompilerError(_ended(f"took more than {limits.seconds:g} s"))
+    if done.code != 0:
+        said = done.complaint[:_SHOWN].decode("ascii", "replace").strip()
+        raise CompilerError(_ended(f"ended with code {done.code} {said}".strip()))
+    return done.printed.decode("ascii"), done.seconds
 
 
 def _ended(how: str) -> Mistake:
     return Mistake("PM604", f"the compiled program {how}", "Try a smaller layer, or raise the limits of run_c.")
-
-
-def _limit(pid: int, limits: Limits) -> None:
-    """Set limits on a running process if the system supports it (Linux); the time limit holds on all systems."""
-    try:
-        import resource
-    except ImportError:
-        return
-    if not hasattr(resource, "prlimit"):
-        return
-    pairs = ((resource.RLIMIT_AS, limits.memory_bytes), (resource.RLIMIT_FSIZE, limits.output_bytes))
-    for which, size in pairs:
-        try:
-            if size is not None:
-                resource.prlimit(pid, which, (size, size))
-        except (ProcessLookupError, PermissionError):  # it has ended already
-            return

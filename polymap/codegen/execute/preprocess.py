@@ -7,17 +7,17 @@ by then. Lines keep their numbers, so that messages name the user's own.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from polymap.codegen.execute.compile import find_compiler, plain_english
 from polymap.inputs import read_text, shown
 from polymap.ir import CompilerError, Mistake, OptionError
+from polymap.processes import Caps, run_within
 
 _MARKER = re.compile(r'#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"([ \d]*)')
 _FLAG = re.compile(r"-[DU][A-Za-z_][A-Za-z0-9_]*(=.*)?|-I.+", re.DOTALL)
-_SECONDS = 60
+_LIMITS = Caps(cpu_s=60)
 _SYSTEM = "3"  # the mark of lines from the system's headers
 _SHOWN = 2000
 
@@ -39,23 +39,16 @@ def preprocessed(path: str | Path, flags: Iterable[str] = ()) -> str:
     place = Path(path).absolute()
     command = (find_compiler(), "-E", "-x", "c", *words, str(place))
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=plain_english(),
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_within(_LIMITS, command, variables=plain_english())
+    except OSError as error:
         raise CompilerError(Mistake("PM605", f"the preprocessor does not run: {error}")) from error
-    if done.returncode != 0:
-        said = done.stderr[:_SHOWN].strip().replace(str(place), place.name)
+    if done.took_too_long:
+        raise CompilerError(Mistake("PM605", f"the preprocessor did not finish within {_LIMITS.cpu_s:g} s"))
+    if done.code != 0:
+        said = done.complaint.decode("utf-8", "replace")[:_SHOWN].strip().replace(str(place), place.name)
         hint = "Name the folders of headers (-I, --include), and what the build defines (-D, --define)."
         raise CompilerError(Mistake("PM605", f"the preprocessor refuses {shown(place.name)}: {said}", hint))
-    return _own_lines(done.stdout)
+    return _own_lines(done.printed.decode("utf-8", "replace"))
 
 
 def _own_lines(output: str) -> str:

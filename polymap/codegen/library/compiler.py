@@ -6,12 +6,12 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from polymap.codegen.execute import COMPILERS, compile_with
 from polymap.ir import CompilerError, Mistake
+from polymap.processes import Caps, run_within
 
 # Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fopenmp-simd")
@@ -26,7 +26,7 @@ EXACT_FLAGS = (
 # A[i][j] = A[i - 2][j - 1] for five j. Short loops stay loops until it has vectorized.
 _EXACT_GCC_FLAGS = ("--param=max-completely-peel-times=1",)
 _SHARED = ("-shared", "-fPIC")
-_VERSION_SECONDS = 120
+_VERSION = Caps(cpu_s=120)
 # What decides what compilers read besides their arguments.
 _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 
@@ -103,18 +103,10 @@ def _split(variable: str) -> tuple[str, ...]:
 def _version(command: tuple[str, ...]) -> str:
     """Return what the compiler prints for --version, or why it prints nothing."""
     try:
-        done = subprocess.run(
-            (*command, "--version"),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_within(_VERSION, (*command, "--version"))
+    except OSError as error:
         return f"no version: {type(error).__name__}"
-    return done.stdout
+    return done.printed.decode("utf-8", "replace")
 
 
 def _processor() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,10 +12,11 @@ from polymap.codegen.orders.contraction import Contraction, Core, contraction_of
 from polymap.codegen.orders.time_tiles import in_time_tiles
 from polymap.codegen.orders.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
+from polymap.processes import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import expanded
 
-_SECONDS = 8.0
+_SECONDS = 8.0  # of CPU time
 _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]
 
 
@@ -40,7 +40,7 @@ def choose(
     *,
     threads: int = 1,
     tiled: bool = True,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = cpu_seconds,
 ) -> Chosen:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
 

@@ -6,15 +6,15 @@ Every float is rounded as in the text: no sum changes its order.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
 from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
+from polymap.processes import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
 
-_SECONDS = 4.0
+_SECONDS = 4.0  # of CPU time
 _STRIDED_READ = 1.0
 _STRIDED_WRITE = 1.5
 _SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
@@ -25,7 +25,7 @@ def contiguous_order(
     *,
     start: Schedule | None = None,
     kept: frozenset[str] = frozenset(),
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = cpu_seconds,
 ) -> Schedule:
     """Return the text's order (or `start`, a legal one), pairs of loops exchanged (and distributed first) as long as
     that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is,

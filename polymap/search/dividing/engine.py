@@ -33,7 +33,7 @@ from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
-from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work
+from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work, never
 
 
 class Stage(IntEnum):
@@ -109,6 +109,7 @@ def solve(
     caches: SearchCaches | None = None,
     *,
     looks_first: bool = True,
+    others_wait: Stop = never,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
@@ -116,16 +117,20 @@ def solve(
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts the steps, and
     ends it where none is left. polish: looks for better trees. draw: the best of so many drawn mappings, asked where no
     chain of least cost fits. looks_first: whether a tree is looked for before all structures are bounded.
+    others_wait: ends it too, once a structure was searched.
     """
     known, least = () if before is None else before.found, 0
-    incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches())
+    incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
+    incumbent.has_descended = before is not None and before.nodes > 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     state = _initial_state(problem, measure, incumbent, report, before, draw, looks_first=looks_first)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
-            return _parallel_outcome(_StepContext(problem, measure, keep, out_of_time), state, report, processes)
+            return _parallel_outcome(
+                _StepContext(problem, measure, keep, incumbent.out_of_time), state, report, processes
+            )
         if not _has_entry(problem, measure, state):
             break
         bound, _, number, _ = entry = heappop(state.queue)
@@ -153,6 +158,7 @@ def _has_stepped(
             raise OutOfTime
         steps = step_on(problem, measure, state.structures[entry[2]], entry, incumbent, state.stop_points)
         state.replace(entry, tuple(steps))
+        incumbent.has_descended |= -entry[1] == Stage.PLACED
     except OutOfTime:
         state.queue.append(entry)
         return False
@@ -160,10 +166,16 @@ def _has_stepped(
 
 
 def _incumbent(
-    measure: Measure, out_of_time: Stop, keep: int, found: Found, work: Work, caches: SearchCaches
+    measure: Measure,
+    out_of_time: Stop,
+    keep: int,
+    found: Found,
+    work: Work,
+    caches: SearchCaches,
+    others_wait: Stop = never,
 ) -> Incumbent:
     def stop() -> bool:
-        return work.is_spent() or out_of_time()
+        return work.is_spent() or out_of_time() or (incumbent.has_descended and others_wait())
 
     incumbent = Incumbent(stop, keep, work=work, caches=caches)
     if measure.is_front:
@@ -353,7 +365,7 @@ def _initial_state(
         _bound_single_tensors(problem, measure, state)
         return state
     # What was too short a time once is taken whole the next time.
-    listing = _never if before is not None and before.is_late else incumbent.out_of_time
+    listing = never if before is not None and before.is_late else incumbent.out_of_time
     structures, is_whole = _listed(problem, listing)
     if looks_first:
         _first_trees(problem, measure, structures, incumbent, draw)
@@ -383,7 +395,7 @@ def open_structures(outcome: Outcome) -> OpenStructures | None:
 def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> Outcome | None:
     """Return what `solve` goes on from, in another run than that which left it; None where the problem has other
     structures. found: the mapping that was known, or none."""
-    structures, _ = _listed(problem, _never)
+    structures, _ = _listed(problem, never)
     is_of_it = len(structures) == left.listed and all(
         places in ((), *places_of(problem, structures[number])) for _, _, number, places in left.queue
     )
@@ -391,10 +403,6 @@ def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> O
         return None
     rest = Rest(structures, left.bounded, left.queue, left.fates(), {})
     return Outcome(found, None, rest.fates.count(), 0, None, rest)
-
-
-def _never() -> bool:
-    return False
 
 
 def _first_trees(

@@ -55,8 +55,8 @@ class Incumbent:
     """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
 
     multipliers: those that served the last structure. work: what the search has done. told: called whenever what is
-    found changes. polish: what looks for better trees near the best one, a little after each step. caches: what the
-    search remembers.
+    found changes. has_descended: whether a structure was searched. polish: what looks for better trees near the best
+    one, a little after each step. caches: what the search remembers.
     """
 
     out_of_time: Callable[[], bool]
@@ -66,6 +66,7 @@ class Incumbent:
     multipliers: tuple[Multipliers, ...] = ()
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None
+    has_descended: bool = False
     polish: Polish | None = None
     caches: SearchCaches = field(default_factory=SearchCaches)
 

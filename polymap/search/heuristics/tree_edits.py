@@ -213,19 +213,29 @@ class LoopsInward:
 def shares_of(fanouts: Sequence[Fanout], wanted: dict[str, int]) -> list[dict[str, int]] | None:
     """Return iterations per fan-out and dim whose products are at least what is wanted, as near as possible, dims with
     the most siblings first (of equally many, in the given order); None where there are none."""
-    return _dealt(fanouts, sorted(wanted.items(), key=lambda one: -one[1]), [one.size for one in fanouts])
+    dims = sorted(wanted.items(), key=lambda one: -one[1])
+    return _dealt(fanouts, dims, tuple(one.size for one in fanouts), set())
 
 
-def _dealt(fanouts: Sequence[Fanout], wanted: list[tuple[str, int]], room: list[int]) -> list[dict[str, int]] | None:
+def _dealt(
+    fanouts: Sequence[Fanout],
+    wanted: list[tuple[str, int]],
+    room: tuple[int, ...],
+    refused: set[tuple[int, tuple[int, ...]]],
+) -> list[dict[str, int]] | None:
+    """refused: (number of dims left, room left) for which there are none."""
     if not wanted:
         return [{} for _ in fanouts]
+    if (len(wanted), room) in refused or prod(many for _, many in wanted) > prod(room):
+        return None
     (dim, many), *others = wanted
     most = [size if fanout.may_spread(dim) else 1 for fanout, size in zip(fanouts, room, strict=True)]
     for factors in sorted(_factors(many, most), key=lambda row: (prod(row), row)):
-        left = [size // factor for size, factor in zip(room, factors, strict=True)]
-        found = _dealt(fanouts, others, left)
+        left = tuple(size // factor for size, factor in zip(room, factors, strict=True))
+        found = _dealt(fanouts, others, left, refused)
         if found is not None:
             return [{dim: n, **share} if n > 1 else share for n, share in zip(factors, found, strict=True)]
+    refused.add((len(wanted), room))
     return None
 
 

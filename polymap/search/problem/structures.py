@@ -8,8 +8,9 @@ Tables list them. Where rules constrain more than the choice of factors, CP-SAT 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -38,11 +39,17 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """What the fan-outs of one class can make together. rows: the products, one per dim; factors: of each row the first
-    split into factors, per fan-out."""
+    """What the fan-outs of one class can make together. rows: the products, one per dim; first: of each row, per
+    fan-out the place in `vectors` of its factors in the first split that makes it."""
 
     rows: IntArray
-    factors: tuple[Factors, ...]
+    first: IntArray
+    vectors: tuple[list[Vector], ...]
+
+    def factors(self, row: int) -> Factors:
+        """Return the first split of a row into factors, per fan-out."""
+        places: list[int] = self.first[row].tolist()
+        return tuple(own[place] for own, place in zip(self.vectors, places, strict=True))
 
 
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
@@ -55,11 +62,12 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
 
         if isinstance(decide(problem, problem.rules), Clash):
             return (), True
-    splits = [splits_of(problem, one) for one in problem.classes]
+    listed = [splits_of(problem, one, out_of_time) for one in problem.classes]
+    splits = [one for one, _ in listed]
     found, complete = _joined(problem, splits, out_of_time)
-    chosen = found[_is_left(problem, splits, found)].tolist()
+    chosen = found[_is_left(problem, splits, found)]
     structures = _structures(problem, splits, chosen, out_of_time)
-    whole = complete and len(structures) == len(chosen)
+    whole = complete and all(each for _, each in listed) and len(structures) == len(chosen)
     return tuple(one for one in structures if one.classes not in problem.excluded), whole
 
 
@@ -90,36 +98,38 @@ def _product(values: list[IntArray], chosen: IntArray) -> IntArray:
 
 
 def _structures(
-    problem: Problem, splits: list[Splits], chosen: list[list[int]], out_of_time: Callable[[], bool]
+    problem: Problem, splits: list[Splits], chosen: IntArray, out_of_time: Callable[[], bool]
 ) -> tuple[Structure, ...]:
     """Return the structures of one row per class (by number), sorted by their products; the first ones where time
     ends."""
-    rows = [[tuple(row) for row in one.rows.tolist()] for one in splits]
     fanouts = [f for one in problem.classes for f in one.fanouts]
     order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
     found: list[Structure] = []
-    for count, numbers in enumerate(chosen):
-        if count % TUNING.structures_at_once == TUNING.structures_at_once - 1 and out_of_time():
+    for begin in range(0, len(chosen), TUNING.structures_at_once):
+        if begin and out_of_time():
             break
-        factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors[n]]
-        classes = tuple(own[n] for own, n in zip(rows, numbers, strict=True))
-        found.append(Structure(tuple(factors[i] for i in order), classes))
+        numbers: list[int]
+        for numbers in chosen[begin : begin + TUNING.structures_at_once].tolist():
+            factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors(n)]
+            classes = tuple(tuple(own.rows[n].tolist()) for own, n in zip(splits, numbers, strict=True))
+            found.append(Structure(tuple(factors[i] for i in order), classes))
     return tuple(sorted(found, key=lambda structure: structure.classes))
 
 
 def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:
     """Return every choice of one row per class (by number) whose products divide the extents, and whether these are
-    all."""
-    extents = _shortened(problem)
+    all: where time ends, the first ones."""
+    extents, whole = _shortened(problem), True
     chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=extents.dtype)
     for one in splits:
         found: list[tuple[IntArray, IntArray]] = []
         for first, left, right in _dividing(products, one.rows, extents):
             found.append((np.column_stack([chosen[first + left], right]), products[first + left] * one.rows[right]))
             if out_of_time():
-                return np.zeros((0, len(splits)), dtype=np.int64), False
+                whole = False
+                break
         chosen, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return chosen, True
+    return chosen, whole
 
 
 def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tuple[int, IntArray, IntArray]]:
@@ -133,14 +143,16 @@ def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tu
         yield first, a, b
 
 
-def _first_of_each(rows: IntArray) -> IntArray:
-    """Return the positions, ascending, of the first of all equal rows."""
-    if rows.dtype != object:
-        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
-    first: dict[Vector, int] = {}
-    for place, row in enumerate(rows.tolist()):
-        first.setdefault(tuple(row), place)
-    return np.array(list(first.values()), dtype=np.int64)
+def _keys(rows: IntArray, extents: IntArray) -> IntArray:
+    """Return a number per row of divisors of the extents that no other row has: that of a product of two rows, which
+    divides the extents too, is the sum of theirs (the exponents of all primes, as digits)."""
+    primes = [(d, p, e) for d, extent in enumerate(extents.tolist()) for p, e in prime_factors(extent)]
+    strides = [prod(e + 1 for _, _, e in primes[place + 1 :]) for place in range(len(primes))]
+    keys = np.zeros(len(rows), dtype=count_type(prod(e + 1 for _, _, e in primes)))
+    for (d, p, e), stride in zip(primes, strides, strict=True):
+        for power in range(1, e + 1):
+            keys = keys + stride * np.asarray(rows[:, d] % p**power == 0, dtype=np.int64)
+    return keys
 
 
 def _shortened(problem: Problem) -> IntArray:
@@ -153,11 +165,13 @@ def _shortened(problem: Problem) -> IntArray:
     return np.array(kept, dtype=count_type(max(kept, default=1) ** 2))
 
 
-def splits_of(problem: Problem, one: FanoutClass) -> Splits:
-    """Return what the fan-outs of a class can make; no row where some fan-out cannot meet the rules."""
+def splits_of(problem: Problem, one: FanoutClass, out_of_time: Callable[[], bool]) -> tuple[Splits, bool]:
+    """Return what the fan-outs of a class can make, and whether this is all; no row where some fan-out cannot meet the
+    rules."""
     extents = _shortened(problem)
     rows = np.ones((1, len(extents)), dtype=extents.dtype)
-    factors: list[Factors] = [()]
+    found, vectors = np.zeros((1, 0), dtype=np.int64), list[list[Vector]]()
+    whole = True
     for f in one.fanouts:
         fanout = problem.arch.fanouts[f]
         choices: list[list[int]] = []
@@ -165,23 +179,43 @@ def splits_of(problem: Problem, one: FanoutClass) -> Splits:
             free = fanout.may_spread(name)
             allowed = [value for value in divisors(extent) if value <= fanout.size] if free else [1]
             choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
-        own = list(_bounded(choices, fanout.size))
+        own, is_listed = _listed(_bounded(choices, fanout.size), out_of_time)
         if not own:
-            return Splits(np.ones((0, len(extents)), dtype=extents.dtype), ())
-        rows, pairs = _distinct_products(rows, np.array(own, dtype=extents.dtype).reshape(len(own), -1), extents)
-        factors = [(*factors[a], own[b]) for a, b in pairs]
-    return Splits(rows, tuple(factors))
+            return Splits(rows[:0], found[:0], ()), True
+        right = np.array(own, dtype=extents.dtype).reshape(len(own), -1)
+        pairs, is_joined = _distinct_products(rows, right, extents, out_of_time)
+        rows = rows[pairs[:, 0]] * right[pairs[:, 1]]
+        found, vectors = np.column_stack([found[pairs[:, 0]], pairs[:, 1]]), [*vectors, own]
+        whole = whole and is_listed and is_joined
+    return Splits(rows, found, tuple(vectors)), whole
 
 
-def _distinct_products(left: IntArray, right: IntArray, extents: IntArray) -> tuple[IntArray, list[tuple[int, int]]]:
-    """Return the different products of two rows that divide the extents, and the first pair that makes each."""
-    rows, pairs = np.zeros((0, len(extents)), dtype=extents.dtype), np.zeros((0, 2), dtype=np.int64)
+def _listed(rows: Iterator[Vector], out_of_time: Callable[[], bool]) -> tuple[list[Vector], bool]:
+    """Return the rows, and whether these are all: where time ends, the first ones."""
+    found = list(islice(rows, TUNING.structures_at_once))
+    while more := list(islice(rows, TUNING.structures_at_once)):
+        if out_of_time():
+            return found, False
+        found += more
+    return found, True
+
+
+def _distinct_products(
+    left: IntArray, right: IntArray, extents: IntArray, out_of_time: Callable[[], bool]
+) -> tuple[NDArray[np.int64], bool]:
+    """Return the first pair of rows (by number) that makes each product of two that divides the extents, and whether
+    these are all."""
+    keys, pairs = np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+    whole, of_left, of_right = True, _keys(left, extents), _keys(right, extents)
     for first, a, b in _dividing(left, right, extents):
-        rows = np.concatenate([rows, left[first + a] * right[b]])
+        if len(pairs) and out_of_time():
+            whole = False
+            break
+        keys = np.concatenate([keys, of_left[first + a] + of_right[b]])
         pairs = np.concatenate([pairs, np.column_stack([first + a, b])])
-        kept = _first_of_each(rows)
-        rows, pairs = rows[kept], pairs[kept]
-    return rows, [(int(a), int(b)) for a, b in pairs.tolist()]
+        kept = np.sort(np.unique(keys, return_index=True)[1])
+        keys, pairs = keys[kept], pairs[kept]
+    return pairs, whole
 
 
 def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:
@@ -190,7 +224,7 @@ def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:
     return all(rule.least <= factor and (rule.most is None or factor <= rule.most) for rule in mine)
 
 
-def _bounded(choices: list[list[int]], size: int) -> Iterable[tuple[int, ...]]:
+def _bounded(choices: list[list[int]], size: int) -> Iterator[tuple[int, ...]]:
     """Yield the vectors, one value per list, whose product is at most `size`."""
     if not choices:
         yield ()

@@ -77,7 +77,7 @@ def bound_products(
     if not boxes.begin(goal, is_over):
         return None
     first = boxes.solved
-    while not is_over() and boxes.solved < first + most_programs and boxes.step(goal):
+    while not is_over() and boxes.solved < first + most_programs and boxes.step(goal, is_over):
         pass
     found = best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
     return found if at_once is None else max(found, at_once)
@@ -140,7 +140,7 @@ class ProductEngine:
             before = boxes.solved
             self._try(boxes, [one for _, _, one in boxes.queue[: self.tuning.tried_per_step]], is_over, work)
             self._climb(climber, self.tuning.rounds_per_step, is_over, work)
-            if not boxes.step(self._goal()):
+            if not boxes.step(self._goal(), is_over):
                 break
             work.add(boxes.solved - before)
         return ProductAnswer(self.best, self._bound(boxes), boxes.solved)
@@ -181,13 +181,17 @@ class ProductEngine:
     def _try(self, boxes: ProductSearch, of: Sequence[Bounded], is_over: Callable[[], bool], work: Work) -> None:
         """Try mappings near the optima of boxes, once per order of nodes and factors."""
         for one in of:
+            if is_over():
+                return
             optimum = boxes.optimum(one)
             key = optimum.number, tuple(round(c) for row in optimum.factors for c in row)
             if key in self._tried or one.bound >= self._goal():
                 continue
             self._tried.add(key)
             for mapping in trees_near(self.problem, boxes.orders, optimum, self.tuning):
-                if mapping not in self._scored and not is_over():
+                if is_over():
+                    return
+                if mapping not in self._scored:
                     self._scored.add(mapping)
                     self._offer(mapping)
                     work.add()

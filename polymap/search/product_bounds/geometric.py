@@ -8,6 +8,7 @@ feasible z, where L adds multiplier x constraint, and L is at least its tangent'
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,9 +55,9 @@ class Solved:
     row_multipliers: FloatArray
 
 
-def solve(programs: Programs, tuning: Tuning = TUNING) -> Solved:
-    """Return valid lower bounds and nearly optimal points."""
-    return _Barrier(programs, tuning).run()
+def solve(programs: Programs, tuning: Tuning = TUNING, is_over: Callable[[], bool] = lambda: False) -> Solved:
+    """Return valid lower bounds and nearly optimal points; where time is over, those that the steps have come to."""
+    return _Barrier(programs, tuning).run(is_over)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,18 +92,18 @@ class _Barrier:
         self.exponents = self.rows[:, : self.logs.shape[1]]
         self.bounded: NDArray[np.bool_] = np.max(programs.log_uses, axis=2) > NOTHING
 
-    def run(self) -> Solved:
+    def run(self, is_over: Callable[[], bool]) -> Solved:
         point, weight = self.p.start.copy(), self.tuning.first_weight
         best = np.zeros(len(point))
         multipliers = np.zeros(self.p.limits.shape)
         while True:
             for _ in range(self.tuning.newton_steps):
-                if not self._step(point, weight):
+                if not self._step(point, weight) or is_over():
                     break
             now = self._solved(point, weight)
             multipliers = np.where((now.bounds > best)[:, None], now.row_multipliers, multipliers)
             best = np.maximum(best, now.bounds)
-            if weight >= self.tuning.last_weight:
+            if weight >= self.tuning.last_weight or is_over():
                 return replace(now, bounds=best, row_multipliers=multipliers)
             weight = min(self.tuning.last_weight, weight * self.tuning.weight_growth)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import ceil, floor, log, prod
 
 import numpy as np
@@ -47,10 +47,10 @@ def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list
     low, high = 1 - tuning.factor_spread, 1 + tuning.factor_spread
     choices: list[list[tuple[float, Row, dict[int, Row]]]] = []
     for one, row in zip(problem.classes, optimum.factors, strict=True):
-        near = [[n for n in range(floor(c * low), ceil(c * high) + 1) if n >= 1] for c in row]
+        near = _few([[n for n in range(floor(c * low), ceil(c * high) + 1) if n >= 1] for c in row], row)
         far = sorted((sum(abs(log(n / c)) for n, c in zip(trips, row, strict=True)), trips) for trips in product(*near))
         shared = ((distance, trips, _shares(problem, one.fanouts, trips)) for distance, trips in far)
-        choices.append([(d, t, s) for d, t, s in shared if s is not None][: tuning.factors_listed])
+        choices.append(list(islice(((d, t, s) for d, t, s in shared if s is not None), tuning.factors_listed)))
     plans = sorted(
         (sum(d for d, _, _ in plan), tuple(t for _, t, _ in plan), number)
         for number, plan in enumerate(zip(*choices, strict=False))
@@ -60,6 +60,17 @@ def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list
         rows = {fanout: row for choice in choices for fanout, row in choice[number][2].items()}
         found.append(tuple(rows[f] for f in range(len(problem.arch.fanouts))))
     return found if problem.classes else [()]
+
+
+def _few(near: list[list[int]], row: Sequence[float]) -> list[list[int]]:
+    """Return numbers near those of a row, of which there are no more than MOST_ROUNDED choices: of the longest lists
+    the farthest ones go."""
+    near = list(near)
+    while prod(map(len, near)) > MOST_ROUNDED:
+        place = max(range(len(near)), key=lambda at: len(near[at]))
+        farthest = max(near[place], key=lambda n: abs(log(n / row[place])))
+        near[place] = [n for n in near[place] if n != farthest]
+    return near
 
 
 def _shares(problem: Problem, fanouts: Sequence[int], trips: Row) -> dict[int, Row] | None:

@@ -22,7 +22,8 @@ from polymap.search.product_bounds.programs import Box, BoxPrograms
 from polymap.search.product_bounds.rounding import OrderOptimum
 
 MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-14
-AT_ONCE = 256  # programs that are solved between two looks at the clock
+AT_ONCE = 256  # programs that are solved between two looks at the clock,
+MOST_ENTRIES = 2**19  # or fewer, whose matrices have about so many entries
 PER_STEP = 16  # boxes that are cut together
 
 
@@ -56,10 +57,11 @@ class ProductSearch:
         """Fill the queue with the boxes of all orders; return whether there was time for them."""
         whole = [self.programs.whole(order) for order in range(len(self._besides))]
         boxes = [box for box in whole if self.programs.fits(box)]
-        for begin in range(0, len(boxes), AT_ONCE):
+        at_once = self._at_once()
+        for begin in range(0, len(boxes), at_once):
             if is_over():
                 return False
-            for one in self._solve(boxes[begin : begin + AT_ONCE]):
+            for one in self._solve(boxes[begin : begin + at_once], is_over):
                 self._push(one, goal)
         return True
 
@@ -68,7 +70,7 @@ class ProductSearch:
         """Return what no mapping of the queue beats; inf where none is left."""
         return min(self._uncut, self.queue[0][0] if self.queue else np.inf)
 
-    def step(self, goal: float) -> bool:
+    def step(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Cut the boxes of least bound; return whether there were any below the goal."""
         taken: list[Bounded] = []
         while self.queue and len(taken) < PER_STEP and self.queue[0][0] < goal:
@@ -76,7 +78,7 @@ class ProductSearch:
         pairs = [(one, cut) for one in taken for cut in self._worth_a_look(one)]
         parts = [(number, part) for number, (one, cut) in enumerate(pairs) for part in enumerate(self._parts(one, cut))]
         alive = [(number, side, box) for number, (side, box) in parts if self.programs.fits(box)]
-        solved = self._solve([box for _, _, box in alive])
+        solved = self._solve([box for _, _, box in alive], is_over)
         sides: list[list[Bounded | None]] = [[None, None] for _ in pairs]
         for (number, side, _), new in zip(alive, solved, strict=True):
             one, cut = pairs[number]
@@ -125,11 +127,17 @@ class ProductSearch:
             self._serial += 1
             heappush(self.queue, (one.bound, self._serial, one))
 
-    def _solve(self, boxes: Sequence[Box]) -> list[Bounded]:
+    def _at_once(self) -> int:
+        """Return how many programs are solved together: few of those with many variables, whose steps take long."""
+        count = self.programs.variables.inner + len(self.programs.variables.factors)
+        return max(4, min(AT_ONCE, MOST_ENTRIES // (3 * count * count + 1)))
+
+    def _solve(self, boxes: Sequence[Box], is_over: Callable[[], bool]) -> list[Bounded]:
         found: list[Bounded] = []
-        for begin in range(0, len(boxes), AT_ONCE):
-            part = boxes[begin : begin + AT_ONCE]
-            solved = solve(self.programs.programs(part))
+        at_once = self._at_once()
+        for begin in range(0, len(boxes), at_once):
+            part = boxes[begin : begin + at_once]
+            solved = solve(self.programs.programs(part), is_over=is_over)
             found += [self._bounded(box, solved, at) for at, box in enumerate(part)]
         self.solved += len(boxes)
         return found

@@ -41,6 +41,7 @@ from polymap.search.program_bounds.projections import (
     logarithm,
 )
 from polymap.search.program_bounds.regions import Reference, Region, groups_of, regions_of, splits_of
+from polymap.search.resources import OutOfTime, Stop, never
 
 _SHARES = tuple(Fraction(eighths, 8) for eighths in (*range(1, 29), 32, 40, 48, 64, 512))  # X / Z
 MOST_INSTANCES = 6_000_000  # of a program whose bound takes seconds
@@ -56,9 +57,10 @@ class Moved:
 
 
 @lru_cache(maxsize=16)
-def program_traffic_bits(workload: Workload, arch: Architecture) -> int:
+def program_traffic_bits(workload: Workload, arch: Architecture, stop: Stop = never) -> int:
     """Return bits that every legal mapping reads and writes at the outermost level, at least: never less than what is
-    compulsory. All instances are listed: ask for programs of MOST_INSTANCES at most."""
+    compulsory. All instances are listed: ask for programs of MOST_INSTANCES at most. Raises OutOfTime where it is told
+    to stop."""
     rows = compulsory_traffic(workload)
     alone = {row.tensor: Fraction(_bits(workload, row)) for row in rows}
     held = memory_bits(arch)
@@ -69,8 +71,10 @@ def program_traffic_bits(workload: Workload, arch: Architecture) -> int:
     kept = frozenset(each.name for each in workload.tensors if not (each.temporary and each.name in written))
     best: dict[frozenset[str], Fraction] = {}
     surplus = _surplus(workload, rows)
-    for whole in regions_of(workload, kept):
+    for whole in regions_of(workload, kept, stop):
         for region in splits_of(whole, workload):
+            if stop():
+                raise OutOfTime
             for found in bounds_of(region, workload, held, lanes):
                 bits = found.bits + sum(surplus[name] for name in found.tensors)
                 if bits > sum(alone[name] for name in found.tensors):

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from polymap.arithmetic import count_type
 from polymap.ir import Access, Statement, Tensor, Workload
 from polymap.search.programs import Ints, program_arrays
+from polymap.search.resources import Stop
 
 Row = tuple[int, ...]  # of an index expression: the coefficient of each dim, then the constant
 MOST_SPLITS = 3  # of a region, those of most instances
@@ -67,10 +68,11 @@ class Region:
         return replace(self, points=np.ascontiguousarray(self.points[:, inside]))
 
 
-def regions_of(workload: Workload, tensors: frozenset[str]) -> list[Region]:
-    """Return all instances by their references to `tensors`, as far as these are linear."""
+def regions_of(workload: Workload, tensors: frozenset[str], stop: Stop) -> list[Region]:
+    """Return all instances by their references to `tensors`, as far as these are linear; raises OutOfTime where it is
+    told to stop."""
     found: dict[tuple[int, tuple[Reference, ...]], list[Ints]] = {}
-    arrays = program_arrays(workload)
+    arrays = program_arrays(workload, stop)
     for statement, points in zip(workload.statements, arrays.points, strict=True):
         if points.shape[1] and len(statement.dims):
             key = len(statement.dims), references_of(statement, tensors)
@@ -111,20 +113,20 @@ def _reference(access: Access, dims: tuple[str, ...]) -> Reference:
 
 def groups_of(region: Region, workload: Workload) -> dict[Reference, int]:
     """Return a number per reference; references of different numbers touch no element together."""
-    places = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
+    touched = {one: _touched(region, workload.tensor(one.tensor), one) for one in region.references}
     group = {one: number for number, one in enumerate(region.references)}
     for one, other in combinations(region.references, 2):
-        if one.tensor == other.tensor and group[one] != group[other] and np.isin(places[one], places[other]).any():
+        if one.tensor != other.tensor or group[one] == group[other]:
+            continue
+        if len(np.intersect1d(touched[one], touched[other], assume_unique=True)):
             old, new = group[other], group[one]
             group = {each: new if number == old else number for each, number in group.items()}
     return group
 
 
 def _touched(region: Region, tensor: Tensor, reference: Reference) -> Ints:
-    """Return the numbers of the elements of a tensor that a reference touches, as Python's integers where they are
-    long."""
-    kind: Any = np.int64 if prod(tensor.shape) < 1 << 62 else np.object_
-    place: Ints = np.full(region.count, 0, dtype=kind)
+    """Return the elements of a tensor that a reference touches, each once, as numbers of a row-major array."""
+    place = np.zeros(region.count, dtype=count_type(prod(tensor.shape)))
     for row, extent, low in zip(reference.rows, tensor.shape, tensor.origin, strict=True):
         place = place * extent + (region.values(row) - low)
     return np.unique(place)

@@ -3,27 +3,35 @@ their order. Built once per program; trees of it are then ordered and counted wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import count_type
 from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
+from polymap.search.resources import OutOfTime, Stop, never
 
 Ints = NDArray[np.signedinteger[Any]]  # int32 where counts of instances and elements suffice
+Part = TypeVar("Part")
 READ, ASSIGN = 0, 1  # kinds of an access; accumulations are ACCUMULATE plus the number of their operator
 ACCUMULATE = 2
 FEWEST = 200  # elements left of a thinned tensor
 _OPERATORS = tuple(Operator)
+_MOST_NUMBERED = (
+    2**31 - 1
+)  # elements of a tensor that are numbered as they lie: `_runs` joins their numbers with others
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
     """All accesses of a program to one tensor, one entry per statement instance and distinct access.
 
-    instance: numbers of statement instances. element: flattened index. kind: READ, ASSIGN or ACCUMULATE + operator.
+    instance: numbers of statement instances. element: flattened index, of large tensors the number among those touched.
+    kind: READ, ASSIGN or ACCUMULATE + operator.
     """
 
     instance: Ints
@@ -79,19 +87,28 @@ def thinned(arrays: ProgramArrays, part: int) -> ProgramArrays:
 
 
 def instance_bound(workload: Workload) -> int:
-    """Return how many points the boxes around all statements hold."""
+    """Return how many points the boxes around all statements hold; one of more than six dims counts for as many as take
+    its room."""
     extents = workload.extents()
-    return sum(prod(extents[dim] for dim in each.dims) for each in workload.statements)
+    return sum(prod(extents[dim] for dim in each.dims) * max(6, len(each.dims)) // 6 for each in workload.statements)
 
 
-def program_arrays(workload: Workload) -> ProgramArrays:
-    """Return the program's instances and accesses as arrays."""
-    return arrays_of(workload, points_of(workload))
+def program_arrays(workload: Workload, stop: Stop = never) -> ProgramArrays:
+    """Return the program's instances and accesses as arrays; raises OutOfTime where it is told to stop."""
+    return arrays_of(workload, points_of(workload, stop), stop)
 
 
-def points_of(workload: Workload) -> tuple[Ints, ...]:
+def points_of(workload: Workload, stop: Stop = never) -> tuple[Ints, ...]:
     """Return the instances of every statement, an array [dims, instances] in the program's order."""
-    return tuple(_points(workload, each) for each in workload.statements)
+    return tuple(_points(workload, each) for each in _looked(workload.statements, stop))
+
+
+def _looked(parts: Iterable[Part], stop: Stop) -> Iterator[Part]:
+    """Yield the parts, with a look at the limits before each."""
+    for part in parts:
+        if stop():
+            raise OutOfTime
+        yield part
 
 
 def keeps_order(arrays: ProgramArrays, clock: Ints) -> bool:
@@ -105,8 +122,9 @@ def keeps_order(arrays: ProgramArrays, clock: Ints) -> bool:
     return True
 
 
-def arrays_of(workload: Workload, points: tuple[Ints, ...]) -> ProgramArrays:
-    """Return the arrays of a program whose instances are known, each statement's in the program's order."""
+def arrays_of(workload: Workload, points: tuple[Ints, ...], stop: Stop = never) -> ProgramArrays:
+    """Return the arrays of a program whose instances are known, each statement's in the program's order; raises
+    OutOfTime where it is told to stop."""
     first: list[int] = []
     count = 0
     for each in points:
@@ -115,7 +133,7 @@ def arrays_of(workload: Workload, points: tuple[Ints, ...]) -> ProgramArrays:
     order = program_order(workload, points, count)
     accesses: dict[str, Accesses] = {}
     runs: dict[str, Runs] = {}
-    for tensor in workload.tensors:
+    for tensor in _looked(workload.tensors, stop):
         found = _accesses(workload, tensor, points, first)
         accesses[tensor.name] = found
         if (found.kind != READ).any():
@@ -202,7 +220,10 @@ def _accesses(workload: Workload, tensor: Tensor, points: tuple[Ints, ...], firs
             instances.append(numbers)
             elements.append(_element(tensor, statement.target, columns, length))
             kinds.append(np.full(length, kind, dtype=np.int8))
-    return Accesses(np.concatenate(instances), np.concatenate(elements), np.concatenate(kinds))
+    element = np.concatenate(elements)
+    if prod(tensor.shape) > _MOST_NUMBERED:
+        element = np.unique(element, return_inverse=True)[1].reshape(-1)
+    return Accesses(np.concatenate(instances), element, np.concatenate(kinds))
 
 
 def _none() -> Ints:
@@ -214,7 +235,7 @@ def _accumulation(statement: Statement) -> int:
 
 
 def _element(tensor: Tensor, access: Access, columns: dict[str, Ints], length: int) -> Ints:
-    total = np.zeros(length, dtype=np.int64)
+    total = np.zeros(length, dtype=count_type(prod(tensor.shape)))
     for index, size, low in zip(access.index, tensor.shape, tensor.origin, strict=True):
         total = total * size + (evaluated(index, columns, length) - low)
     return total

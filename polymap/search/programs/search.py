@@ -19,7 +19,7 @@ from polymap.search.programs.instances import ProgramArrays, instance_bound, pro
 from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
 from polymap.search.programs.stays import Stays
-from polymap.search.resources import Limits
+from polymap.search.resources import Limits, OutOfTime
 from polymap.workload import expanded
 
 PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"
@@ -75,7 +75,11 @@ class ProgramSearch:
         """Search until it is told to stop; shapes looked at are steps of work. accepts: whether a legal tree meets the
         rules."""
         if self._climber is None:
-            arrays, weights = program_arrays(self.workload), weights_of(self.arch, self.objective)
+            try:
+                arrays = program_arrays(self.workload, stop)
+            except OutOfTime:
+                return
+            weights = weights_of(self.arch, self.objective)
             floors = _floors(self.workload, weights)
             self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
         has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)

@@ -103,6 +103,10 @@ class Limits:
         """Return the seconds since the begin."""
         return self._clock() - self.begin
 
+    def left_s(self) -> float:
+        """Return the seconds until the time limit."""
+        return self.time_limit_s - self.seconds()
+
     def until(self, share: float) -> Callable[[], bool]:
         """Return what tells whether that share is spent."""
         return lambda: self.share() > share
@@ -114,3 +118,8 @@ class Limits:
         limit = self.time_limit_s
         seconds = max(LEAST_DIVIDING_SHARE * limit, min(LEAST_DIVIDING_S, MOST_OF_A_SHORT_LIMIT * limit))
         return self.until(seconds / limit)
+
+    def first_descent(self) -> Callable[[], bool]:
+        """Return what tells whether dividing tiles end although no structure was searched yet: on a busy machine their
+        share may be too short for that, and what comes next needs an answer to begin with."""
+        return self.until(DIVIDING_WORK_SHARE if self.work.limit is not None else MOST_OF_A_SHORT_LIMIT)

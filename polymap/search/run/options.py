@@ -115,6 +115,8 @@ class Tuning:
     """To find one mapping under rules that no dividing one meets."""
     products_share: float = 0.7
     """Of what is left of the limit, for geometric programs, before structures and climbing have the rest."""
+    program_bound_share: float = 0.4
+    """Of the limit for the bound of a program of many instances, before any mapping of it is looked at."""
     clashing_share: float = 0.2
     """Of the time limit, for which rules clash, before tiles of any size are looked at (limits.py)."""
     drawn_first: int = 80

@@ -28,10 +28,11 @@ from polymap.ir import (
 from polymap.search.heuristics import Annealer, anneal_mappings
 from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Objective, Rules, divisors
-from polymap.search.resources import Work
+from polymap.search.resources import Limits, Work
 from polymap.search.run.options import TUNING
 from polymap.workload import shared_dims
 
+LEAST_EVALUATION_S = 0.2  # where the limit is nearly reached
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
 
 
@@ -93,7 +94,10 @@ def _drawn(
             break
         tried += 1
         try:
-            cost = evaluate(workload, arch, mapping)
+            left = None  # there is to be a first mapping
+            if found and isinstance(out_of_time, Limits):
+                left = max(LEAST_EVALUATION_S, out_of_time.left_s())
+            cost = evaluate(workload, arch, mapping, time_limit_s=left)
         except BudgetError:
             continue
         if cost.legal:

@@ -97,13 +97,13 @@ def _spread(shares: set[tuple[int, ...]], size: int, least: list[int], tops: lis
     """
     known = {(share, prod(least)) for share in shares}
     for place, (low, top) in enumerate(zip(least, tops, strict=True)):
-        known = {
-            ((*share[:place], left, *share[place + 1 :]), taken // low * max(low, siblings))
-            for share, taken in known
-            for siblings, left in _ways(share[place], min(top, size * low // taken))
-        }
-        if len(known) > TUNING.most_shares:
-            return None
+        spread: set[tuple[tuple[int, ...], int]] = set()
+        for share, taken in known:
+            for siblings, left in _ways(share[place], min(top, size * low // taken)):
+                spread.add(((*share[:place], left, *share[place + 1 :]), taken // low * max(low, siblings)))
+            if len(spread) > TUNING.most_shares:
+                return None
+        known = spread
     return {share for share, _ in known}
 
 

@@ -76,10 +76,10 @@ def clashing(
     words = clashes(workload, arch, chosen)
     if words:
         return words
-    facts = _facts_that_matter(workload, arch, chosen, feasible)
+    facts = _facts_that_matter(workload, arch, chosen, feasible, out_of_time)
     told = (_told(arch, rule) for rule in chosen)
     fewer = (FEWER,) if unsure and len(chosen) > 1 else ()
-    return (*told, *facts, *fewer, *_ways_out(workload, arch, rules, chosen, feasible))
+    return (*told, *facts, *fewer, *_ways_out(workload, arch, rules, chosen, feasible, out_of_time))
 
 
 def _minimal(arch: Architecture, clash: Rules, feasible: Feasible) -> tuple[Rules, bool]:
@@ -118,7 +118,9 @@ def _told(arch: Architecture, rule: Rule) -> str:
     return f"{rule_text(rule)}, of {lanes}"
 
 
-def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, feasible: Feasible) -> Iterator[str]:
+def _facts_that_matter(
+    workload: Workload, arch: Architecture, chosen: Rules, feasible: Feasible, out_of_time: Stop
+) -> Iterator[str]:
     """Yield the facts of the machine of which none can be left out of the clash with the chosen rules.
 
     A share of the busy compute units is a share of the fan-outs' sizes, which are then part of that rule.
@@ -131,7 +133,7 @@ def _facts_that_matter(workload: Workload, arch: Architecture, chosen: Rules, fe
     unsure: set[Fact] = set()
     for fact in tested:
         others = [one for one in kept if one != fact]
-        answer = feasible.exists(_only(workload, arch, [*others, *fixed]), chosen)
+        answer = None if out_of_time() else feasible.exists(_only(workload, arch, [*others, *fixed]), chosen)
         if answer is False:
             kept = others
         elif answer is None:
@@ -192,7 +194,9 @@ def _fact_text(arch: Architecture, fact: Fact) -> str:
             return f"{fanout} may spread {', '.join(fanouts[fanout].dims or ()) or 'nothing'} only (dims)"
 
 
-def _ways_out(workload: Workload, arch: Architecture, rules: Rules, chosen: Rules, feasible: Feasible) -> Iterator[str]:
+def _ways_out(
+    workload: Workload, arch: Architecture, rules: Rules, chosen: Rules, feasible: Feasible, out_of_time: Stop
+) -> Iterator[str]:
     """Yield, per limit of a clash, the least value that all other rules allow, or else what no mapping at all is
     below; for a utilization the highest.
 
@@ -201,11 +205,12 @@ def _ways_out(workload: Workload, arch: Architecture, rules: Rules, chosen: Rule
     for rule in chosen:
         rest = tuple(other for other in rules if other != rule)
         if isinstance(rule, Utilization):
-            most = feasible.most_busy(arch, rest)
+            most = None if out_of_time() else feasible.most_busy(arch, rest)
             if most is not None:
                 yield f"the highest utilization that the rest allows is {figure(most, up=False)}"
         elif isinstance(rule, AtMost):
-            name, least = rule.objective.text, feasible.least(arch, rule.objective, rest)
+            name = rule.objective.text
+            least = None if out_of_time() else feasible.least(arch, rule.objective, rest)
             floor = floor_of(workload, arch, rule.objective)
             if least is not None:
                 yield f"the least {name} that the rest allows is {figure(least, up=True)}"

@@ -51,7 +51,7 @@ from polymap.search.problem import (
     rules_from_document,
 )
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
-from polymap.search.resources import Limits, Memory, Processes, Stop
+from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop, never
 from polymap.search.run.answer import Values, believed
 from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
@@ -194,7 +194,11 @@ def _bound_by_capacities(search: Search) -> None:
     workload, arch = search.workload, search.arch
     if instance_bound(workload) > MOST_INSTANCES:
         return
-    more = program_traffic_bits(workload, arch) - (compulsory_bits(workload) or 0)
+    try:
+        bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))
+    except OutOfTime:
+        return
+    more = bits - (compulsory_bits(workload) or 0)
     for place, one in enumerate(search.objective.singles):
         search.raise_floor(place, floor_of(workload, arch, one, max(0, more)))
 
@@ -471,7 +475,7 @@ def _report_program_order(search: Search) -> None:
 
 def _divided(search: Search) -> Divided:
     """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    outcome = _solved(search, _limit_of_dividing(search))
+    outcome = _solved(search, *_limits_of_dividing(search))
     measure = measure_of(search.objective, search.workload, search.arch)
     mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
     claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
@@ -494,16 +498,17 @@ def _divided(search: Search) -> Divided:
     return Divided(found, mappings, outcome)
 
 
-def _limit_of_dividing(search: Search) -> Stop:
-    """Return when the search over dividing tiles ends: where others go on from what it finds, before the limit."""
+def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
+    """Return when the search over dividing tiles ends, and when after its first descent: where others go on from what
+    it finds, before the limit."""
     if not search.divides:
-        return search.limits.dividing()
+        return search.limits.first_descent(), search.limits.dividing()
     if len(search.objective.singles) == 1:
-        return search.limits
-    return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share()))
+        return search.limits, never
+    return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share())), never
 
 
-def _solved(search: Search, limit: Stop) -> Outcome:
+def _solved(search: Search, limit: Stop, others_wait: Stop) -> Outcome:
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
     product = _best_product(search, measure) if search.outcome is None and not search.divides else None
     if product is not None:
@@ -543,6 +548,7 @@ def _solved(search: Search, limit: Stop) -> Outcome:
         draw=draw_by_annealing(search.problem, measure),
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
+        others_wait=others_wait,
     )
     return search.outcome
 

@@ -30,7 +30,7 @@ def from_c(
     """Return the loop nest that a C text describes.
 
     sizes: values for the names of sizes; they replace `#define`s, parameters and constants of these names. name: of
-    the workload (default: the function's, else "c"). file: what messages call the text. budget: seconds of wall time
+    the workload (default: the function's, else "c"). file: what messages call the text. budget: seconds of CPU time
     for each question about its sets, if more than usual (BudgetError where they do not suffice).
 
     Loops become dims 0 <= i < extent with the user's own values in origin and step; bounds that are not constant become

@@ -312,7 +312,7 @@ def test_ctrl_c_and_sigterm_are_obeyed(number: int) -> None:
     time.sleep(4)
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     *progress, last = err.splitlines()
     assert last == "polymap: interrupted"
     assert all(line.startswith("polymap: best ") for line in progress)

@@ -25,6 +25,44 @@ loaded = True
 """
 
 
+@pytest.mark.parametrize("error", ["SystemError('with an exception set')", "RuntimeError('of C code')"])
+def test_what_a_library_makes_of_an_interrupt_is_one(tmp_path: Path, error: str) -> None:
+    """C code that goes on after an interrupt, a callback, or the making of a class raise another error in its place."""
+    program = f"""
+        import os, signal, sys
+        from polymap.cli.command_line import guarded
+        from polymap.cli.interrupt import raise_interrupts
+
+        def work():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                pass
+            raise {error}
+
+        raise_interrupts()
+        sys.exit(guarded(work))
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "polymap: interrupted\n")
+
+
+def test_nothing_is_loaded_before_interrupts_are_handled() -> None:
+    """Ctrl-C ends the command with one line from the package's first lines on: none of the library's comes before."""
+    program = (
+        "import os, signal, sys; sys.argv = ['/bin/polymap']; before = set(sys.modules)\n"
+        "class Stops:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:\n"
+        "            os.write(1, ' '.join(sorted(set(sys.modules) - before)).encode())\n"
+        "            os._exit(0)\n"
+        "sys.meta_path.insert(0, Stops()); import polymap"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["polymap", "polymap.cli", "polymap.cli.first_interrupt", "polymap.faces"]
+
+
 @pytest.mark.parametrize("module", [SLOW_MODULE, SLOW_CLASS])
 def test_an_interrupt_waits_for_what_loads(tmp_path: Path, module: str) -> None:
     (tmp_path / "slow_module.py").write_text(module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from polymap.poly import deadlines as module
 from polymap.poly.budgets import budget, check_clock, is_exhausted
 from polymap.poly.deadlines import Effort, at_first, in_a_process, within, within_work
 from polymap.poly.tables import Table
+from polymap.processes.clocks import ending_within
 from polymap.workload.dependence_analysis import dependence_relations, dependences
 from polymap.workload.einsums import einsum
 from tests.nests import NESTS
@@ -43,10 +45,28 @@ def test_a_process_answers_what_the_first_budget_does_not_allow(monkeypatch: pyt
     assert within(60, "a nest", dependences, nest) == truth
 
 
-def test_a_process_is_ended_when_its_time_is_over() -> None:
-    with pytest.raises(BudgetError, match=r"PM510 a nap takes more than 0\.5 s") as raised:
-        in_a_process(0.5, "a nap", time.sleep, 3600)
+def test_a_process_is_ended_when_a_users_time_is_over() -> None:
+    with pytest.raises(BudgetError, match=r"PM510 a nap takes more than 60 s") as raised, ending_within(0.5):
+        in_a_process(60, "a nap", time.sleep, 3600)
     assert is_exhausted(raised.value)
+
+
+@pytest.mark.parametrize("size", [1, 2**16, 100_000, 3_000_000])
+def test_questions_and_answers_of_any_length_are_delivered(size: int) -> None:
+    text = "ä" * size
+    assert in_a_process(60, "a text", str.upper, text) == "Ä" * size
+
+
+def complain(size: int, code: int) -> None:
+    """Write a lot on stderr, and end."""
+    sys.stderr.write("x" * size + "\nno luck é\n")
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def test_what_a_process_complains_of_is_told() -> None:
+    with pytest.raises(SolverError, match="PM517 the process that was asked for the end ended with code 4: no luck"):
+        in_a_process(60, "the end", complain, 200_000, 4)
 
 
 def test_no_process_is_started_when_time_is_over_before() -> None:
