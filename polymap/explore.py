@@ -1,4 +1,4 @@
-"""From a workload and a machine to the best mapping: the table of contents of polymap, one line per stage."""
+"""From a workload and a machine to the best mapping: the table of contents of polymap, one line per prover."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from polymap.ir import Architecture, Workload
-    from polymap.search.run import Progress, SearchResult
+    from polymap.search.run import Progress, SearchResult, Table
 
 
 def explore(
@@ -62,39 +62,60 @@ def search(
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
     from polymap.asked import question_of
+    from polymap.search.run import Options, read_question
+
+    workload, arch = question_of(workload, arch)
+    question, known = read_question(workload, arch, Options(objective, tiles, **options), provers)
+    return question.answer(known)
+
+
+def provers() -> Table:
+    """Return which provers are asked, in their order: for which kinds of questions, with which share of the limit (all
+    of it where none is named), and when they have something to say. The first that closes the evidence is the last."""
     from polymap.search.parts import search_front, search_order
     from polymap.search.run import (
-        Options,
+        TUNING,
+        Kind,
+        Line,
         anneal_near_mappings,
+        begin_as_written,
         bound_products,
         bound_structures,
-        climb_to_the_end,
         enumerate_few_trees,
-        meet_rules,
-        read_question,
+        first,
+        further,
+        of_rest,
         refine_structures,
         refuse_clashing_words,
         refute_rules,
         sample_programs,
         search_dividing_tiles,
+        try_what_rules_limit,
     )
 
-    workload, arch = question_of(workload, arch)
-    question = read_question(workload, arch, Options(objective, tiles, **options))
-    return question.answer(
-        (
-            refuse_clashing_words,  # INFEASIBLE: what the words of the requirements exclude
-            refute_rules,  # INFEASIBLE: rules that no mapping meets, whatever its tiles
-            sample_programs,  # what the lattice search does not cover: the best of samples
-            bound_structures,  # tiles of any size: what whole numbers of siblings prove of all mappings
-            search_dividing_tiles,  # structures, bounds, branch and bound, with a certificate
-            enumerate_few_trees,  # tiles of any size: all trees of a small space
-            search_order,  # of an order: the best by its first part, by the next among these, ...
-            search_front,  # of a front: the best of each part, then between the points that are known
-            meet_rules,  # under rules that no dividing mapping meets: one that does
-            refine_structures,  # else: what they prove structure by structure
-            anneal_near_mappings,  # under rules: near the dividing answer
-            bound_products,  # else, without windows: geometric programs over whole counts and tiles
-            climb_to_the_end,  # else: structures and mappings in turn until the limit
-        )
+    sizes = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT
+    asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
+    searched = Kind.ANY_SIZE | Kind.PART
+    one_value = searched | Kind.RULE
+    at_once, products = first(TUNING.first_structures_share), of_rest(TUNING.products_share)
+    to_meet_rules = further(TUNING.share_to_meet_rules)
+    one_by_one, under_rules = further(TUNING.structures_share), further(TUNING.structures_share_under_rules)
+    return (
+        Line(refuse_clashing_words, asked),  # refutes what the words of the requirements exclude
+        Line(refute_rules, asked, rules=True),  # and rules that no mapping meets, whatever its tiles
+        Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
+        Line(sample_programs, Kind.PROGRAM),  # else the best of samples
+        Line(bound_structures, sizes | one_value, at_once),  # what whole numbers of siblings prove of all mappings
+        Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RULE),  # branch and bound, with a certificate
+        Line(enumerate_few_trees, sizes),  # all trees of a small space
+        Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
+        Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
+        Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
+        Line(anneal_near_mappings, searched, to_meet_rules, rules=True, without_mapping=True),
+        Line(refine_structures, one_value, under_rules, rules=True),  # structure by structure, with mappings there
+        Line(anneal_near_mappings, one_value, rules=True),
+        Line(refine_structures, one_value, one_by_one, rules=False),
+        Line(bound_products, one_value, products, rules=False),  # geometric programs over whole counts and tiles
+        Line(refine_structures, one_value, rules=False),
+        Line(begin_as_written, one_value, rules=False, without_mapping=True),
     )

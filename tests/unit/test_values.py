@@ -16,8 +16,9 @@ import pytest
 import polymap as pm
 from polymap.costmodel.analysis.crossovers import family, placements
 from polymap.ir.loopnest import Workload
+from polymap.search.enumeration import Walking
+from polymap.search.run.driver import Resumption
 from polymap.search.run.result import Progress, SearchResult
-from polymap.search.run.state import Resumption
 from tests.unit.search.machines import two_levels
 
 TINY = pm.matmul(m=2, n=2, k=2)
@@ -174,7 +175,7 @@ def test_a_walk_over_all_trees_goes_on_where_it_was() -> None:
     assert isinstance(again, SearchResult)
     assert isinstance(found.again, Resumption)
     assert isinstance(again.again, Resumption)
-    walking, other = found.again.search.walking, again.again.search.walking
+    walking, other = (one.search.engines.get(Walking) for one in (found.again, again.again))
     assert walking is not None
     assert other is not None
     assert 0 < walking.legal == other.legal

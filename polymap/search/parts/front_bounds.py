@@ -13,6 +13,10 @@ _NEAR = Fraction(5, 4)  # values that are no farther apart are neighbours
 _MOST_ASKED = 2  # times that one limit is asked about: first with little effort, then with more
 
 
+class FrontLimits(dict[Fraction, Fraction | None]):
+    """What the first part of a front is at least below limits of the second one (None: nothing is)."""
+
+
 class FrontBounds:
     """Lower bounds of the first part of a front of two, by limits of the second one.
 

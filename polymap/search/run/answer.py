@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.objective import floor_of, is_confirmed, objective_values, refusals
 from polymap.search.problem import Goal, Objective, Rules
+from polymap.search.run.options import Hints
 from polymap.search.run.result import Progress, Scored, SearchResult, SpaceCount
 
 Values = tuple[Fraction, ...]
@@ -18,12 +19,15 @@ UNCOUNTED = SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, p
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked, as far as answers need it."""
+    """What is asked, limits aside."""
 
     workload: Workload
     arch: Architecture
     objective: Objective
     rules: Rules = ()
+    tiles: str = "any"
+    seed: int = 0
+    hints: Hints = field(default_factory=Hints)
 
     def floors(self) -> Values:
         """Return what no mapping at all can beat, per part of an order or a front (else one)."""

@@ -1,4 +1,4 @@
-"""What is asked of a search besides the workload and the machine, and how much its stages try."""
+"""What is asked of a search besides the workload and the machine, and how much its provers try."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _is_positive(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How much each stage tries: numbers that change speed and how good an unproven answer is, never what is true.
+    """How much each prover tries: numbers that change speed and how good an unproven answer is, never what is true.
 
     "limits.py" is benchmarks/limits.py: seconds past a time limit. "certificates.py" is benchmarks/certificates.py.
     Where neither is named a number was not swept.

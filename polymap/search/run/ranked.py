@@ -10,10 +10,10 @@ from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
-from polymap.search.dividing import Found, solve
+from polymap.search.dividing import solve
 from polymap.search.heuristics import annealer_of
 from polymap.search.objective import measure_under, objective_values
-from polymap.search.problem import Objective, Rules, analyse, clashes, parse_single, rules_from_document
+from polymap.search.problem import analyse, clashes, parse_single, rules_from_document
 from polymap.search.resources import Work
 from polymap.search.run.answer import Question, check_answer
 from polymap.search.run.options import Options
@@ -41,50 +41,32 @@ def candidates(
     goal = parse_single(objective, arch, ranked=True)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
     begin = time.monotonic()
-    yield from ranked(workload, arch, goal, rules, limit, lambda: time.monotonic() - begin > time_limit_s)
+    asked = Question(workload, arch, goal, rules, "divide")
+    yield from ranked(asked, limit, lambda: time.monotonic() - begin > time_limit_s)
 
 
-def ranked(
-    workload: Workload,
-    arch: Architecture,
-    goal: Objective,
-    rules: Rules,
-    limit: int,
-    out_of_time: Callable[[], bool],
-    *,
-    divide: bool = True,
-    seed: int = 0,
-) -> Iterator[tuple[Mapping, Cost]]:
-    """Yield the `limit` best mappings with dividing tiles, best first, each with its cost.
-
-    divide, seed: of the mappings that are sampled where the lattice search does not apply.
-    """
-    problem = analyse(workload, arch, rules)
-    if clashes(workload, arch, rules):
+def ranked(asked: Question, limit: int, out_of_time: Callable[[], bool]) -> Iterator[tuple[Mapping, Cost]]:
+    """Yield the `limit` best mappings with dividing tiles, best first, each with its cost; the best of samples
+    where the lattice search does not apply."""
+    question = asked.workload, asked.arch, asked.objective, asked.rules
+    problem = analyse(asked.workload, asked.arch, asked.rules)
+    if clashes(asked.workload, asked.arch, asked.rules):
         return
     if problem.reason is not None:
-        annealer = annealer_of(workload, arch, goal, rules, divide=divide, seed=seed)
         drawn = sampled(
-            workload,
-            arch,
-            goal,
-            rules,
+            *question,
             out_of_time,
-            annealer=annealer,
-            seed=seed,
+            annealer=annealer_of(*question, divide=asked.tiles == "divide", seed=asked.seed),
+            seed=asked.seed,
             before=None,
             work=Work(),
             report=lambda _mapping, _value: None,
         )
         yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
         return
-    measure = measure_under(goal, workload, arch, rules)
-    outcome = solve(problem, measure, out_of_time, _silent, keep=limit)
-    scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
+    measure = measure_under(asked.objective, asked.workload, asked.arch, asked.rules)
+    outcome = solve(problem, measure, out_of_time, lambda _found, _bound: None, keep=limit)
+    scored = [(leaf.mapping, evaluate(asked.workload, asked.arch, leaf.mapping)) for _, leaf in outcome.found]
     for mapping, cost in scored:
-        check_answer(Question(workload, arch, goal, rules), mapping, cost)
-    yield from sorted(scored, key=lambda item: objective_values(workload, arch, goal, item[1]))
-
-
-def _silent(_found: Found, _bound: int) -> None:
-    """Take a report, and keep it."""
+        check_answer(asked, mapping, cost)
+    yield from sorted(scored, key=lambda item: objective_values(*question[:3], item[1]))

@@ -1,6 +1,6 @@
-"""The stages of a search. Each returns the answer, or None where a later stage has to find it.
+"""The provers of a search, and the proposers, which raise incumbents only. Each returns the evidence with its own.
 
-polymap/explore.py has them in their order.
+polymap/explore.py has the table of them: for which questions, in which order, with which shares of the limit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from polymap.arch import no_energies
-from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import (
     Architecture,
@@ -29,8 +28,15 @@ from polymap.ir import (
 )
 from polymap.schedules.space import SpaceSize, any_order_is_legal
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
-from polymap.search.enumeration import ExhaustiveResult
-from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
+from polymap.search.enumeration import ExhaustiveResult, Walking
+from polymap.search.heuristics import (
+    Annealer,
+    DividingPolish,
+    TreeClimber,
+    anneal_mappings,
+    annealer_of,
+    draw_by_annealing,
+)
 from polymap.search.objective import (
     Measure,
     exact_score,
@@ -38,38 +44,37 @@ from polymap.search.objective import (
     is_confirmed,
     measure_of,
     measure_under,
-    objective_values,
 )
 from polymap.search.problem import (
     AtMost,
     Goal,
     Objective,
-    Rules,
     Utilization,
+    analyse,
     clashes,
     parse_objective,
     rules_from_document,
 )
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
 from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop, never
-from polymap.search.run.answer import Values, believed
+from polymap.search.run.answer import Question, Values, believed
+from polymap.search.run.driver import Engines, Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
+from polymap.search.run.evidence import Evidence, Known
 from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
-from polymap.search.run.programs import program_order, sampled
+from polymap.search.run.programs import Drawn, program_order, sampled
 from polymap.search.run.refuted import is_refuted
-from polymap.search.run.result import SearchResult, SpaceCount
+from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
-from polymap.search.run.state import Asked, Divided, Search, counted_space
 
 if TYPE_CHECKING:
     from polymap.search.sibling_bounds import SiblingSearch
 
-Known = tuple[Mapping, Fraction]  # a mapping with its exact value
-Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
-
-def read_question(workload: Workload, arch: Architecture, options: Options) -> Search:
-    """Return the search of what is asked, of which nothing is done yet.
+def read_question(
+    workload: Workload, arch: Architecture, options: Options, provers: Callable[[], Table]
+) -> tuple[Search, Evidence]:
+    """Return the search of what is asked with a table of provers, and what is known before it.
 
     Raises OptionError for an unknown objective or tile rule, a limit that is no positive number, or mistakes in the
     constraints.
@@ -82,53 +87,48 @@ def read_question(workload: Workload, arch: Architecture, options: Options) -> S
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)
-    asked = Asked(workload, arch, goal, options.tiles, rules, options.seed, options.hints)
-    search = Search(asked, limits, processes, options.settings(), options.on_progress)
-    search.raise_floor(0, options.hints.least)
-    return search
+    asked = Question(workload, arch, goal, rules, options.tiles, options.seed, options.hints)
+    problem = analyse(workload, arch, rules)
+    kind, settings = kind_of(asked, problem), options.settings()
+    search = Search(asked, problem, kind, limits, processes, settings, provers, options.on_progress)
+    return search, Evidence(asked.floors()).with_floor(0, options.hints.least)
 
 
 def _is_of_energy(objective: Objective) -> bool:
     return objective.goal.powers is not None and objective.goal.powers.energy > 0
 
 
-def refuse_clashing_words(search: Search) -> SearchResult | None:
-    """Answer INFEASIBLE where requirements clash by their words alone: a level has no room for what it must hold, or
-    may not hold it."""
+def refuse_clashing_words(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Refute where requirements clash by their words alone: a level has no room for what it must hold, or may not hold
+    it."""
     clash = clashes(search.workload, search.arch, search.rules)
-    return search.infeasible(clash) if clash else None
+    return replace(evidence, clash=clash) if clash else evidence
 
 
-def refute_rules(search: Search) -> SearchResult | None:
-    """Answer INFEASIBLE where it is proven without a search that no mapping, of whatever tiles, meets the rules."""
+def refute_rules(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Refute where it is proven without a search that no mapping, of whatever tiles, meets the rules."""
     if search.problem.reason is None and search.divides:
-        return None  # the search over dividing tiles knows, and which limits the rest allows
-    if search.rules and is_refuted(search.workload, search.arch, search.rules):
-        return search.infeasible(_clashing(search, AnySize))
-    return None
+        return evidence  # the search over dividing tiles knows, and which limits the rest allows
+    if is_refuted(search.workload, search.arch, search.rules):
+        return replace(evidence, clash=_clashing(search, AnySize))
+    return evidence
 
 
-def sample_programs(search: Search) -> SearchResult | None:
-    """Answer with the best of sampled and annealed mappings where the lattice search does not apply (several
-    statements, recurrences, domains that are no box, ...)."""
-    if search.problem.reason is None:
-        return None
-    found = _best_of_few(search)
-    if found is not None:
-        return found
-    _bound_by_capacities(search)
-    annealer = search.annealer(divide=search.divides)
+def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the best of sampled, annealed and climbed mappings of a program."""
+    evidence = _bound_by_capacities(search, evidence)
+    annealer = _annealer(search, divide=search.divides)
     climbed = _climbed(search, alone=annealer is None)
     if climbed is not None and annealer is None:
-        return _tree_answer(search, climbed)
-    floor, met = search.floors[0], False
+        return _with_tree(search, evidence, climbed, 0)
+    floor, met = evidence.floors[0], False
 
     def report(mapping: Mapping, value: Fraction) -> None:
         nonlocal met
         met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
         search.report(mapping, value, floor)
 
-    search.drawn = sampled(
+    drawn = sampled(
         search.workload,
         search.arch,
         search.objective,
@@ -136,40 +136,16 @@ def sample_programs(search: Search) -> SearchResult | None:
         lambda: met or search.limits(),
         annealer=annealer,
         seed=search.asked.seed,
-        before=search.drawn,
+        before=search.engines.get(Drawn),
         work=search.limits.work,
         report=report,
     )
-    if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
-        return _tree_answer(search, climbed)
-    mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
-    count = Count(evaluated=search.drawn.tried)
-    return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count), None)
-
-
-def _best_of_few(search: Search) -> SearchResult | None:
-    """Answer with the best of all trees of one accumulation over a box in which one tensor is read through several
-    accesses, where the trees are few.
-
-    The walk takes a level's largest tiles to be there at one step, which dividing tiles are. Over tiles of any size it
-    takes those of the first step, so that all trees that fit are among those looked at: their best, if it fits, is the
-    best.
-    """
-    if not _has_one_union(search.workload) or search.limits():
-        return None
-    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
-    done = _walked(search, search.size)
-    if done is None:
-        return None
-    if done.best is None:
-        if search.rules:
-            return None
-        return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
-    best = done.front_trees or (done.best,)
-    if not search.divides and not all(_fits(search, mapping) for mapping in best):
-        return None
-    space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-    return _optimum(search, best, done.front or (done.values,), space)
+    search.engines.keep(drawn)
+    if climbed is not None and not (drawn.found and drawn.found[0][0][0] <= climbed.value):
+        return _with_tree(search, evidence, climbed, drawn.tried)
+    space = counted_space(search.space_size(search.limits), Count(evaluated=drawn.tried))
+    found = [search.incumbent(mapping, cost) for _, mapping, cost in drawn.found]
+    return replace(evidence.with_incumbents(found), space=space)
 
 
 def _has_one_union(workload: Workload) -> bool:
@@ -183,182 +159,166 @@ def _has_one_union(workload: Workload) -> bool:
     return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
 
 
-def _fits(search: Search, mapping: Mapping) -> bool:
-    return evaluate(search.workload, search.arch, mapping).legal
-
-
-def _bound_by_capacities(search: Search) -> None:
+def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
     """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
     from polymap.search.program_bounds import MOST_INSTANCES, program_traffic_bits  # other searches do without
 
     workload, arch = search.workload, search.arch
     if instance_bound(workload) > MOST_INSTANCES:
-        return
+        return evidence
     try:
         bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))
     except OutOfTime:
-        return
+        return evidence
     more = bits - (compulsory_bits(workload) or 0)
     for place, one in enumerate(search.objective.singles):
-        search.raise_floor(place, floor_of(workload, arch, one, max(0, more)))
+        evidence = evidence.with_floor(place, floor_of(workload, arch, one, max(0, more)))
+    return evidence
 
 
 def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
     """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
     or the program is too large."""
-    if not may_be_climbed(search.workload, search.arch, search.objective):
+    asked = search.workload, search.arch, search.objective
+    if not may_be_climbed(*asked):
         return None
-    if search.climbed is None:
-        search.climbed = ProgramSearch(search.workload, search.arch, search.objective, search.asked.seed)
+    climbed = search.engines.made(ProgramSearch, lambda: ProgramSearch(*asked, search.asked.seed))
     stop = search.limits if alone else search.limits.part(0.5)
-    search.climbed.go_on(stop, search.meets)
+    climbed.go_on(stop, search.meets)
     if stop is not search.limits:
         search.limits.work.add(stop.work.done)
-    return search.climbed.best
+    return climbed.best
 
 
-def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
-    """Answer with a tree of the program asked for, or of the same with its loops renamed, shifted or skewed."""
-    assert search.climbed is not None
-    assert tree.value >= search.floors[0], "a mapping is better than what no mapping can beat"
-    search.question = replace(search.question, workload=tree.workload)
-    tried = search.climbed.scored + (search.drawn.tried if search.drawn else 0)
-    counted = counted_space(None, Count(evaluated=tried))
-    complete = search.climbed.complete if search.divides and not search.rules and not search.arch.fanouts else ""
-    complete = complete if len(search.workload.statements) > 1 else ""
-    counted = replace(counted, name=complete if tree.value > search.floors[0] else "")
-    left = () if complete else (search.floors,)
-    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), cost=tree.cost)
-    if tree.workload == search.workload:
-        return found
-    return replace(found, more=None)
+def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int) -> Evidence:
+    """Return the evidence with a tree of the program asked for, or of the same with its loops renamed, shifted or
+    skewed; that nothing beats it, where the trees of its kind are searched to the end."""
+    climbed = search.engines.get(ProgramSearch)
+    assert tree.value >= evidence.floors[0], "a mapping is better than what no mapping can beat"
+    scored, complete = (climbed.scored, climbed.complete) if climbed else (0, "")
+    if not search.divides or search.rules or search.arch.fanouts or len(search.workload.statements) == 1:
+        complete = ""
+    name = complete if tree.value > evidence.floors[0] else ""
+    space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
+    found = search.incumbent(tree.mapping, tree.cost, tree.workload)
+    evidence = replace(evidence.with_incumbents((found,)), space=space)
+    return replace(evidence, left=()) if complete and found.values == (tree.value,) else evidence
 
 
-def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:
-    """Begin the search over tiles of any size at a mapping that is known (None: none is), not at a dividing one."""
-    mappings = () if start is None else (start,)
-    found = search.closed(mappings, (search.floors,), counted_space(None, Count()), None, whole=False)
-    search.divided = Divided(found, mappings, Outcome((), None, Count(), 0, None))
-    return None
-
-
-def search_dividing_tiles(search: Search) -> SearchResult | None:
+def search_dividing_tiles(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Search the tiles that divide: structures, their bounds, branch and bound. Where tiles of any size are asked for,
-    or several parts, of which one after the other is cheaper than all at once, the answer begins with what is found
-    here."""
-    if search.outcome is None:
-        _report_program_order(search)
-    if search.divided is None:
-        search.divided = _divided(search)
-    by_parts = len(search.objective.singles) > 1 and not search.divided.is_final
-    return search.divided.result if search.divides and not by_parts else None
+    or several parts, of which one after the other is cheaper than all at once, others go on from what is found here."""
+    if evidence.dividing_is_final:
+        return evidence
+    if search.engines.get(Outcome) is None:
+        _report_program_order(search, evidence)
+    outcome, evidence = _solved(search, evidence, *_limits_of_dividing(search))
+    measure = measure_of(search.objective, search.workload, search.arch)
+    claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
+    left = tuple(believed(search.asked, _left(search, evidence, outcome), claims))
+    found = tuple(search.incumbent(leaf.mapping) for _, leaf in outcome.found)
+    if not found:
+        found = search.written()
+        if outcome.left == () and not found:
+            return _without_dividing(search, evidence, outcome)
+        left = (evidence.floors,)
+    if search.divides and left and search.objective.goal is not Goal.PARETO:
+        evidence = evidence.with_floor(0, min(left)[0])  # of a front a point may be less than all that is left
+    size = search.space_size(search.limits) if search.divides else None
+    own = Evidence(evidence.floors, left=left, space=counted_space(size, outcome.count)).with_incumbents(found)
+    result = _accounted(search.closed(own, whole=search.divides), outcome.count)
+    if result.status == "OPTIMAL" and result.best is not None:
+        result = replace(result, proof=partial(certified, search.asked, result.best))
+    evidence = replace(evidence.with_incumbents(found), dividing=result, nodes=outcome.nodes)
+    return replace(evidence, left=()) if search.divides and evidence.dividing_is_final else evidence
 
 
-def enumerate_few_trees(search: Search) -> SearchResult | None:
-    """Answer with the best of all trees where they are few: the optimum over tiles of any size."""
-    if search.divides:
-        return None
-    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
-    done = _walked(search, search.size)
-    if done is None:
-        return None
-    if done.best is not None:
-        space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-        return _optimum(search, done.front_trees or (done.best,), done.front or (done.values,), space)
-    if search.rules:
-        return search.infeasible(_clashing(search, AnySize))
-    return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
+def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Prove the best of all trees where they are few: the optimum over tiles of any size; of a program, where it is one
+    accumulation over a box in which one tensor is read through several accesses.
+
+    Of such a program the walk takes a level's largest tiles to be there at one step, which dividing tiles are. Over
+    tiles of any size it takes those of the first step, so that all trees that fit are among those looked at: their
+    best, if it fits, is the best.
+    """
+    is_program = search.kind is Kind.PROGRAM
+    if is_program and (not _has_one_union(search.workload) or search.limits()):
+        return evidence
+    size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
+    done, evidence = _walked(search, size), replace(evidence, size=size)
+    if done is None or (is_program and search.rules and done.best is None):
+        return evidence
+    best = done.front_trees or (() if done.best is None else (done.best,))
+    if not best:
+        none_fits = (f"none of the {done.legal:,} legal loop trees is within the capacities",)
+        return replace(evidence, clash=_clashing(search, AnySize) if search.rules else none_fits)
+    if is_program and not search.divides and not all(search.incumbent(mapping).cost.legal for mapping in best):
+        return evidence
+    space = replace(counted_space(size, Count(evaluated=done.legal)), distinct=done.distinct)
+    return search.proven(evidence, tuple(zip(best, done.front or (done.values,), strict=True)), space)
 
 
-def bound_structures(search: Search) -> SearchResult | None:
+def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
     at once of all mappings."""
-    if not search.divides:
-        if not search.problem.classes:
-            _bound_by_boxes(search)
-        for place, one in enumerate(_siblings(search)):
-            found = one.go_on(
-                None, search.limits.until(TUNING.first_structures_share), search.limits.work, refined=False
-            )
-            search.raise_floor(place, found)
-    return None
+    if not search.problem.classes:
+        from polymap.search.product_bounds import bound_at_once  # searches over dividing tiles do without
+
+        for place, one in enumerate(search.objective.singles):
+            found = bound_at_once(search.problem, measure_of(one, search.workload, search.arch))
+            evidence = evidence.with_floor(place, found)
+    for place, one in enumerate(_siblings(search)):
+        found = one.go_on(None, stop, search.limits.work, refined=False)
+        evidence = evidence.with_floor(place, found)
+    return evidence
 
 
-def _bound_by_boxes(search: Search) -> None:
-    from polymap.search.product_bounds import bound_at_once  # searches over dividing tiles do without
-
-    for place, one in enumerate(search.objective.singles):
-        search.raise_floor(place, bound_at_once(search.problem, measure_of(one, search.workload, search.arch)))
-
-
-def refine_structures(search: Search) -> SearchResult | None:
-    """Raise the floors structure by structure, best first, and look for mappings there, for a part of the limit; answer
-    where they meet."""
-    assert search.divided is not None
-    share = TUNING.structures_share_under_rules if search.rules else TUNING.structures_share
-    return _refined(search, search.divided, search.limits.until(min(1, search.limits.share() + share)))
-
-
-def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | None:
-    """Return the answer that structures and mappings looked for in turn give; None where `stop` says so before."""
+def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floors structure by structure, best first, and look for mappings there in turn, until they meet."""
     from polymap.search.sibling_bounds import climb_structures  # searches over dividing tiles do without
 
-    first, best = _siblings(search)[0], _best_known(search, divided)
-    best = climb_structures(first, _climber(search, best), best, stop, search.limits.work, search.report)
-    search.raise_floor(0, first.value)
-    if best is None and first.value is None:
-        return search.infeasible(divided.result.clash)
-    if best is None or search.floors[0] < best[1]:
-        return None
-    counted = counted_space(search.size, Count(evaluated=divided.outcome.nodes))
-    return _optimum(search, (best[0],), ((best[1],),), counted)
+    structures, best = _siblings(search)[0], evidence.best
+    best = climb_structures(structures, _climber(search, best), best, stop, search.limits.work, search.report)
+    evidence = _offered(search, evidence.with_floor(0, structures.value), best)
+    if best is None and structures.value is None:
+        return replace(evidence, clash=evidence.dividing_clash)
+    if best is None or evidence.floors[0] < best[1]:
+        return evidence
+    space = counted_space(evidence.size, Count(evaluated=evidence.nodes))
+    return search.proven(evidence, ((best[0], (best[1],)),), space)
 
 
-def meet_rules(search: Search) -> SearchResult | None:
-    """Look, under rules that no dividing mapping is known to meet, for one of any tiles that does: the best by what
-    they limit, then anything near them."""
-    assert search.divided is not None
-    if not search.rules or search.divided.result.best is not None or search.known:
-        return None
+def _offered(search: Search, evidence: Evidence, best: Known | None) -> Evidence:
+    """Return the evidence with a mapping that an engine knows, if it is better than those that are known."""
+    if best is None or (evidence.best is not None and evidence.best[1] <= best[1]):
+        return evidence
+    return evidence.with_incumbents((search.incumbent(best[0]),))
+
+
+def try_what_rules_limit(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose, under rules that no mapping is known to meet, one that does: the best by what they limit."""
     for rule in search.rules:
-        if not search.known and isinstance(rule, AtMost):
-            _try_best_by(search, search.arch, rule.objective)
-        elif not search.known and isinstance(rule, Utilization):  # of the compute units, whatever is transferred
-            _try_best_by(search, _without_bandwidth(search.arch), parse_objective("latency", search.arch))
-    annealer, floor = search.annealer(divide=False), search.floors[0]
-    if search.known or annealer is None or annealer.best is not None:
-        return None
-    stop = search.limits.until(min(1, search.limits.share() + TUNING.share_to_meet_rules))
-
-    def report(mapping: Mapping, value: Fraction) -> None:
-        search.report(mapping, value, floor)
-
-    anneal_mappings(annealer, stop, search.limits.work, report, until_found=True)
-    return None
+        if not evidence.incumbents and isinstance(rule, AtMost):
+            evidence = _try_best_by(search, evidence, search.arch, rule.objective)
+        elif not evidence.incumbents and isinstance(rule, Utilization):  # of the compute units, whatever is transferred
+            latency = parse_objective("latency", search.arch)
+            evidence = _try_best_by(search, evidence, _without_bandwidth(search.arch), latency)
+    return evidence
 
 
-def _try_best_by(search: Search, arch: Architecture, objective: Objective) -> None:
-    """Keep the best mapping by an objective, under the rules that limit no numbers, if it meets all rules."""
+def _try_best_by(search: Search, evidence: Evidence, arch: Architecture, objective: Objective) -> Evidence:
+    """Return the evidence with the best mapping by an objective, under the rules that limit no numbers, if it meets all
+    rules."""
     rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
     asked = replace(search.asked, arch=arch, objective=objective, rules=rules)
-    other = Search(asked, search.limits.part(TUNING.share_to_meet_rules), search.processes, search.settings)
-    stages = (
-        bound_structures,
-        search_dividing_tiles,
-        refine_structures,
-        anneal_near_mappings,
-        bound_products,
-        climb_to_the_end,
-    )
-    found = other.answer(stages).best
-    search.limits.work.add(other.limits.work.done)
-    if found is None:
-        return
-    cost = evaluate(search.workload, search.arch, found)
-    if search.meets(found, cost):
-        values = objective_values(search.workload, search.arch, search.objective, cost)
-        search.known[values] = found
-        search.report(found, values[0], search.floors[0])
+    mapping = search.ask(asked, Kind.RULE, TUNING.share_to_meet_rules, (), Engines())[0].best
+    if mapping is None:
+        return evidence
+    found = search.incumbent(mapping)
+    if not search.meets(mapping, found.cost):
+        return evidence
+    search.report(mapping, found.values[0], evidence.floors[0])
+    return evidence.with_incumbents((found,))
 
 
 def _without_bandwidth(arch: Architecture) -> Architecture:
@@ -368,134 +328,94 @@ def _without_bandwidth(arch: Architecture) -> Architecture:
     return replace(arch, nodes=nodes)
 
 
-def anneal_near_mappings(search: Search) -> SearchResult | None:
-    """Answer, under rules, with the best that is near the one that is known."""
-    if not search.rules:
-        return None
-    assert search.divided is not None
-    mappings = _annealed(search, search.divided)
-    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    found = search.closed(mappings, (search.floors,), space, None)
-    return found if found.best is not None else replace(found, clash=search.divided.result.clash)
+def anneal_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, under rules, the best that is near the mapping that is known; where there is none, walk until one is
+    found or a limit is reached."""
+    annealer, best, floor = _annealer(search, divide=False), evidence.best, evidence.floors[0]
+    if annealer is None:
+        return evidence
+    if best is not None:
+        annealer.know(*best)
+
+    def report(mapping: Mapping, value: Fraction) -> None:
+        search.report(mapping, value, floor)
+
+    anneal_mappings(annealer, stop, search.limits.work, report, until_found=best is None)
+    return _offered(search, evidence, annealer.best)
 
 
-def bound_products(search: Search) -> SearchResult | None:
-    """Raise the floor by geometric programs, where no tensor is a window and cost is linear; answer where it meets the
-    best mapping."""
-    assert search.divided is not None
+def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Raise the floor by geometric programs, where no tensor is a window and cost is linear, and look for mappings near
+    their optima, until they meet."""
     if search.limits():
-        return None
+        return evidence
     from polymap.search.product_bounds import ProductEngine  # searches over dividing tiles do without
 
-    if search.products is None:
-        measure = measure_of(search.objective, search.workload, search.arch)
-        search.products = ProductEngine(search.problem, search.objective, measure)
-    begun, best, floor = search.limits.share(), _best_known(search, search.divided), search.floors[0]
-
-    def clock() -> float:
-        return (search.limits.share() - begun) / (TUNING.products_share * max(0.0, 1 - begun) or 1)
+    measure, floor, best = measure_of(search.objective, search.workload, search.arch), evidence.floors[0], evidence.best
+    engine = search.engines.made(ProductEngine, lambda: ProductEngine(search.problem, search.objective, measure))
 
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    found = search.products.go_on(best, clock, search.limits.work, report, _climber(search, best))
+    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, _climber(search, best))
     if found is None:
-        return None
-    if found.bound is not None:
-        search.raise_floor(0, found.bound)
-    if found.best is None or (found.bound is not None and search.floors[0] < found.best[1]):
-        return None
-    evaluated = search.divided.outcome.nodes + found.solved
-    counted = counted_space(search.size, Count(evaluated=evaluated))
-    return _optimum(search, (found.best[0],), ((found.best[1],),), counted)
+        return _offered(search, evidence, engine.best)
+    evidence = _offered(search, evidence.with_floor(0, found.bound), found.best)
+    if found.best is None or (found.bound is not None and evidence.floors[0] < found.best[1]):
+        return evidence
+    space = counted_space(evidence.size, Count(evaluated=evidence.nodes + found.solved))
+    return search.proven(evidence, ((found.best[0], (found.best[1],)),), space)
 
 
-def climb_to_the_end(search: Search) -> SearchResult:
-    """Answer with the best mapping over tiles of any size that is found until the limit, and what no mapping beats."""
-    assert search.divided is not None
-    found = _refined(search, search.divided, search.limits)
-    if found is not None:
-        return found
-    best = _best_known(search, search.divided)
-    mapping = best[0] if best else search.written()
-    space = counted_space(search.size, Count(evaluated=search.divided.outcome.nodes))
-    return search.closed(() if mapping is None else (mapping,), (search.floors,), space, None)
-
-
-def _optimum(
-    search: Search, mappings: tuple[Mapping, ...], claimed: tuple[Values, ...], counted: SpaceCount
-) -> SearchResult | None:
-    """Return the answer that nothing beats these mappings; None where one does not cost what is claimed of it, so that
-    later stages have to prove it."""
-    if believed(search.question, (), [(*claim, None) for claim in zip(mappings, claimed, strict=True)]):
-        return None
-    return search.closed(mappings, (), counted, claimed)
+def begin_as_written(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the program in its own order."""
+    return evidence.with_incumbents(search.written())
 
 
 def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
     """Return the structures of siblings as each part of the objective bounds them."""
-    if not search.siblings:
-        measures = [measure_under(one, search.workload, search.arch, search.rules) for one in search.objective.singles]
-        from polymap.search.sibling_bounds import SiblingSearch  # searches over dividing tiles do without
+    from polymap.search.sibling_bounds import SiblingSearch  # searches over dividing tiles do without
 
-        search.siblings = tuple(SiblingSearch(search.problem, one, search.caches) for one in measures)
-    return search.siblings
+    def begun(single: Objective) -> SiblingSearch:
+        measure = measure_under(single, search.workload, search.arch, search.rules)
+        return SiblingSearch(search.problem, measure, search.caches)
+
+    singles = search.objective.singles
+    return tuple(search.engines.made(SiblingSearch, partial(begun, one), of=one) for one in singles)
+
+
+def _annealer(search: Search, *, divide: bool) -> Annealer | None:
+    """Return what looks for mappings that meet the rules; None where none can. A resumed search goes on with it."""
+    found = search.engines.get(Annealer, divide)
+    if found is None:
+        asked = search.workload, search.arch, search.objective, search.rules
+        found = annealer_of(*asked, divide=divide, seed=search.asked.seed)
+        if found is not None:
+            search.engines.keep(found, divide)
+    return found
 
 
 def _climber(search: Search, best: Known | None) -> TreeClimber | None:
     """Return what climbs from the best mapping; None where there is none."""
     if best is None:
         return None
-    if search.climber is None:
-        search.climber = TreeClimber(search.problem, search.arch, search.objective, seed=search.asked.seed)
-    return search.climber
+    asked = search.problem, search.arch, search.objective
+    return search.engines.made(TreeClimber, lambda: TreeClimber(*asked, seed=search.asked.seed))
 
 
-def _best_known(search: Search, divided: Divided) -> Known | None:
-    """Return the best mapping that is known, with its exact value."""
-    drawn = search.annealers.get(False)
-    found = [one.best[0] for one in (search.climber, search.products, drawn) if one is not None and one.best]
-    mappings = [divided.result.best, *found, *search.known.values()]
-    scored = [
-        (score.value, number, mapping)
-        for number, mapping in enumerate(mappings)
-        if mapping is not None
-        and (score := exact_score(search.workload, search.arch, search.objective, mapping)) is not None
-    ]
-    return (min(scored)[2], min(scored)[0]) if scored else None
-
-
-def _report_program_order(search: Search) -> None:
+def _report_program_order(search: Search, evidence: Evidence) -> None:
     """Report the program in its own order: who interrupts a search gets that at least."""
     mapping = program_order(search.workload, search.arch)
     score = exact_score(search.workload, search.arch, search.objective, mapping)
     if score is not None and not score.excess and search.meets(mapping, score.cost):
-        search.report(mapping, score.value, search.floors[0])
+        search.report(mapping, score.value, evidence.floors[0])
 
 
-def _divided(search: Search) -> Divided:
-    """Return the answer over dividing tiles. Of tiles of any size the answer begins with it."""
-    outcome = _solved(search, *_limits_of_dividing(search))
-    measure = measure_of(search.objective, search.workload, search.arch)
-    mappings: tuple[Mapping, ...] = tuple(leaf.mapping for _, leaf in outcome.found)
-    claims = [(leaf.mapping, measure.unscaled_values(value), None) for value, leaf in outcome.found]
-    left = tuple(believed(search.question, _left(search, outcome), claims))
-    if not mappings:
-        written = search.written()
-        if outcome.left == () and written is None:
-            return Divided(search.infeasible(_clashing(search, Dividing)), (), outcome)
-        mappings, left = (() if written is None else (written,)), (search.floors,)
-    if search.divides and left and search.objective.goal is not Goal.PARETO:
-        search.raise_floor(0, min(left)[0])  # of a front a point that was found may be less than all that is left
-    size = search.space_size(search.limits) if search.divides else None
-    claimed = None if left else tuple(values for _, values, _ in claims)
-    found = search.closed(mappings, left, counted_space(size, outcome.count), claimed, whole=search.divides)
-    found = _accounted(found, outcome.count)
-    best = found.best
-    if found.status == "OPTIMAL" and best is not None:
-        question = search.workload, search.arch, search.objective.text
-        found = replace(found, proof=partial(_certificate, *question, best, search.rules))
-    return Divided(found, mappings, outcome)
+def _without_dividing(search: Search, evidence: Evidence, outcome: Outcome) -> Evidence:
+    """Return the evidence that no mapping has dividing tiles."""
+    clash = _clashing(search, Dividing)
+    evidence = replace(evidence, dividing=search.infeasible(clash), nodes=outcome.nodes)
+    return replace(evidence, clash=clash) if search.divides else evidence
 
 
 def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
@@ -508,40 +428,42 @@ def _limits_of_dividing(search: Search) -> tuple[Stop, Stop]:
     return search.limits.until(search.limits.share() + TUNING.joint_share * (1 - search.limits.share())), never
 
 
-def _solved(search: Search, limit: Stop, others_wait: Stop) -> Outcome:
+def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) -> tuple[Outcome, Evidence]:
+    """Return what the search over dividing tiles ends with, and what else was found on the way."""
     measure = measure_under(search.objective, search.workload, search.arch, search.rules)
-    product = _best_product(search, measure) if search.outcome is None and not search.divides else None
-    if product is not None:
-        search.outcome = product
-        return product
-    met = False
+    outcome, met = search.engines.get(Outcome), False
+    if outcome is None and not search.divides:
+        outcome, evidence = _best_product(search, evidence, measure)
+        if outcome is not None:
+            search.engines.keep(outcome)
+            return outcome, evidence
 
     def stop() -> bool:
         return met or limit()
 
     def report(found: Found, bound: int) -> None:
         nonlocal met
-        least = measure.unscaled_values(bound) if search.divides else search.floors
+        least = measure.unscaled_values(bound) if search.divides else evidence.floors
         value = None if not found else measure.unscaled(found[0][0])
         # No mapping at all is better.
-        met = value is not None and len(search.objective.singles) == 1 and value <= search.floors[0]
+        met = value is not None and len(search.objective.singles) == 1 and value <= evidence.floors[0]
         front = tuple(leaf.mapping for _, leaf in found) if search.objective.goal is Goal.PARETO else ()
-        search.report(found[0][1].mapping if found else None, value, search.raised(least)[0], front)
+        search.report(found[0][1].mapping if found else None, value, max(least[0], evidence.floors[0]), front)
 
     polish = _dividing_polish(search)
-    if search.outcome is None:
-        search.outcome = _told_before(search, measure)
-    if search.outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
+    if outcome is None:
+        outcome = _told_before(search, measure)
+    if outcome is None and polish is not None and search.instances() > TUNING.quickly_counted:
         first = polish.first(TUNING.drawn_first)
         if first is not None:
             report((first,), 0)
-            search.outcome = Outcome((first,), None, Count(), 0, None)
-    search.outcome = solve(
+            outcome = Outcome((first,), None, Count(), 0, None)
+    outcome = solve(
         search.problem,
         measure,
         stop,
         report,
-        before=search.outcome,
+        before=outcome,
         processes=search.processes,
         work=search.limits.work,
         polish=polish,
@@ -550,7 +472,8 @@ def _solved(search: Search, limit: Stop, others_wait: Stop) -> Outcome:
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
     )
-    return search.outcome
+    search.engines.keep(outcome)
+    return outcome, evidence
 
 
 def _told_before(search: Search, measure: Measure) -> Outcome | None:
@@ -563,41 +486,40 @@ def _told_before(search: Search, measure: Measure) -> Outcome | None:
 
 def _known_start(search: Search, mapping: Mapping, measure: Measure) -> tuple[int, CompletedMapping]:
     """Return a known mapping with its scaled value. Raises OptionError for one that is not legal."""
-    cost = evaluate(search.workload, search.arch, mapping)
-    if not cost.legal:
+    found = search.incumbent(mapping)
+    if not found.cost.legal:
         hint = "Begin from a legal mapping of the question, or from none."
         raise OptionError(Mistake("PM120", "the mapping to start from is not legal here", hint))
-    value = objective_values(search.workload, search.arch, search.objective, cost)[0]
-    return math.ceil(value / measure.unscaled(1)), CompletedMapping((), mapping)
+    return math.ceil(found.values[0] / measure.unscaled(1)), CompletedMapping((), mapping)
 
 
-def _best_product(search: Search, measure: Measure) -> Outcome | None:
-    """Return the best dividing mapping of a product, which needs no tables; None where there is none, time ends, or
-    steps are limited, which are not counted here."""
+def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple[Outcome | None, Evidence]:
+    """Return the best dividing mapping of a product, which needs no tables, and the evidence with the best padded one;
+    None where there is none, time ends, or steps are limited, which are not counted here."""
     if search.limits.work.left is not None:
-        return None
+        return None, evidence
     from polymap.search.product_tiles import best_product_tiles, mappings_of_padded
 
     answer = best_product_tiles(search.problem, measure, search.limits)
     if answer is None or answer.found is None:
-        return None
+        return None, evidence
     value, leaf = answer.found
     best = leaf.mapping, measure.unscaled(value)
     if not is_confirmed(search.workload, search.arch, search.objective, leaf.mapping, (best[1],)):
-        return None
-    search.report(*best, search.floors[0])
-    stop = search.limits.until(min(1, search.limits.share() + TUNING.padding_share))
+        return None, evidence
+    search.report(*best, evidence.floors[0])
+    stop = further(TUNING.padding_share)(search.limits)
     for mapping in mappings_of_padded(search.problem, search.objective, stop):
         score = exact_score(search.workload, search.arch, search.objective, mapping)
         if score is not None and not score.excess and score.value < best[1]:
             best = mapping, score.value
-            search.known = {(score.value,): mapping}
-            search.report(*best, search.floors[0])
-    return Outcome((answer.found,), value, Count(), 1, ())
+            evidence = evidence.with_incumbents((search.incumbent(mapping),))
+            search.report(*best, evidence.floors[0])
+    return Outcome((answer.found,), value, Count(), 1, ()), evidence
 
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
-    annealer = search.annealer(divide=True)
+    annealer = _annealer(search, divide=True)
     if annealer is None or len(search.objective.singles) > 1:
         return None
     measure = measure_of(search.objective, search.workload, search.arch)
@@ -605,18 +527,13 @@ def _dividing_polish(search: Search) -> DividingPolish | None:
     return DividingPolish(annealer, measure, search.limits, has_window=windows)
 
 
-def _left(search: Search, outcome: Outcome) -> tuple[Values, ...]:
+def _left(search: Search, evidence: Evidence, outcome: Outcome) -> tuple[Values, ...]:
     """Return lower bounds, per part of the objective, of all dividing mappings that were not searched."""
     if outcome.left is None:
-        return (search.floors,)
+        return (evidence.floors,)
     measure = measure_of(search.objective, search.workload, search.arch)
-    return tuple(search.raised(measure.unscaled_values(bound)) for bound in outcome.left)
-
-
-def _certificate(workload: Workload, arch: Architecture, objective: str, best: Mapping, rules: Rules) -> str:
-    from polymap.search.run.certificate import certificate  # loads the checker, which takes a while
-
-    return certificate(workload, arch, objective, best, rules)
+    bounds = (measure.unscaled_values(bound) for bound in outcome.left)
+    return tuple(tuple(max(pair) for pair in zip(one, evidence.floors, strict=True)) for one in bounds)
 
 
 def _accounted(found: SearchResult, count: Count) -> SearchResult:
@@ -645,14 +562,11 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
         return None
     if search.arch.has_wire_energies:
         return None  # the walk does not count what crosses fan-outs
-    if search.walking is None:
-        asked = search.workload, search.arch, search.objective, search.rules
-        search.walking = walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles)
-    walking, before, noted = search.walking, search.walking.legal, work.done
+    asked = search.workload, search.arch, search.objective, search.rules
+    walking = search.engines.made(Walking, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
+    before, noted = walking.legal, work.done
     most = None if work.left is None or trees - before <= work.left else work.left // 2
-
-    share = search.limits.share()
-    stop = search.limits.until(share + (1 - share) * TUNING.walking_share)
+    stop = of_rest(TUNING.walking_share)(search.limits)
 
     def is_over() -> bool:
         work.done = noted + walking.legal - before
@@ -661,20 +575,3 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     found = walking.go_on(is_over)
     work.done = noted + walking.legal - before
     return found
-
-
-def _annealed(search: Search, divided: Divided) -> tuple[Mapping, ...]:
-    """Return the best mapping that is known, or a better one that is near; where there is none, walk until one is found
-    or a limit is reached. () where there is none then."""
-    annealer, best = search.annealer(divide=False), _best_known(search, divided)
-    if annealer is None:
-        return () if best is None else (best[0],)
-    if best is not None:
-        annealer.know(*best)
-    floor = search.floors[0]
-
-    def report(mapping: Mapping, value: Fraction) -> None:
-        search.report(mapping, value, floor)
-
-    anneal_mappings(annealer, search.limits, search.limits.work, report, until_found=best is None)
-    return () if annealer.best is None else (annealer.best[0],)

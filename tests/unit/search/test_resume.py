@@ -18,9 +18,10 @@ from polymap.search import sibling_bounds
 from polymap.search.product_bounds.search import ProductSearch
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.run import stages as run
+from polymap.search.run.driver import Search
+from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import TUNING
 from polymap.search.run.result import SearchResult
-from polymap.search.run.state import Search, Stages
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
@@ -117,10 +118,10 @@ LONGER = [pytest.param(text, marks=pytest.mark.slow) for text in ("lex:energy,la
 
 @pytest.mark.parametrize("objective", ["energy", *LONGER])
 def test_what_was_known_before_the_last_resume_is_kept_too(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    search_once = Search._first_answer
+    result = Search.result
 
-    def scripted(self: Search, stages: Stages) -> SearchResult:
-        found = replace(search_once(self, stages), status="FEASIBLE", bound=0)
+    def scripted(self: Search, evidence: Evidence) -> SearchResult:
+        found = replace(result(self, evidence), status="FEASIBLE", bound=0)
         rise = rises.pop(0)
         if rise is None:
             return replace(found, status="TIMEOUT", best=None, value=None, values=(), front=())
@@ -129,7 +130,7 @@ def test_what_was_known_before_the_last_resume_is_kept_too(objective: str, monke
         return replace(found, value=found.value + rise, values=values)
 
     rises = [1, 3, None, 2, None, 1]
-    monkeypatch.setattr(Search, "_first_answer", scripted)
+    monkeypatch.setattr(Search, "result", scripted)
     found = explore(GEMM, TWO, objective, tiles="divide")
     first = found.value
     for _ in range(5):

@@ -1,0 +1,113 @@
+"""Evidence joins to the largest bounds and the best mappings; the driver asks provers until it is closed."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+from polymap import matmul
+from polymap.explore import provers
+from polymap.ir.loopnest import Workload
+from polymap.search.resources import Stop
+from polymap.search.run.driver import Kind, Line, Search, Table, first
+from polymap.search.run.evidence import Evidence, Incumbent
+from polymap.search.run.options import Options
+from polymap.search.run.programs import program_order
+from polymap.search.run.result import SpaceCount
+from polymap.search.run.stages import read_question
+from tests.unit.search.machines import two_levels
+
+SMALL = matmul(m=3, n=2, k=1)
+TWO = two_levels(512)
+SPACE = SpaceCount(None, None, None, 1, 0)
+BOTH = "pareto:energy,latency"
+
+
+def begun(objective: str = "energy", workload: Workload = SMALL) -> tuple[Search, Evidence]:
+    return read_question(workload, TWO, Options(objective), provers)
+
+
+def valued(search: Search, *values: int) -> Incumbent:
+    """Return the program in its own order, with other values."""
+    return replace(search.incumbent(program_order(SMALL, TWO)), values=tuple(Fraction(value) for value in values))
+
+
+def test_joined_evidence_has_the_largest_bounds_and_no_mapping_that_another_one_covers() -> None:
+    search, known = begun(BOTH)
+    low, high = Evidence((Fraction(1), Fraction(9))), Evidence((Fraction(4), Fraction(2)), nodes=3)
+    one, other = low.with_incumbents([valued(search, 5, 9)]), high.with_incumbents([valued(search, 6, 8)])
+    more = other.with_incumbents([valued(search, 6, 10), valued(search, 5, 9)])
+    joined = one.joined(more)
+    assert joined.floors == (4, 9)
+    assert [incumbent.values for incumbent in joined.incumbents] == [(5, 9), (6, 8)]
+    assert [incumbent.values for incumbent in more.joined(one).incumbents] == [(5, 9), (6, 8)]
+    assert joined.joined(known).floors == tuple(max(pair) for pair in zip((4, 9), known.floors, strict=True))
+    closed = joined.joined(replace(known, left=()))
+    assert closed.is_closed
+    assert not closed.renewed().is_closed
+    assert closed.renewed().incumbents == closed.incumbents
+
+
+def test_nothing_is_proven_by_a_claim_that_is_wrong_or_worse_than_what_is_known() -> None:
+    search, known = begun()
+    mapping = program_order(SMALL, TWO)
+    own = search.incumbent(mapping)
+    assert search.proven(known, ((mapping, (own.values[0] - 1,)),), SPACE) is known
+    better = known.with_incumbents([valued(search, 1)])
+    assert search.proven(better, ((mapping, own.values),), SPACE) is better
+    proven = search.proven(known, ((mapping, own.values),), SPACE)
+    assert proven.left == ()
+    assert search.result(proven).status == "OPTIMAL"
+    front, begin = begun(BOTH)
+    point = front.incumbent(mapping)
+    apart = begin.with_incumbents([valued(front, int(point.values[0]) + 1, 1)])
+    assert front.proven(apart, ((mapping, point.values),), SPACE) is apart  # the walk missed a point
+
+
+def test_what_refutes_all_mappings_is_not_believed_where_there_is_one() -> None:
+    search, known = begun()
+    assert search.result(replace(known, clash=("none fits",))).status == "INFEASIBLE"
+    found = search.result(replace(known.with_incumbents(search.written()), clash=("none fits",)))
+    assert (found.status, found.best) == ("FEASIBLE", program_order(SMALL, TWO))
+
+
+def asked(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Count the calls, and raise the floor by one."""
+    search.engines.keep([*(search.engines.get(list) or []), stop()])
+    return evidence.with_floor(0, evidence.floors[0] + 1)
+
+
+def refuted(_search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    return replace(evidence, clash=("this one says so",))
+
+
+def some() -> Table:
+    return (
+        Line(asked, Kind.ANY_SIZE),
+        Line(asked, Kind.ORDER | Kind.PART),
+        Line(asked, Kind.ANY_SIZE, rules=True),
+        Line(asked, Kind.ANY_SIZE, first(-1.0), rules=False, without_mapping=True),
+        Line(refuted, Kind.ANY_SIZE),
+        Line(asked, Kind.ANY_SIZE),
+    )
+
+
+def test_the_driver_asks_the_provers_that_apply_until_the_evidence_is_closed() -> None:
+    search, known = begun()
+    found = replace(search, provers=some).searched(known)
+    assert search.engines.get(list) == [False, True]  # the first with all of the limit, the second with none
+    assert found.floors[0] == known.floors[0] + 2
+    assert found.clash == ("this one says so",)
+    search, known = begun()
+    assert replace(search, provers=some).searched(known.with_incumbents(search.written())).is_closed
+    assert search.engines.get(list) == [False]
+
+
+def test_evidence_and_its_search_are_pickled_with_what_provers_keep() -> None:
+    search, known = begun()
+    search = replace(search, provers=some, on_progress=print)
+    found = search.searched(known)
+    again, evidence = pickle.loads(pickle.dumps((search, found)))
+    assert evidence == found
+    assert (again.engines.get(list), again.on_progress) == ([False, True], None)
