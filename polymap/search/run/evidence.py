@@ -75,8 +75,8 @@ class Evidence:
         return replace(self, incumbents=tuple(kept))
 
     def renewed(self) -> Evidence:
-        """Return what holds for a search that goes on: everything but how the last call ended."""
-        return replace(self, left=None, clash=None, space=None)
+        """Return what holds for a search that goes on: all but how the last call ended, unless nothing was left."""
+        return self if self.left == () else replace(self, left=None, clash=None, space=None)
 
     @property
     def is_closed(self) -> bool:

@@ -45,8 +45,10 @@ def test_joined_evidence_has_the_largest_bounds_and_no_mapping_that_another_one_
     assert joined.joined(known).floors == tuple(max(pair) for pair in zip((4, 9), known.floors, strict=True))
     closed = joined.joined(replace(known, left=()))
     assert closed.is_closed
-    assert not closed.renewed().is_closed
-    assert closed.renewed().incumbents == closed.incumbents
+    assert closed.renewed() == closed
+    late = joined.joined(replace(known, left=(joined.floors,), space=SPACE)).renewed()
+    assert not late.is_closed
+    assert (late.left, late.space, late.incumbents) == (None, None, joined.incumbents)
 
 
 def test_nothing_is_proven_by_a_claim_that_is_wrong_or_worse_than_what_is_known() -> None:
