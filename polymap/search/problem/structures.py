@@ -78,7 +78,8 @@ def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArra
     if least > 1:
         sizes = [np.array([prod(row) for row in one.rows.tolist()], dtype=object) for one in splits]
         ok &= _product(sizes, chosen) >= least
-    demanded = [level for level in range(1, problem.level_count) if any(level in t.must_hold for t in problem.terms)]
+    inner = range(1, problem.level_count)
+    demanded = [0, *(level for level in inner if any(level in term.must_hold for term in problem.terms))]
     for rule in problem.rules:
         if isinstance(rule, Intrinsic):
             d = problem.dims.index(rule.dim)
