@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -161,49 +162,76 @@ def is_around(package: str, room: str) -> bool:
     return f"{room}.".startswith(f"{package}.")
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=module_name)
-def test_modules_import_only_from_rooms_below(path: Path) -> None:
-    room = package_of(module_name(path))
+def told(faults: Iterable[str]) -> None:
+    """Fail with all faults, a line each."""
+    found = list(faults)
+    assert not found, "\n".join(found)
+
+
+def wrong_imports(path: Path) -> Iterator[str]:
+    """Yield what a module imports from above its room, or past a face."""
+    module, room = module_name(path), package_of(module_name(path))
+    packages = {name.removeprefix("polymap.") for name in PACKAGES}
     for written, target in written_imports(path):
         if not target.startswith("polymap."):
             # The command line asks for the version; else the module that has a name is the one to import it from.
-            assert target != "polymap" or room == "cli", f"{path} imports the public names"
+            if target == "polymap" and room != "cli":
+                yield f"{module} imports the public names"
             continue
         other = package_of(target)
-        below = is_around(other, room) or ROW_OF[other] > ROW_OF[room]
-        assert below or is_around(room, other), f"{module_name(path)} imports {target}"
-        inside = is_around(other, room) or other not in {name.removeprefix("polymap.") for name in PACKAGES}
-        assert inside or written in PACKAGES, f"{module_name(path)} imports {written}, not the face of {other}"
+        if not (is_around(other, room) or ROW_OF[other] > ROW_OF[room] or is_around(room, other)):
+            yield f"{module} imports {target} of a room above"
+        if not (is_around(other, room) or other not in packages or written in PACKAGES):
+            yield f"{module} imports {written}, not the face of {other}"
 
 
-@pytest.mark.parametrize("package", ("polymap", *PACKAGES))
-def test_faces_name_what_others_use_and_packages_are_small(package: str) -> None:
+def test_modules_import_only_from_rooms_below() -> None:
+    told(fault for path in INSIDE for fault in wrong_imports(path))
+
+
+def wrong_faces(package: str) -> Iterator[str]:
+    """Yield what is wrong with a package's face and size."""
     folder = ROOT.joinpath(*package.split("."))
     modules = sorted(path.stem for path in folder.glob("*.py") if path.name != "__init__.py")
-    assert len(modules) <= MOST_MODULES, f"{package} holds {len(modules)} modules"
-    inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
+    if len(modules) > MOST_MODULES:
+        yield f"{package} holds {len(modules)} modules"
     names = face_of(package)
-    assert package == "polymap" or not inner & set(names), "a name of a face that is also a module's is ambiguous"
     for name, module in names.items():
-        assert is_module(module), f"{package}: {name} comes from {module}, which does not exist"
-        assert package == "polymap" or module.rpartition(".")[0] == package, f"{package}: {name} is not its own"
-    if package != "polymap":
-        text = folder.joinpath("__init__.py").read_text(encoding="utf-8")
-        own = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
-        assert len(own) == (2 if names else 0), f"{package}/__init__.py holds more than its face"
+        if not is_module(module):
+            yield f"{package}: {name} comes from {module}, which does not exist"
+        elif package != "polymap" and module.rpartition(".")[0] != package:
+            yield f"{package}: {name} is not its own"
+    if package == "polymap":
+        return
+    inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
+    if inner & set(names):
+        yield f"{package}: {sorted(inner & set(names))} of its face are modules, too"
+    text = folder.joinpath("__init__.py").read_text(encoding="utf-8")
+    own = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
+    if len(own) != (2 if names else 0):
+        yield f"{package}/__init__.py holds more than its face"
     used = {name for source, name in names_taken() if source == package}
-    assert package in PUBLIC or set(names) <= used, f"nobody uses {sorted(set(names) - used)} of {package}"
+    if package not in PUBLIC and not set(names) <= used:
+        yield f"nobody uses {sorted(set(names) - used)} of {package}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_packages_are_imported_only_in_their_rooms(path: Path) -> None:
+def test_faces_name_what_others_use_and_packages_are_small() -> None:
+    told(fault for package in ("polymap", *PACKAGES) for fault in wrong_faces(package))
+
+
+def strangers(path: Path) -> Iterator[str]:
+    """Yield imports of packages that are no dependency, or are not used in this room."""
     module = module_name(path)
     for target in imports_of(path):
         package = target.split(".")[0]
         if package == "polymap" or (package in sys.stdlib_module_names and package not in HOME_OF):
             continue
-        assert package in HOME_OF, f"{module} imports {package}, which is no dependency of polymap"
-        assert module.startswith(HOME_OF[package]), f"{module} imports {package}"
+        if not module.startswith(HOME_OF.get(package, ())):
+            yield f"{module} imports {package}"
+
+
+def test_packages_are_imported_only_in_their_rooms() -> None:
+    told(fault for path in FILES for fault in strangers(path))
 
 
 def test_no_import_cycles() -> None:
@@ -222,14 +250,20 @@ def test_no_import_cycles() -> None:
         visit(module, ())
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_modules_and_functions_are_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 700, f"{path} has {text.count(chr(10))} lines"
+def long_parts(path: Path) -> Iterator[str]:
+    """Yield a module, and functions of it, that are too long."""
+    count = path.read_text(encoding="utf-8").count("\n")
+    if count > 700:
+        yield f"{path} has {count} lines"
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= 50, f"{path}:{node.lineno} {node.name} has {lines} lines"
+            if lines > 50:
+                yield f"{path}:{node.lineno} {node.name} has {lines} lines"
+
+
+def test_modules_and_functions_are_short() -> None:
+    told(fault for path in FILES for fault in long_parts(path))
 
 
 def test_every_folder_is_a_package() -> None:
