@@ -25,7 +25,7 @@ ROWS = (
     ("report.space", "report.programs"),
     ("importers", "layouts"),
     ("compilation", "networks"),
-    ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain"),
+    ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain", "space"),
     ("explore",),
     ("report.text",),
     ("report.figures",),

@@ -106,17 +106,17 @@ def most_parallel(problem: Problem, rules: Rules) -> int | None:
     return prod(prod(row) for one in found.statements for row in one.factors)
 
 
-def listed(problem: Problem, rules: Rules, vectors: Iterable[Sequence[int]]) -> Iterator[Decision]:
+def listed(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> Iterator[Decision]:
     """Yield every structure of which there is a tree with dividing tiles that the machine, its capacities aside, and
     the rules, limits aside, allow; each once, in an order that depends on the question alone. Each one found is
     forbidden for the next, so that the iterator ends exactly where CP-SAT proves that none is left.
 
     problem: analysed without the rules. vectors: the signs of dependences along the dims, each of which the order must
-    keep (the first dim with a loop and a sign that is not 0 has a positive one). Where there are any, trees with one
-    temporal loop per dim are meant, and the spatial loops inside; a vector along a dim that is spread in part is not
-    looked at. Raises SolverError where CP-SAT does not find out.
+    keep (the first dim with a loop and a sign that is not 0 has a positive one), in trees with one temporal loop per
+    dim and the spatial loops inside; a vector along a dim that is spread in part is not looked at. None: loops may
+    stand in any order. Raises SolverError where CP-SAT does not find out.
     """
-    model = _Listing(problem, rules, tuple(vectors))
+    model = _Listing(problem, rules, vectors)
     most = 1
     while found := model.next(most):
         yield from found
@@ -136,8 +136,6 @@ class _Model:
         self.literals = [(rule, self.model.new_bool_var(f"rule {n}")) for n, rule in enumerate(rules)]
         for rule, literal in self.literals:
             self._add(rule, literal)
-        for classes in problem.excluded:
-            self.spread.exclude(classes)
 
     def hold_tiles(self, temporal: Mapping[Place, Terms]) -> None:
         """Add that the tiles of nodes are whole multiples and as large as rules demand. temporal: of (level, tensor,
@@ -239,8 +237,8 @@ class _Listing:
     one go; where they may have two, the places of nodes and loops are free, and it is asked for one at a time.
     """
 
-    def __init__(self, problem: Problem, rules: Rules, vectors: tuple[Sequence[int], ...]) -> None:
-        single = bool(vectors) or not any(isinstance(rule, Innermost) for rule in rules)
+    def __init__(self, problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> None:
+        single = vectors is not None or not any(isinstance(rule, Innermost) for rule in rules)
         self.base = base = _Model(problem, rules, single=single)
         self.model = base.model
         self.most_at_once = TUNING.structures_in_a_solve if single else 1
@@ -249,7 +247,7 @@ class _Listing:
         self.values = base.spread.values()
         self.ahead = base.order.pairs(ranked=single)
         partly = base.spread.partly(base.order.looped) if vectors else []
-        for vector in vectors:
+        for vector in vectors or ():
             base.order.keep(vector, self.ahead, partly)
         base.hold_tiles({} if single else _temporal_above(base))
 
@@ -339,7 +337,6 @@ def _temporal_above(base: _Model) -> dict[Place, Terms]:
     for d, primes in enumerate(spread.primes):
         total = sum(outer[d, prime] for prime in primes)
         _where(model.add(total >= 1), order.several[d])
-        _where(model.add(total <= spread.left(d) - 1), order.several[d])
         for prime in primes:
             _where(model.add(outer[d, prime] <= spread.left_of(d, prime)), order.several[d])
         _where(model.add_bool_or(between[d]), order.several[d])
@@ -435,20 +432,6 @@ class _Spread:
     def above_all(self) -> range:
         """Return all fan-outs."""
         return range(len(self.problem.arch.fanouts))
-
-    def exclude(self, classes: Classes) -> None:
-        """Add that the products of the classes are not exactly these."""
-        differs: list[cp_model.IntVar] = []
-        for one, row in zip(self.problem.classes, classes, strict=True):
-            for d, product in enumerate(row):
-                known = dict(prime_factors(product))
-                for prime in self.primes[d]:
-                    total = sum(self.exponents[f, d, prime] for f in one.fanouts)
-                    less, more = self.model.new_bool_var("less"), self.model.new_bool_var("more")
-                    _where(self.model.add(total < known.get(prime, 0)), less)
-                    _where(self.model.add(total > known.get(prime, 0)), more)
-                    differs += [less, more]
-        self.model.add_bool_or(differs)
 
     def factors(self, exponents: Mapping[Place, int]) -> tuple[tuple[int, ...], ...]:
         """Return the factors [fan-out][dim] of these exponents."""

@@ -60,7 +60,7 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     chosen = found[_is_left(problem, splits, found)].tolist()
     structures = _structures(problem, splits, chosen, out_of_time)
     whole = complete and len(structures) == len(chosen)
-    return tuple(one for one in structures if one.classes not in problem.excluded), whole
+    return structures, whole
 
 
 def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
