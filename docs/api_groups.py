@@ -40,8 +40,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("burst_counts", "BurstCounts", "TensorBursts", "Layout", "choose_layouts", "LayoutChoice"),
         *("cache_misses", "CacheMisses", "TensorMisses"),
     )),
-    ("Sampling", "The space around it.", (
-        *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
+    ("The mapping space", "What there is to choose from.", (
+        *("space", "sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
     )),
     ("Programs", "C that runs.", (
         *("compile", "CompiledFunction", "Requantize", "generate_c", "run_c", "transform_c", "CRun", "Form"),

@@ -60,7 +60,6 @@ from polymap.search.problem.rules import (
 )
 from polymap.search.problem.structure_model import (
     Clash as Clash,
-    Decision as Decision,
     decide as decide,
     listed as listed,
     most_parallel as most_parallel,

@@ -150,8 +150,8 @@ class _Model:
                         number = dims.index(dim)
                         spread.leaves_multiple(number, taken[number], size, (held, literal))
                     case AtLeast(level, tensor, elements) if (level, tensor) == self.storage.name(*place):
-                        own = {dims.index(dim): taken[dims.index(dim)] for dim in self.storage.dims_of(place[1])}
-                        spread.leaves_elements(own, elements, (held, literal))
+                        own = self.storage.dims_of(place[1])
+                        spread.leaves_elements({d: taken[d] for d in own}, elements, (held, literal))
                     case _:
                         pass
 
@@ -608,10 +608,11 @@ class _Storage:
         """Return the names of a level and a tensor."""
         return self.problem.arch.levels[level].name, self.tensors[index].name
 
-    def dims_of(self, index: int) -> frozenset[str]:
-        """Return the dims that index a tensor."""
+    def dims_of(self, index: int) -> tuple[int, ...]:
+        """Return the numbers of the dims that index a tensor."""
         accesses = accesses_of(self.problem.workload.statements[0], self.tensors[index].name)
-        return frozenset(dim for access in accesses for one in access.index for dim in one.dims)
+        own = {dim for access in accesses for one in access.index for dim in one.dims}
+        return tuple(d for d, dim in enumerate(self.problem.dims) if dim in own)
 
     def named(self, held: Mapping[tuple[int, int], int]) -> frozenset[tuple[str, str]]:
         """Return the names of the (level, tensor) pairs that are held."""

@@ -1,16 +1,13 @@
-"""The space of mappings: its size, its structures, samples, neighbours and distances (docs/mapping_space.md)."""
+"""The structure of a loop tree: everything discrete about it but its tile sizes; and the best tree that has it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping as Table
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 
-from polymap.arithmetic import split
-from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate, stale_copies
 from polymap.ir import (
     Architecture,
@@ -19,55 +16,16 @@ from polymap.ir import (
     Mapping,
     MappingNode,
     MemoryLevel,
-    Mistake,
-    OptionError,
     Spatial,
     Storage,
     Temporal,
     Workload,
 )
-from polymap.sampling import (
-    distance as distance,
-    features as features,
-    neighbours as neighbours,
-    sample_mappings as sample,
-    score_mappings as score,
-)
-from polymap.schedules import check_machine, dependence_violations, sign_vectors
-from polymap.schedules.space import SpaceSize, any_order_is_legal, space_size
+from polymap.schedules import dependence_violations, sign_vectors
 from polymap.search.dividing import Found, solve
 from polymap.search.objective import measure_under, objective_value, refusals
-from polymap.search.problem import (
-    AtMost,
-    Factor,
-    Held,
-    Innermost,
-    Objective,
-    Outermost,
-    Rules,
-    analyse,
-    clashes,
-    parse_single,
-    rules_from_document,
-)
+from polymap.search.problem import Factor, Held, Innermost, Objective, Outermost, Rules, analyse, clashes, parse_single
 from polymap.search.run import Options
-
-__all__ = [
-    "MappingStructure",
-    "StructureScore",
-    "distance",
-    "features",
-    "neighbours",
-    "sample",
-    "score",
-    "size",
-    "structures",
-]
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return __all__
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,72 +139,14 @@ class MappingStructure:
         )
 
 
-def structures(
-    workload: Workload | str, arch: Architecture | str, constraints: Table[str, object] | None = None
-) -> Iterator[MappingStructure]:
-    """Yield the legal structures of one statement's loop trees, each once, in an order that is the same each time.
-
-    CP-SAT finds them one after the other, each forbidden once it is found; the iterator ends where it proves that none
-    is left, and looks for no more than it is asked for. A structure is legal if some canonical tree with dividing tiles
-    has it and respects the machine (fan-outs' sizes and `dims`, `holds`, `must_hold`), the dependences and the
-    constraints. Capacities and `limits` depend on tile sizes: a structure's `score` looks at them, the list does not.
-    Where dependences restrict the loops, a structure is legal if its plainest tree (`nest`) keeps them.
-
-    constraints: a table as of `explore`. Raises OptionError for mistakes in it, for several statements, and for extents
-    whose prime factors are not found; SolverError where CP-SAT ends without an answer.
-    """
-    workload, arch = question_of(workload, arch)
-    check_machine(workload, arch)
-    rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    if len(workload.statements) != 1:
-        what = f"'{workload.name}' has {len(workload.statements)} statements"
-        raise OptionError(Mistake("PM568", what, "Structures are listed of one; ask of each statement by itself."))
-    long = [dim.name for dim in workload.dims if not split(dim.extent)[1]]
-    if long:
-        what = f"the extents of {', '.join(long)} could not be split into primes"
-        raise OptionError(Mistake("PM568", what, "Structures have factors of extents; take extents below 10^18."))
-    return _structures(workload, arch, rules)
-
-
-def size(workload: Workload | str, arch: Architecture | str, tiles: str = "divide") -> SpaceSize:
-    """Return the exact numbers of canonical loop trees, syntactic and legal ones (docs/counting.md, "The mapping
-    space"); None where they are not known, and then why. tiles: "divide" or "any"."""
-    workload, arch = question_of(workload, arch)
-    check_machine(workload, arch)
-    Options(tiles=tiles).check()
-    return space_size(workload, arch, tiles)
-
-
-def _structures(workload: Workload, arch: Architecture, rules: Rules) -> Iterator[MappingStructure]:
-    from polymap.search.problem import listed  # CP-SAT takes half a second to load
-
-    problem = analyse(workload, arch)
-    is_free = any_order_is_legal(workload)
-    vectors = None if is_free else [[*signs.values()] for signs in _signs(workload, strict=False)]
-    about_structure = tuple(rule for rule in rules if not isinstance(rule, AtMost))
-    for found in listed(problem, about_structure, vectors):
-        (chosen,) = found.statements
-        spread = tuple(
-            (fanout.name, dim, count)
-            for fanout, row in zip(arch.fanouts, chosen.factors, strict=True)
-            for dim, count in zip(problem.dims, row, strict=True)
-            if count > 1
-        )
-        pairs = [(level.name, tensor.name) for level in arch.levels[1:] for tensor in workload.tensors]
-        held = tuple(pair for pair in pairs if pair in found.held)
-        structure = MappingStructure(spread, held, chosen.order, workload, arch, rules)
-        if is_free or _keeps_dependences(structure):
-            yield structure
-
-
-def _signs(workload: Workload, *, strict: bool) -> list[dict[str, int]]:
+def signs_of(workload: Workload, *, strict: bool) -> list[dict[str, int]]:
     """Return of each kind of dependence the sign of its distance along each dim."""
     inner = workload.statements[0].dims
     found = [dict(zip(inner, vector, strict=True)) for vector in sign_vectors(workload, strict=strict)]
     return [{dim.name: signs.get(dim.name, 0) for dim in workload.dims} for signs in found]
 
 
-def _keeps_dependences(structure: MappingStructure) -> bool:
+def keeps_dependences(structure: MappingStructure) -> bool:
     """Return whether the plainest tree runs dependent instances in order, and none of them reads an old copy."""
     workload, nest = structure.workload, structure.nest
     return _keeps_order(structure, strict=False) and not stale_copies(workload, structure.arch, nest)
@@ -257,7 +157,7 @@ def _keeps_order(structure: MappingStructure, *, strict: bool) -> bool:
     along which some are apart has iterations side by side and one after the other."""
     workload = structure.workload
     partly = {dim for _, dim, _ in structure.spread} & set(structure.order)
-    for signs in _signs(workload, strict=strict):
+    for signs in signs_of(workload, strict=strict):
         if any(signs[dim] for dim in partly):
             return not dependence_violations(workload, structure.nest, strict=strict)
         if next((signs[dim] for dim in structure.order if signs[dim]), 0) <= 0:
