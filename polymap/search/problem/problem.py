@@ -41,8 +41,6 @@ class Tuning:
     """Dims up to which permutations of them are tried."""
     model_seconds: float = 10.0
     """Deterministic seconds of CP-SAT after which it is not known whether there is a structure."""
-    structures_in_a_solve: int = 1024
-    """Structures that CP-SAT lists in one go, at most, before they are forbidden."""
 
 
 TUNING = Tuning()

@@ -116,11 +116,13 @@ def listed(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | No
     dim and the spatial loops inside; a vector along a dim that is spread in part is not looked at. None: loops may
     stand in any order. Raises SolverError where CP-SAT does not find out.
     """
-    model = _Listing(problem, rules, vectors)
+    ends = () if vectors is not None else tuple(rule for rule in rules if isinstance(rule, Innermost))
+    listing = _Listing(problem, tuple(rule for rule in rules if rule not in ends), vectors or ())
+    loops = _TwoLoops(problem, rules) if ends else None
     most = 1
-    while found := model.next(most):
-        yield from found
-        most = min(2 * most, model.most_at_once)
+    while found := listing.next(most):
+        yield from (one.decision for one in found if loops is None or loops.allow(one))
+        most *= 2  # as many as are known: what is asked for takes at most twice as long as it has to
 
 
 class _Model:
@@ -172,19 +174,14 @@ class _Model:
         assumed = [(rule, literal) for rule, literal in self.literals if rule in rules]
         self.model.clear_assumptions()
         self.model.add_assumptions([literal for _, literal in assumed])
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = TUNING.model_seconds
-        # An interrupt is Python's: the solver would end as if nothing had happened.
-        solver.parameters.catch_sigint_signal = False
+        solver = _solver()
         status = solver.solve(self.model)
         if status == cp_model.INFEASIBLE:
             named = set(solver.sufficient_assumptions_for_infeasibility())
             return Clash(tuple(rule for rule, literal in assumed if literal.index in named))
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return self._decision(solver)
-        if status == cp_model.MODEL_INVALID:
-            raise SolverError(Mistake("PM590", f"the structure model is invalid: {self.model.validate()}"))
+        _check_model(self.model, status)
         return None
 
     def _decision(self, solver: cp_model.CpSolver) -> Decision:
@@ -230,64 +227,109 @@ class _Model:
                 pass  # with what levels hold: see hold_tiles
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A structure: exponents over fan-outs, dims that stand outside others, pairs of level and tensor that are held."""
+
+    exponents: dict[Place, int]
+    ahead: frozenset[tuple[int, int]]
+    held: frozenset[tuple[int, int]]
+    decision: Decision
+
+
 class _Listing:
-    """The model of `listed`, with literals that tell a structure, so that one that was found can be forbidden.
+    """The model of `listed` for trees whose dims have one loop each, with literals that tell a structure, so that one
+    that was found can be forbidden. All other variables follow from these: CP-SAT may list many solutions in one go."""
 
-    Where dims have one loop each all other variables follow from these literals, and CP-SAT may list many solutions in
-    one go; where they may have two, the places of nodes and loops are free, and it is asked for one at a time.
-    """
-
-    def __init__(self, problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> None:
-        single = vectors is not None or not any(isinstance(rule, Innermost) for rule in rules)
-        self.base = base = _Model(problem, rules, single=single)
+    def __init__(self, problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]]) -> None:
+        self.base = base = _Model(problem, rules, single=True)
         self.model = base.model
-        self.most_at_once = TUNING.structures_in_a_solve if single else 1
         for _, literal in base.literals:
             self.model.add(literal == 1)
         self.values = base.spread.values()
-        self.ahead = base.order.pairs(ranked=single)
+        self.ahead = base.order.pairs(ranked=True)
+        self.held = base.storage.held
         partly = base.spread.partly(base.order.looped) if vectors else []
-        for vector in vectors or ():
+        for vector in vectors:
             base.order.keep(vector, self.ahead, partly)
-        base.hold_tiles({} if single else _temporal_above(base))
+        base.hold_tiles({})
 
-    def next(self, most: int) -> tuple[Decision, ...]:
-        """Return up to so many structures that were not returned yet, and forbid them; () where none is left."""
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
+    def next(self, most: int) -> list[_Found]:
+        """Return up to so many structures that were not returned yet, and forbid them; none where none is left."""
+        solver = _solver()
         solver.parameters.enumerate_all_solutions = most > 1
-        solver.parameters.max_deterministic_time = TUNING.model_seconds
-        solver.parameters.catch_sigint_signal = False
-        found = _Solutions([*self.values.values(), *self.ahead.values(), *self.base.storage.held.values()], most)
+        found = _Solutions([*self.values.values(), *self.ahead.values(), *self.held.values()], most)
         status = solver.solve(self.model, found)
-        if status == cp_model.MODEL_INVALID:
-            raise SolverError(Mistake("PM590", f"the structure model is invalid: {self.model.validate()}"))
         if not found.true and status != cp_model.INFEASIBLE:
-            what = f"CP-SAT did not find out whether there are more structures ({solver.status_name(status)})"
-            raise SolverError(Mistake("PM592", what, "Constraints that leave fewer structures would help."))
+            _check_model(self.model, status)
+            raise _undecided(solver.status_name(status))
         for true in found.true:
             self._forbid(true)
-        return tuple(map(self._decision, found.true))
+        return [self._found(true) for true in found.true]
 
     def _forbid(self, true: frozenset[int]) -> None:
         """Add that not all is as it was: some exponent differs, or two dims stand the other way round, or a tensor is
         held more or less. true: the literals that were."""
         chosen = (*self.values.values(), *self.ahead.values())
         differs = [~literal for literal in chosen if literal.index in true]
-        differs += [~literal if literal.index in true else literal for literal in self.base.storage.held.values()]
+        differs += [~literal if literal.index in true else literal for literal in self.held.values()]
         self.model.add_bool_or(differs)
 
-    def _decision(self, true: frozenset[int]) -> Decision:
+    def _found(self, true: frozenset[int]) -> _Found:
         exponents = {place: value for (place, value), literal in self.values.items() if literal.index in true}
-        left = {d: sum(primes.values()) for d, primes in enumerate(self.base.spread.primes)}
+        ahead = frozenset(pair for pair, literal in self.ahead.items() if literal.index in true)
+        held = frozenset(place for place, literal in self.held.items() if literal.index in true)
+        left = [sum(primes.values()) for primes in self.base.spread.primes]
         for (_, dim, _), value in exponents.items():
             left[dim] -= value
-        behind = dict.fromkeys(left, 0)
-        for (_, inner), literal in self.ahead.items():
-            behind[inner] += literal.index in true
-        order = self.base.order.by_first([*left.values()], [*behind.values()])
-        held = {place: literal.index in true for place, literal in self.base.storage.held.items()}
-        return self.base.decided(exponents, order, self.base.storage.named(held))
+        order = self.base.order.by_first(left, [sum(inner == d for _, inner in ahead) for d in range(len(left))])
+        return _Found(exponents, ahead, held, self.base.decided(exponents, order, self.base.storage.named(held)))
+
+
+class _TwoLoops:
+    """The model of trees whose dims may have two loops, for what one loop cannot do: a dim that stands outside another
+    and is to be innermost nevertheless. It is asked of one structure at a time."""
+
+    def __init__(self, problem: Problem, rules: Rules) -> None:
+        self.base = base = _Model(problem, rules, single=False)
+        for _, literal in base.literals:
+            base.model.add(literal == 1)
+        base.hold_tiles(_temporal_above(base))
+        self.values, self.ahead = base.spread.values(), base.order.pairs(ranked=False)
+
+    def allow(self, one: _Found) -> bool:
+        """Return whether some tree has the structure and meets the rules."""
+        model, held = self.base.model, self.base.storage.held
+        model.clear_assumptions()
+        model.add_assumptions([self.values[place, value] for place, value in one.exponents.items()])
+        model.add_assumptions([self.ahead[pair] for pair in sorted(one.ahead)])
+        model.add_assumptions([literal if place in one.held else ~literal for place, literal in held.items()])
+        solver = _solver()
+        status = solver.solve(model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE):
+            _check_model(model, status)
+            raise _undecided(solver.status_name(status))
+        return status != cp_model.INFEASIBLE
+
+
+def _solver() -> cp_model.CpSolver:
+    """Return a solver whose answer depends on the model alone."""
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = TUNING.model_seconds
+    # An interrupt is Python's: the solver would end as if nothing had happened.
+    solver.parameters.catch_sigint_signal = False
+    return solver
+
+
+def _check_model(model: cp_model.CpModel, status: cp_model.CpSolverStatus) -> None:
+    if status == cp_model.MODEL_INVALID:
+        raise SolverError(Mistake("PM590", f"the structure model is invalid: {model.validate()}"))
+
+
+def _undecided(status: str) -> SolverError:
+    what = f"CP-SAT did not find out whether there are more structures ({status})"
+    return SolverError(Mistake("PM592", what, "Constraints that leave fewer structures would help."))
 
 
 class _Solutions(cp_model.CpSolverSolutionCallback):
@@ -602,7 +644,7 @@ class _Storage:
 
     def pairs(self, solver: cp_model.CpSolver) -> frozenset[tuple[str, str]]:
         """Return the (level, tensor) pairs that are held in a solution."""
-        return self.named({place: solver.value(held) for place, held in self.held.items()})
+        return self.named(place for place, held in self.held.items() if solver.value(held))
 
     def name(self, level: int, index: int) -> tuple[str, str]:
         """Return the names of a level and a tensor."""
@@ -614,9 +656,9 @@ class _Storage:
         own = {dim for access in accesses for one in access.index for dim in one.dims}
         return tuple(d for d, dim in enumerate(self.problem.dims) if dim in own)
 
-    def named(self, held: Mapping[tuple[int, int], int]) -> frozenset[tuple[str, str]]:
-        """Return the names of the (level, tensor) pairs that are held."""
-        return frozenset(self.name(*place) for place, is_held in held.items() if is_held)
+    def named(self, held: Iterable[tuple[int, int]]) -> frozenset[tuple[str, str]]:
+        """Return the names of (level, tensor) pairs."""
+        return frozenset(self.name(*place) for place in held)
 
 
 def _conjunction(model: cp_model.CpModel, all_hold: cp_model.IntVar, literals: Sequence[cp_model.IntVar]) -> None:
