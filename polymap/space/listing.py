@@ -19,9 +19,11 @@ def structures(
     """Yield the legal structures of one statement's loop trees, each once, in an order that is the same each time.
 
     CP-SAT finds them and forbids what it found; the iterator ends where it proves that none is left. It looks ahead for
-    at most as many as were taken, so that the first ones of a large space come at once. A structure is legal if some canonical tree with dividing tiles
-    has it and respects the machine (fan-outs' sizes and `dims`, `holds`, `must_hold`), the dependences and the
-    constraints. Capacities and `limits` depend on tile sizes: a structure's `score` looks at them, the list does not.
+    at most as many as were taken, so that the first ones of a large space come at once.
+
+    A structure is legal if some canonical tree with dividing tiles has it and respects the machine (fan-outs' sizes and
+    `dims`, `holds`, `must_hold`), the dependences and the constraints. Capacities and `limits` depend on tile sizes: a
+    structure's `score` looks at them, the list does not.
     Where dependences restrict the loops, a structure is legal if its plainest tree (`nest`) keeps them.
 
     constraints: a table as of `explore`. Raises OptionError for mistakes in it, for several statements, and for extents

@@ -9,7 +9,8 @@ exclude each other.
 Every tree with dividing tiles that meets the rules gives a solution. For `decide` the converse is not claimed:
 capacities are compared with the least that nodes can hold, and limits on objectives other than latency are left to the
 search. The tables of structures.py list the same spatial structures where no order, storage or tile is constrained.
-`listed` leaves capacities and limits out altogether; then the model is exact: there is such a tree for each solution.
+`listed` leaves capacities and limits out altogether; then the model is exact (for fan-outs and tiles below 10^8): there
+is such a tree for each solution.
 """
 
 from __future__ import annotations
