@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from operator import attrgetter
 
 import polymap as pm
 
@@ -90,7 +91,7 @@ def api_page() -> str:
         plain = told.split(": [")[0].replace("`", "``")
         parts += [title, "-" * len(title), "", plain if plain.endswith(".") else f"{plain}: :doc:`errors`.", ""]
         for name in (inner for each in names for inner in _documented(each)):
-            kind = "autoclass" if inspect.isclass(getattr(pm, name, None)) else "autofunction"
+            kind = "autoclass" if inspect.isclass(attrgetter(name)(pm)) else "autofunction"
             parts.append(f".. {kind}:: polymap.{name}")
             parts.append("   :members:\n   :undoc-members:\n" if kind == "autoclass" else "")
     return "\n".join(parts) + "\n"

@@ -206,15 +206,41 @@ def test_orders_and_fanouts_of_programs_keep_the_dependences(name: str) -> None:
     dependence stays inside of tiles."""
     text, sizes = PROGRAMS[name]
     program = pm.from_c(text, sizes=sizes)
+    legal = legal_structures(program, plain=name == "pairs")
+    assert {told(one) for one in pm.space.structures(program, SPREAD)} == legal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_structures_of_random_recurrences_are_those_of_legal_plain_trees(seed: int) -> None:
+    program = random_recurrence(random.Random(f"recurrences {seed}"))
+    found = {told(one) for one in pm.space.structures(program, SPREAD)}
+    assert found == legal_structures(program, plain=True)
+    assert found <= legal_structures(program, plain=False)
+
+
+def legal_structures(program: pm.Workload, *, plain: bool) -> set[Told]:
+    """Return the structures of the trees (plain: of the plain ones) without nodes that keep the dependences, by isl."""
     legal: set[Told] = set()
     for loops in all_loops({dim: extent for dim, extent in program.extents().items() if extent > 1}, {}):
-        if name == "pairs" and not is_plain(loops):
-            continue
         tree = pm.Mapping((*loops, pm.Compute(program.statements[0].name)))
         one = told_by_tree(program, tree)
-        if one not in legal and not dependence_violations(program, tree):
+        if one not in legal and (is_plain(loops) or not plain) and not dependence_violations(program, tree):
             legal.add(one)
-    assert {told(one) for one in pm.space.structures(program, SPREAD)} == legal
+    return legal
+
+
+def random_recurrence(rng: random.Random) -> pm.Workload:
+    """Return a program of one to three loops whose statement reads what it writes at up to two fixed distances."""
+    names = "ijk"[: rng.choice((1, 2, 2, 2, 3))]
+    used = [name for name in names if rng.random() < 0.8] or [names[0]]
+    extents = [rng.choice((2, 3, 4) if len(names) == 3 else (2, 3, 4, 4, 6)) for _ in names]
+    loops = (f"for (int {name} = 2; {name} < {2 + size}; {name}++)" for name, size in zip(names, extents, strict=True))
+    far = [
+        "".join(f"[{name}{rng.choice((0, 0, 1, -1, 2, -2)):+d}]" for name in used) for _ in range(rng.choice((1, 2)))
+    ]
+    target = "".join(f"[{name}]" for name in used)
+    return pm.from_c(f"{' '.join(loops)} a{target} = {' + '.join(f'a{one}' for one in far)};")
 
 
 def main() -> None:
