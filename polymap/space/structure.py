@@ -42,6 +42,9 @@ class StructureScore:
     cost: Cost | None = None
     value: Fraction | None = None
 
+    def __str__(self) -> str:
+        return self.status if self.value is None else f"{self.status}: {float(self.value):,.10g}"
+
 
 @dataclass(frozen=True)
 class MappingStructure:
@@ -93,7 +96,8 @@ class MappingStructure:
 
     def score(self, objective: str = "energy", *, time_limit_s: float = 60) -> StructureScore:
         """Return the best mapping of the structure with dividing tiles, within capacities, under the constraints and
-        limits that the list was asked with. The least over all structures is the optimum of `explore(tiles="divide")`.
+        limits that the list was asked with. Where all scores are proven, their least is the optimum of
+        `explore(tiles="divide")`.
 
         Where the search does not cover the workload (recurrences, several windows, ...) the plainest tree is scored.
         Where `innermost` leaves no tree of the structure but those with two loops over a dim, the search's costs are

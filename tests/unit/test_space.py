@@ -43,6 +43,8 @@ MACHINE = pm.arch_from_document(
     }
 )
 
+HELD = {"fanouts": {"X": {"forbid": ["m", "n", "k"]}}, "store": {"RF": {"must": ["A"], "never": ["C"]}}}
+
 
 def orders(found: Iterable[MappingStructure]) -> set[tuple[str, ...]]:
     return {one.order for one in found}
@@ -97,6 +99,17 @@ def test_capacities_and_limits_are_looked_at_when_a_structure_is_scored() -> Non
     limited = list(pm.space.structures(SMALL, MACHINE, {"limits": {"latency": 1}}))
     assert limited == list(pm.space.structures(SMALL, MACHINE))
     assert {one.score().status for one in limited} == {"INFEASIBLE"}
+
+
+def test_a_score_is_not_said_to_be_proven_where_a_dim_needs_two_loops() -> None:
+    """k stands outside and inside of m and n: the search's costs of such trees are upper bounds."""
+    layer = pm.matmul(m=2, n=2, k=4)
+    found = {one: one.score() for one in pm.space.structures(layer, MACHINE, {"innermost": ["k"], **HELD})}
+    assert {found[one].status for one in found if one.order[:1] == ("k",)} == {"FEASIBLE"}
+    assert {found[one].status for one in found if one.order[-1:] == ("k",)} == {"OPTIMAL"}
+    best = min(scored.value for scored in found.values() if scored.value is not None)
+    assert float(best) == pm.explore(layer, MACHINE, tiles="divide", constraints={"innermost": ["k"], **HELD}).value
+    assert {str(found[one]) for one in found if one.order == ("m", "n", "k")} == {"OPTIMAL: 6,048"}
 
 
 @pytest.mark.parametrize(
