@@ -1,4 +1,4 @@
-from polymap import transform as transform
+from polymap import space as space, transform as transform
 from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
 from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
 from polymap.asked import dependences as dependences

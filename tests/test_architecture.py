@@ -26,7 +26,7 @@ ROWS = (
     ("report.space", "report.programs"),
     ("importers", "layouts"),
     ("compilation", "networks"),
-    ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain"),
+    ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain", "space"),
     ("explore",),
     ("report.text",),
     ("report.figures",),
@@ -66,8 +66,13 @@ ROWS = (
     ("faces", "version"),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
+<<<<<<< HEAD
 PUBLIC = ("polymap", "polymap.transform")  # their names are for users: nobody inside needs to use them
 MOST_MODULES = 24  # of a package, `__init__.py` aside
+=======
+PUBLIC = ("polymap", "polymap.space", "polymap.transform")  # their names are for users: nobody inside needs to use them
+MOST_MODULES = 12  # of a package, `__init__.py` aside
+>>>>>>> w5
 
 # Who may import what from outside the standard library.
 HOME_OF = {

@@ -61,7 +61,12 @@ from polymap.search.problem.rules import (
     narrowed as narrowed,
     rule_text as rule_text,
 )
-from polymap.search.problem.structure_model import Clash as Clash, decide as decide, most_parallel as most_parallel
+from polymap.search.problem.structure_model import (
+    Clash as Clash,
+    decide as decide,
+    listed as listed,
+    most_parallel as most_parallel,
+)
 from polymap.search.problem.structures import Structure as Structure, enumerate_structures as enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures as distinct_structures
 from polymap.search.problem.word_clashes import bits_required as bits_required, clashes as clashes

@@ -80,7 +80,6 @@ def _is_covered(problem: Problem, measure: Measure) -> bool:
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
         and not problem.rules
-        and not problem.excluded
         and len(measure.components) == 1
         and measure.is_linear
         and not measure.limits
