@@ -66,13 +66,8 @@ ROWS = (
     ("faces", "version"),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
-<<<<<<< HEAD
-PUBLIC = ("polymap", "polymap.transform")  # their names are for users: nobody inside needs to use them
-MOST_MODULES = 24  # of a package, `__init__.py` aside
-=======
 PUBLIC = ("polymap", "polymap.space", "polymap.transform")  # their names are for users: nobody inside needs to use them
-MOST_MODULES = 12  # of a package, `__init__.py` aside
->>>>>>> w5
+MOST_MODULES = 24  # of a package, `__init__.py` aside
 
 # Who may import what from outside the standard library.
 HOME_OF = {

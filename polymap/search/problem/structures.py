@@ -67,13 +67,8 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     found, complete = _joined(problem, splits, out_of_time)
     chosen = found[_is_left(problem, splits, found)]
     structures = _structures(problem, splits, chosen, out_of_time)
-<<<<<<< HEAD
     whole = complete and all(each for _, each in listed) and len(structures) == len(chosen)
-    return tuple(one for one in structures if one.classes not in problem.excluded), whole
-=======
-    whole = complete and len(structures) == len(chosen)
     return structures, whole
->>>>>>> w5
 
 
 def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
