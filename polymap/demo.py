@@ -23,7 +23,7 @@ from polymap.report.figures import mapping_text, roofline_text, traffic_text
 from polymap.report.page import ProgressLine
 from polymap.report.text import explain, figures_text, orders_text, space_text, status_text
 from polymap.schedules import checkup
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 from polymap.workload import dependences, domain_of, load_workload
 
 OUT = Path("out")

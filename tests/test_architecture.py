@@ -33,7 +33,7 @@ ROWS = (
     ("sampling",),
     ("codegen.library", "search.parts"),
     ("codegen.execute", "search.run"),
-    ("search.one_buffer", "search.product_bounds", "search.program_bounds"),
+    ("search.one_buffer", "search.product_bounds", "search.program_bounds", "search.result"),
     ("codegen", "search.sibling_bounds"),
     ("codegen.programs",),
     (

@@ -47,7 +47,7 @@ from polymap.workload import builtin_names, builtin_workload
 
 if TYPE_CHECKING:
     from polymap.networks import Sensitivity
-    from polymap.search.run import SearchResult
+    from polymap.search.result import SearchResult
 
 ANSWERED = 0
 BUG = ILLEGAL = 1

@@ -34,7 +34,7 @@ from polymap.ir import (
     bounds,
 )
 from polymap.processes import cpu_seconds
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 
 _TILES_TRIED = 2
 _LINE_BYTES = 64

@@ -22,7 +22,8 @@ from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
-from polymap.search.run import Hints, Options, SearchResult, open_structures_of
+from polymap.search.result import SearchResult
+from polymap.search.run import Hints, Options, open_structures_of
 
 Document = dict[str, Any]
 

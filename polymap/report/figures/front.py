@@ -12,7 +12,7 @@ from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, 
 from polymap.report.numbers import exact, percent, table, unit_of, unit_text
 
 if TYPE_CHECKING:
-    from polymap.search.run import SearchResult
+    from polymap.search.result import SearchResult
 
 FRAME = Frame()
 PROVEN, OPEN = FOUND, BOUND
@@ -34,7 +34,7 @@ class FrontFigure:
 
 def front_figure(result: SearchResult) -> FrontFigure:
     """Return the figure of a front's first two objectives; raises OptionError where there is none."""
-    from polymap.search.run import SearchResult  # loaded by those who have one
+    from polymap.search.result import SearchResult  # loaded by those who have one
 
     names = [name for name, _ in expected_kind(result, SearchResult, "the result").values]
     if len(names) < 2 or not result.front:

@@ -40,7 +40,7 @@ from polymap.report.space import (
 from polymap.report.text import explain, figures_text, space_text, status_text, verdict_text
 from polymap.report.workload import workload_text
 from polymap.sampling import sample_mappings
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 
 _SAMPLED = 1000
 _SECOND_S, _SECOND_WORK = 20, 3000  # limits of the search for a second mapping

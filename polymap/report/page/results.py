@@ -38,7 +38,7 @@ from polymap.report.text import (
     result_document,
     status_text,
 )
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 
 Value = TypeVar("Value")
 Rows = list[dict[str, object]]

@@ -54,7 +54,7 @@ from polymap.report.text import (
 )
 from polymap.report.workload import workload_text
 from polymap.sampling import Sample, Scores
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 from polymap.workload import Dependence
 
 

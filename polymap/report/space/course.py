@@ -31,7 +31,7 @@ from polymap.report.figures import (
     text,
 )
 from polymap.report.space.axes import Shapes, grid, log_word
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
 _INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
     from polymap.schedules import Checkup, Nests
-    from polymap.search.run import SearchResult, Settings
+    from polymap.search.result import SearchResult, Settings
 
 LARGEST_PLAIN = 2**53
 

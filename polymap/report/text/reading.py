@@ -29,7 +29,7 @@ from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake
 from polymap.report.text.rewritten import rewritten_from_document
 from polymap.schedules import check_mapping, mapping_from_document
 from polymap.search.programs import FEW_TO_EVALUATE, instance_bound
-from polymap.search.run import SearchResult, Settings, SpaceCount
+from polymap.search.result import SearchResult, Settings, SpaceCount
 from polymap.workload import workload_from_document
 
 SCHEMA = "polymap.result/1"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
     from polymap.schedules import Band, Checkup, Nests
-    from polymap.search.run import SearchResult
+    from polymap.search.result import SearchResult
     from polymap.workload import Dependence
 
 MOST_ORDERS_SHOWN = 6

@@ -21,9 +21,9 @@ from polymap.search.heuristics.genome import genome_of_tree, genome_space, rando
 from polymap.search.objective.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.resources.memory import Memory, resident_mb
+from polymap.search.result.result import Progress
 from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
-from polymap.search.run.result import Progress
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
