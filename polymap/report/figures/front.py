@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polymap.formatting import exact, percent, table
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of
-from polymap.report.numbers import exact, percent, table, unit_of, unit_text
+from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of, unit_text
+from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
     from polymap.search.result import SearchResult

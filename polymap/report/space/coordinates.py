@@ -8,9 +8,9 @@ from importlib import import_module
 from math import ceil, floor, log, log10
 from typing import Any
 
+from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import Mapping, MissingPackageError, Mistake, Spatial, Temporal, Workload
-from polymap.report import energy, plural, short, size
 from polymap.report.figures import expected_figure
 from polymap.sampling import Sample
 
