@@ -26,7 +26,7 @@ from polymap.ir import (
     Workload,
 )
 from polymap.schedules import Schedule, check_mapping, dependence_violations
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 from polymap.transform import violations
 
 _MOST_THREADS = 1024

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from polymap.ir import Architecture, Workload
-    from polymap.search.run import Progress, SearchResult
+    from polymap.search.result import Progress, SearchResult
 
 
 def explore(

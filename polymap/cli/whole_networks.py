@@ -14,6 +14,7 @@ from polymap.cli.arguments import Options
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs
 from polymap.cli.output import Document, say, write_documents
+from polymap.formatting import table
 from polymap.inputs import located, parse_json, read_text, shown
 from polymap.ir import ArchError, Architecture, Mistake, OptionError, WorkloadError
 from polymap.networks import (
@@ -22,17 +23,15 @@ from polymap.networks import (
     NetworkAnswer,
     SweepProgress,
     answer_document,
-    answer_text,
     builtin_network,
     explore_network,
     merge_stores,
     states_of,
     sweep_document,
     sweep_of_document,
-    sweep_text,
 )
-from polymap.report import table
-from polymap.report.text import json_text
+from polymap.report.text import answer_text, sweep_text
+from polymap.search.result import json_text
 
 Note = Callable[[int, int, LayerAnswer], None]
 ANSWERED = 0

@@ -34,7 +34,8 @@ from polymap.ir import (
     bounds,
 )
 from polymap.processes import cpu_seconds
-from polymap.search.run import SearchResult
+from polymap.schedules import view_of
+from polymap.search.result import SearchResult
 
 _TILES_TRIED = 2
 _LINE_BYTES = 64
@@ -100,14 +101,10 @@ class CpuChoice:
 
     def _loops_outside_sums(self, output: str) -> list[tuple[Temporal | Spatial, int]]:
         """Return the loops around the registers' node of the output with their trips, outermost first."""
-        left, found = dict(self.rounded.extents()), list[tuple[Temporal | Spatial, int]]()
-        for node in self.mapping.nodes:
-            if isinstance(node, Storage) and node.level == self.arch.levels[-1].name and output in node.tensors:
-                break
-            if isinstance(node, Temporal | Spatial):
-                found.append((node, ceil(left[node.dim] / node.tile)))
-                left[node.dim] = min(left[node.dim], node.tile)
-        return found
+        view, innermost = view_of(self.rounded.extents(), self.mapping), self.arch.levels[-1].name
+        own = (each for each in view.storages if each.node.level == innermost and output in each.node.tensors)
+        registers = next(own, None)
+        return [(each.node, each.trips) for each in (view.loops if registers is None else registers.loops)]
 
     @property
     def threads(self) -> int:
@@ -117,13 +114,8 @@ class CpuChoice:
 
     def _used(self, fanouts: set[str]) -> int:
         """Return how many instances of some fan-outs the mapping uses."""
-        tile, used = dict(self.rounded.extents()), 1
-        for node in self.mapping.nodes:
-            if isinstance(node, Temporal | Spatial):
-                if isinstance(node, Spatial) and node.fanout in fanouts:
-                    used *= ceil(tile[node.dim] / node.tile)
-                tile[node.dim] = min(tile[node.dim], node.tile)
-        return used
+        loops = view_of(self.rounded.extents(), self.mapping).loops
+        return prod(each.trips for each in loops if isinstance(each.node, Spatial) and each.node.fanout in fanouts)
 
 
 def choose_cpu_mapping(

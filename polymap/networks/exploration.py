@@ -17,12 +17,11 @@ from polymap.networks.coverage import missing_text
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
-from polymap.report import unit_of
-from polymap.report.text import result_document, result_from_document
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
-from polymap.search.problem import parse_single
-from polymap.search.run import Hints, Options, SearchResult, open_structures_of
+from polymap.search.problem import parse_single, unit_of
+from polymap.search.result import SearchResult, result_document, result_from_document
+from polymap.search.run import Hints, Options, open_structures_of
 
 Document = dict[str, Any]
 

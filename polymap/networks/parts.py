@@ -17,10 +17,10 @@ from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
-from polymap.report.text import mapping_document, result_from_document
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
-from polymap.search.run import Options, SearchResult, open_structures_of
+from polymap.search.result import SearchResult, mapping_document, result_from_document
+from polymap.search.run import Options, open_structures_of
 from polymap.workload import workload_to_document
 
 _FIRST_SHARE = 0.1  # of the limit: what is known before parts are asked helps all of them

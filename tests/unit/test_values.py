@@ -16,7 +16,7 @@ import pytest
 import polymap as pm
 from polymap.costmodel.analysis.crossovers import family, placements
 from polymap.ir.loopnest import Workload
-from polymap.search.run.result import Progress, SearchResult
+from polymap.search.result.result import Progress, SearchResult
 from polymap.search.run.state import Resumption
 from tests.unit.search.machines import two_levels
 

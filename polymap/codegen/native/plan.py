@@ -32,7 +32,7 @@ from polymap.ir import (
     Workload,
     bounds,
 )
-from polymap.schedules import LoopInTree, StorageInTree, view_of
+from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
 
 ELEMENT_BYTES = {
     "float": 4,
@@ -57,6 +57,11 @@ class OuterLoop:
     tile: int
     enclosing: int
     is_parallel: bool
+
+    @property
+    def trips(self) -> int:
+        """How many steps there are."""
+        return trip_count(self.enclosing, self.tile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +436,7 @@ def _window(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> O
 def _copied(plan: KernelPlan, packing: Packing) -> int:
     """Return how many elements all copies of a window have."""
     own = prod(axis.length for axis in packing.axes)
-    return own * prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level])
+    return own * prod(loop.trips for loop in plan.outer[: packing.level])
 
 
 def _window_at(plan: KernelPlan, access: Access, form: ArrayForm, level: int) -> Packing:
@@ -525,7 +530,7 @@ def _fitting(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
 def _repeats(plan: KernelPlan, packing: Packing) -> int:
     """Return how often each element is copied: the iterations of loops around that do not change the tile."""
     own = {each.span.dim for each in packing.dims}
-    return prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level] if loop.dim not in own)
+    return prod(loop.trips for loop in plan.outer[: packing.level] if loop.dim not in own)
 
 
 def _span(plan: KernelPlan, dim: str, level: int) -> Span:

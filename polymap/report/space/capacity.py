@@ -9,13 +9,13 @@ from fractions import Fraction
 from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.explore import search
+from polymap.formatting import energy, short, size
 from polymap.ir import (
     Architecture,
     Shown,
     Workload,
     show_as_picture,
 )
-from polymap.report import energy, short, size
 from polymap.report.figures import (
     BOUND,
     FOUND,

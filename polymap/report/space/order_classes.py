@@ -8,6 +8,7 @@ from itertools import permutations
 
 from polymap.asked import question_of
 from polymap.costmodel import evaluate
+from polymap.formatting import exact, plural
 from polymap.ir import (
     Architecture,
     Compute,
@@ -20,7 +21,6 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import exact, plural
 from polymap.report.figures import GREY, Picture, expected_figure, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
 

@@ -17,7 +17,6 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -35,8 +34,10 @@ from polymap.report.figures import (
     round_axis,
     text,
     ticks_of,
+    unit_text,
 )
 from polymap.report.space.axes import Shapes
+from polymap.search.problem import unit_of
 from polymap.search.run import Options
 
 _ROW = 26.0

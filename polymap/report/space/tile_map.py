@@ -9,6 +9,7 @@ import numpy as np
 
 from polymap.asked import mapping_of, question_of
 from polymap.costmodel.tables import evaluate_many
+from polymap.formatting import energy
 from polymap.inputs import as_integer, shown
 from polymap.ir import (
     Architecture,
@@ -21,7 +22,6 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import energy
 from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, line, picture, rect, text
 from polymap.report.space.axes import Shapes
 

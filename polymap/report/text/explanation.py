@@ -17,6 +17,7 @@ from polymap.costmodel.analysis import (
     reuse_counts,
     roofline,
 )
+from polymap.formatting import energy, exact, listing, percent, short, times
 from polymap.inputs import expected_kind, shown
 from polymap.ir import (
     Architecture,
@@ -30,7 +31,6 @@ from polymap.ir import (
     written_tensors,
 )
 from polymap.report.figures import traffic_figure
-from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.text.reuse import Loop, Stay, stays
 
 

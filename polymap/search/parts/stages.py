@@ -12,9 +12,9 @@ from polymap.search.dividing import Count
 from polymap.search.objective import measure_of, objective_values
 from polymap.search.parts.front_bounds import FrontBounds, Values
 from polymap.search.problem import AtMost, Goal, Rules
+from polymap.search.result import SearchResult
 from polymap.search.run import (
     Search,
-    SearchResult,
     Stages,
     anneal_near_mappings,
     begin_at,

@@ -15,6 +15,7 @@ from polymap.search.problem.goals import (
     objective_unit as objective_unit,
     parse_objective as parse_objective,
     parse_single as parse_single,
+    unit_of as unit_of,
 )
 from polymap.search.problem.lattice import (
     IntArray as IntArray,

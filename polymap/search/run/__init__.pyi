@@ -1,12 +1,6 @@
 from polymap.search.run.answer import best_so_far as best_so_far, covers as covers, number_of as number_of
 from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
 from polymap.search.run.options import Hints as Hints, Options as Options
-from polymap.search.run.result import (
-    Progress as Progress,
-    SearchResult as SearchResult,
-    Settings as Settings,
-    SpaceCount as SpaceCount,
-)
 from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,
     begin_at as begin_at,

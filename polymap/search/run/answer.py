@@ -10,7 +10,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.objective import floor_of, is_confirmed, objective_values, refusals
 from polymap.search.problem import Goal, Objective, Rules
-from polymap.search.run.result import Progress, Scored, SearchResult, SpaceCount
+from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
 
 Values = tuple[Fraction, ...]
 UNCOUNTED = SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0)

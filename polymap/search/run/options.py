@@ -11,7 +11,7 @@ from typing import SupportsFloat
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mapping, Mistake, OptionError
 from polymap.search.dividing import OpenStructures
-from polymap.search.run.result import Progress, Settings
+from polymap.search.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
 

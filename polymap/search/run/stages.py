@@ -52,12 +52,12 @@ from polymap.search.problem import (
 )
 from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
 from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop, never
+from polymap.search.result import SearchResult, SpaceCount
 from polymap.search.run.answer import Values, believed
 from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
 from polymap.search.run.programs import program_order, sampled
 from polymap.search.run.refuted import is_refuted
-from polymap.search.run.result import SearchResult, SpaceCount
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
 

@@ -21,11 +21,11 @@ from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Goal, Objective, Rules, analyse
 from polymap.search.programs import ProgramSearch
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
+from polymap.search.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 from polymap.search.run.answer import Question, Values, answer, front_answer, gap_of, not_worse, number_of
 from polymap.search.run.options import TUNING, Hints, OnProgress, Options
 from polymap.search.run.programs import Drawn, program_order
 from polymap.search.run.ranked import ranked
-from polymap.search.run.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 
 if TYPE_CHECKING:
     from polymap.search.product_bounds import ProductEngine
