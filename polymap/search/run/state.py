@@ -62,10 +62,10 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn, climbed: of programs that the lattice search does not cover. walking, products: of tiles of any size;
-    siblings: bounds of those, one per part of the objective; known: mappings by their values, of an order or a front;
-    front_limits: what the first part of a front is at least below limits of the second (None: nothing is). caches: what
-    is remembered until there is an answer.
+    drawn, climbed: of programs that the lattice search does not cover; starts: mappings of these to begin with
+    (None: not looked for). walking, products: of tiles of any size; siblings: bounds of those, one per part of the
+    objective; known: mappings by their values, of an order or a front; front_limits: what the first part of a front
+    is at least below limits of the second (None: nothing is). caches: what is remembered until there is an answer.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Search:
         self.divided: Divided | None = None
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
+        self.starts: tuple[Mapping, ...] | None = None
         self.climbed: ProgramSearch | None = None
         self.products: ProductEngine | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
