@@ -246,9 +246,18 @@ class Search:
             more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
             claim = claimed[0] if claimed else None
             found = answer(self.question, mappings[0], left, counted, seconds, claim, more, cost)
+            self._check_floors(found.cost)
         if whole:
             self._note(found.value, found.bound or 0)
         return replace(found, history=tuple(self.history))
+
+    def _check_floors(self, cost: Cost | None) -> None:
+        """Raise AssertionError where a mapping is better than what was found that no mapping beats."""
+        assert cost is not None
+        asked = self.question.workload, self.question.arch, self.objective
+        for value, floor in zip(objective_values(*asked, cost), self.floors, strict=True):
+            if value < floor:
+                raise AssertionError("a mapping is better than what no mapping can beat")
 
     def _shown(self, value: Fraction) -> int | float:
         return number_of(self.objective.singles[0], value)
