@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import polymap as pm
@@ -104,7 +105,7 @@ def _constraints(rng: random.Random, workload: Workload, arch: Architecture) -> 
     return {"store": {rng.choice(levels): {kind: [tensor]}}}
 
 
-def best_tree(question: Question, most_trees: int) -> tuple[Mapping | None, object] | None:
+def best_tree(question: Question, most_trees: int) -> tuple[Mapping | None, Fraction] | None:
     """Return the best tree of all that fit and meet the rules, and its exact value; None: there are too many trees.
 
     Every tree that would be the best is counted by the simulator, alone.
@@ -113,7 +114,7 @@ def best_tree(question: Question, most_trees: int) -> tuple[Mapping | None, obje
     meets: Callable[[Mapping], bool] = partial(_is_answer, question)
     found = exhaustive(*asked, question.objective, question.tiles, most_trees=most_trees, meets=meets)
     if found is None or found.best is None:
-        return None if found is None else (None, None)
+        return None if found is None else (None, Fraction(0))
     objective = parse_objective(question.objective, question.arch)
     return found.best, objective_values(*asked, objective, pm.simulate(*asked, found.best))[0]
 
