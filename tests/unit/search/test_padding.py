@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import prod
 
 import pytest
 
@@ -10,6 +11,7 @@ import polymap as pm
 from polymap.explore import search
 from polymap.search.problem import divisors
 from polymap.search.product_tiles.padding import EXTENTS_PER_DIM, _longer
+from polymap.search.product_tiles.spread import _rows
 
 HUGE = (10**9, 2**31, 2**63, 10**30)
 
@@ -42,3 +44,8 @@ def test_a_product_with_a_huge_extent_is_answered_in_time(extent: int, name: str
         return
     assert found.best is not None
     assert found.bound <= found.value
+
+
+def test_factors_whose_product_is_beyond_64_bits_are_not_taken_for_small_ones() -> None:
+    rows = _rows(((1, 1 << 16),) * 4, 1 << 16).tolist()
+    assert sorted(map(prod, rows)) == [1, *[1 << 16] * 4]
