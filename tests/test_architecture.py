@@ -345,3 +345,44 @@ for tiles in ("divide", "any"):
     assert pm.explore(pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3"), tiles=tiles).best is not None
 """
     assert not loaded_after(program) & {"ortools", "concurrent.futures.process", "multiprocessing.process"}
+
+
+def _asserts(path: Path) -> list[tuple[int, ast.Assert]]:
+    return [(node.lineno, node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+
+
+def _narrows(test: ast.expr) -> bool:
+    """Return whether an assertion only tells the type checker what a value is."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return all(map(_narrows, test.values))
+    if isinstance(test, ast.Compare):
+        (compared,) = test.comparators[:1]
+        return isinstance(test.ops[0], ast.IsNot) and isinstance(compared, ast.Constant) and compared.value is None
+    return isinstance(test, ast.Call) and ast.unparse(test.func) in ("isinstance", "is_table")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_asserts_say_why_they_hold(path: Path) -> None:
+    """What is no narrowing of a type is an invariant, with its reason in a message or a comment on its line."""
+    lines = path.read_text().splitlines()
+    bare = [
+        f"{path.relative_to(PACKAGE)}:{line}: {ast.unparse(node)}"
+        for line, node in _asserts(path)
+        if node.msg is None and not _narrows(node.test) and "  # " not in lines[line - 1]
+    ]
+    assert not bare, bare
+    raised = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise)
+        and node.exc is not None
+        and ast.unparse(node.exc).startswith("AssertionError")
+        and not (isinstance(node.exc, ast.Call) and node.exc.args)
+    ]
+    assert not raised, raised
+
+
+def test_assertions_that_give_no_reason_would_be_seen() -> None:
+    tests = [ast.parse(text, mode="eval").body for text in ("x is not None", "isinstance(x, int) and y is not None")]
+    assert all(map(_narrows, tests))
+    assert not any(_narrows(ast.parse(text, mode="eval").body) for text in ("x", "x is None", "x > 0", "x and y"))

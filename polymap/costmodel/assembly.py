@@ -128,7 +128,7 @@ def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
     """Return (name, cycles): the compute unit first, then every level that has a bandwidth, outermost first."""
     shares = [(arch.compute.name, Fraction(compute_cycles(arch, counts)))]
     for level, use in zip(arch.levels, counts.uses, strict=True):
-        assert level.name == use.level
+        assert level.name == use.level  # counters list the levels of the machine in its order
         shares.append((level.name, transfer_cycles(level, use)))
     return shares
 

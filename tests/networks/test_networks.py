@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
-from polymap.networks.documents import answer_document, answer_rows, sweep_document
 
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.networks.coverage import missing_text
+from polymap.networks.documents import answer_document, answer_rows, sweep_document
 from polymap.networks.model import MappedNode, Part, Unmapped, network_of_nodes
 
 # Published multiply-accumulates (batch 1; torchvision's figures where the paper has none), and the number of layers.

@@ -110,7 +110,7 @@ class Layout:
 
     def operator(self, tensor: str) -> Operator:
         """Return the operator of a tensor of partial sums."""
-        assert self.rules[tensor] is Rule.SUMS
+        assert self.rules[tensor] is Rule.SUMS  # asked where partial sums are zeroed or added
         return next(s.operator for s in self.nest.workload.statements if s.target.tensor == tensor)
 
     def neutral(self, tensor: str) -> Expr:

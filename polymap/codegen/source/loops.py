@@ -165,7 +165,7 @@ class _Loops:
         )
         body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
         end = self.expression(node.for_get_cond())
-        assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
+        assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")  # so isl writes loops
         step = self.expression(node.for_get_inc())
         assert isinstance(step, Int)
         return For(name, start, end.right, _opened(body), pragma, "long", end.symbol, step.value)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
+from itertools import chain, groupby
 from random import Random
 
 from polymap.costmodel import Cost, evaluate
@@ -54,16 +54,17 @@ def sampled(
     annealer: Annealer | None,
     seed: int,
     before: Drawn | None,
+    starts: tuple[Mapping, ...] = (),
     work: Work,
     report: Callable[[Mapping, Fraction], None],
 ) -> Drawn:
     """Return the mappings that meet the rules among the program as written, random trees and annealed ones.
 
     If no tree drawn at first meets the rules, annealing goes on until one does or a limit is reached. before: the
-    result of an earlier call, to continue from.
+    result of an earlier call, to continue from. starts: mappings to be looked at first.
     """
     if before is None:
-        scored, tried = _drawn(workload, arch, objective, seed, stop)
+        scored, tried = _drawn(workload, arch, objective, seed, stop, starts)
         good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
     else:
         good, tried = list(before.found), before.tried
@@ -80,7 +81,12 @@ def sampled(
 
 
 def _drawn(
-    workload: Workload, arch: Architecture, objective: Objective, seed: int, out_of_time: Callable[[], bool]
+    workload: Workload,
+    arch: Architecture,
+    objective: Objective,
+    seed: int,
+    out_of_time: Callable[[], bool],
+    starts: tuple[Mapping, ...],
 ) -> tuple[list[Sampled], int]:
     """Return the legal mappings among the program as written and random trees, best first, and how many were scored.
 
@@ -89,7 +95,7 @@ def _drawn(
     found: dict[Mapping, Sampled] = {}
     ones = frozenset(dim.name for dim in workload.dims if dim.extent == 1)
     tried = 0
-    for mapping in _candidates(workload, arch, Random(seed)):
+    for mapping in chain(starts, _candidates(workload, arch, Random(seed))):
         if out_of_time() and found:
             break
         tried += 1

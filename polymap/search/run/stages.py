@@ -15,26 +15,21 @@ from warnings import warn
 
 from polymap.arch import no_energies
 from polymap.costmodel import evaluate
-from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import (
     Architecture,
     Mapping,
     MemoryLevel,
     Mistake,
-    Operator,
     OptionError,
     Workload,
-    accesses_of,
-    is_box,
 )
-from polymap.schedules.space import SpaceSize, any_order_is_legal
+from polymap.schedules.space import SpaceSize
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult
 from polymap.search.heuristics import DividingPolish, TreeClimber, anneal_mappings, draw_by_annealing
 from polymap.search.objective import (
     Measure,
     exact_score,
-    floor_of,
     is_confirmed,
     measure_of,
     measure_under,
@@ -50,13 +45,12 @@ from polymap.search.problem import (
     parse_objective,
     rules_from_document,
 )
-from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
-from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop, never
+from polymap.search.resources import Limits, Memory, Processes, Stop, never
 from polymap.search.result import SearchResult, SpaceCount
 from polymap.search.run.answer import Values, believed
 from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
-from polymap.search.run.programs import program_order, sampled
+from polymap.search.run.programs import program_order
 from polymap.search.run.refuted import is_refuted
 from polymap.search.run.rule_clashes import clashing
 from polymap.search.run.state import Asked, Divided, Search, counted_space
@@ -108,132 +102,6 @@ def refute_rules(search: Search) -> SearchResult | None:
     return None
 
 
-def sample_programs(search: Search) -> SearchResult | None:
-    """Answer with the best of sampled and annealed mappings where the lattice search does not apply (several
-    statements, recurrences, domains that are no box, ...)."""
-    if search.problem.reason is None:
-        return None
-    found = _best_of_few(search)
-    if found is not None:
-        return found
-    _bound_by_capacities(search)
-    annealer = search.annealer(divide=search.divides)
-    climbed = _climbed(search, alone=annealer is None)
-    if climbed is not None and annealer is None:
-        return _tree_answer(search, climbed)
-    floor, met = search.floors[0], False
-
-    def report(mapping: Mapping, value: Fraction) -> None:
-        nonlocal met
-        met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
-        search.report(mapping, value, floor)
-
-    search.drawn = sampled(
-        search.workload,
-        search.arch,
-        search.objective,
-        search.rules,
-        lambda: met or search.limits(),
-        annealer=annealer,
-        seed=search.asked.seed,
-        before=search.drawn,
-        work=search.limits.work,
-        report=report,
-    )
-    if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
-        return _tree_answer(search, climbed)
-    mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
-    count = Count(evaluated=search.drawn.tried)
-    return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count), None)
-
-
-def _best_of_few(search: Search) -> SearchResult | None:
-    """Answer with the best of all trees of one accumulation over a box in which one tensor is read through several
-    accesses, where the trees are few.
-
-    The walk takes a level's largest tiles to be there at one step, which dividing tiles are. Over tiles of any size it
-    takes those of the first step, so that all trees that fit are among those looked at: their best, if it fits, is the
-    best.
-    """
-    if not _has_one_union(search.workload) or search.limits():
-        return None
-    search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
-    done = _walked(search, search.size)
-    if done is None:
-        return None
-    if done.best is None:
-        if search.rules:
-            return None
-        return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
-    best = done.front_trees or (done.best,)
-    if not search.divides and not all(_fits(search, mapping) for mapping in best):
-        return None
-    space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-    return _optimum(search, best, done.front or (done.values,), space)
-
-
-def _has_one_union(workload: Workload) -> bool:
-    """Return whether a statement that accumulates in any order over a box reads one tensor through several accesses,
-    and all others through one."""
-    if len(workload.statements) != 1 or not workload.associative or not any_order_is_legal(workload):
-        return False
-    (statement,) = workload.statements
-    several = sum(len(set(accesses_of(statement, tensor.name))) > 1 for tensor in workload.tensors)
-    linear = all(index.is_linear for access in (statement.target, *statement.reads) for index in access.index)
-    return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
-
-
-def _fits(search: Search, mapping: Mapping) -> bool:
-    return evaluate(search.workload, search.arch, mapping).legal
-
-
-def _bound_by_capacities(search: Search) -> None:
-    """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
-    from polymap.search.program_bounds import MOST_INSTANCES, program_traffic_bits  # other searches do without
-
-    workload, arch = search.workload, search.arch
-    if instance_bound(workload) > MOST_INSTANCES:
-        return
-    try:
-        bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))
-    except OutOfTime:
-        return
-    more = bits - (compulsory_bits(workload) or 0)
-    for place, one in enumerate(search.objective.singles):
-        search.raise_floor(place, floor_of(workload, arch, one, max(0, more)))
-
-
-def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
-    """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
-    or the program is too large."""
-    if not may_be_climbed(search.workload, search.arch, search.objective):
-        return None
-    if search.climbed is None:
-        search.climbed = ProgramSearch(search.workload, search.arch, search.objective, search.asked.seed)
-    stop = search.limits if alone else search.limits.part(0.5)
-    search.climbed.go_on(stop, search.meets)
-    if stop is not search.limits:
-        search.limits.work.add(stop.work.done)
-    return search.climbed.best
-
-
-def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
-    """Answer with a tree of the program asked for, or of the same with its loops renamed, shifted or skewed."""
-    assert search.climbed is not None
-    assert tree.value >= search.floors[0], "a mapping is better than what no mapping can beat"
-    search.question = replace(search.question, workload=tree.workload)
-    tried = search.climbed.scored + (search.drawn.tried if search.drawn else 0)
-    counted = counted_space(None, Count(evaluated=tried))
-    complete = search.climbed.complete if search.divides and not search.rules and not search.arch.fanouts else ""
-    complete = complete if len(search.workload.statements) > 1 else ""
-    counted = replace(counted, name=complete if tree.value > search.floors[0] else "")
-    left = () if complete else (search.floors,)
-    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), cost=tree.cost)
-    if tree.workload == search.workload:
-        return found
-    return replace(found, more=None)
-
-
 def begin_at(start: Mapping | None, search: Search) -> SearchResult | None:
     """Begin the search over tiles of any size at a mapping that is known (None: none is), not at a dividing one."""
     mappings = () if start is None else (start,)
@@ -259,12 +127,12 @@ def enumerate_few_trees(search: Search) -> SearchResult | None:
     if search.divides:
         return None
     search.size = search.space_size(search.limits.until(search.limits.share() + TUNING.counting_share))
-    done = _walked(search, search.size)
+    done = walked(search, search.size)
     if done is None:
         return None
     if done.best is not None:
         space = replace(counted_space(search.size, Count(evaluated=done.legal)), distinct=done.distinct)
-        return _optimum(search, done.front_trees or (done.best,), done.front or (done.values,), space)
+        return optimum(search, done.front_trees or (done.best,), done.front or (done.values,), space)
     if search.rules:
         return search.infeasible(_clashing(search, AnySize))
     return search.infeasible((f"none of the {done.legal:,} legal loop trees is within the capacities",))
@@ -311,7 +179,7 @@ def _refined(search: Search, divided: Divided, stop: Stop) -> SearchResult | Non
     if best is None or search.floors[0] < best[1]:
         return None
     counted = counted_space(search.size, Count(evaluated=divided.outcome.nodes))
-    return _optimum(search, (best[0],), ((best[1],),), counted)
+    return optimum(search, (best[0],), ((best[1],),), counted)
 
 
 def meet_rules(search: Search) -> SearchResult | None:
@@ -342,15 +210,7 @@ def _try_best_by(search: Search, arch: Architecture, objective: Objective) -> No
     rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
     asked = replace(search.asked, arch=arch, objective=objective, rules=rules)
     other = Search(asked, search.limits.part(TUNING.share_to_meet_rules), search.processes, search.settings)
-    stages = (
-        bound_structures,
-        search_dividing_tiles,
-        refine_structures,
-        anneal_near_mappings,
-        bound_products,
-        climb_to_the_end,
-    )
-    found = other.answer(stages).best
+    found = best_over_lattice(other).best
     search.limits.work.add(other.limits.work.done)
     if found is None:
         return
@@ -359,6 +219,22 @@ def _try_best_by(search: Search, arch: Architecture, objective: Objective) -> No
         values = objective_values(search.workload, search.arch, search.objective, cost)
         search.known[values] = found
         search.report(found, values[0], search.floors[0])
+
+
+def best_over_lattice(search: Search) -> SearchResult:
+    """Return the answer to a question of one value that the lattice search covers."""
+    return search.answer(
+        (
+            refuse_clashing_words,
+            refute_rules,
+            bound_structures,
+            search_dividing_tiles,
+            refine_structures,
+            anneal_near_mappings,
+            bound_products,
+            climb_to_the_end,
+        )
+    )
 
 
 def _without_bandwidth(arch: Architecture) -> Architecture:
@@ -407,7 +283,7 @@ def bound_products(search: Search) -> SearchResult | None:
         return None
     evaluated = search.divided.outcome.nodes + found.solved
     counted = counted_space(search.size, Count(evaluated=evaluated))
-    return _optimum(search, (found.best[0],), ((found.best[1],),), counted)
+    return optimum(search, (found.best[0],), ((found.best[1],),), counted)
 
 
 def climb_to_the_end(search: Search) -> SearchResult:
@@ -422,7 +298,7 @@ def climb_to_the_end(search: Search) -> SearchResult:
     return search.closed(() if mapping is None else (mapping,), (search.floors,), space, None)
 
 
-def _optimum(
+def optimum(
     search: Search, mappings: tuple[Mapping, ...], claimed: tuple[Values, ...], counted: SpaceCount
 ) -> SearchResult | None:
     """Return the answer that nothing beats these mappings; None where one does not cost what is claimed of it, so that
@@ -637,7 +513,7 @@ def _clashing(search: Search, over: type[Dividing | AnySize]) -> tuple[str, ...]
     return clashing(search.workload, search.arch, search.rules, over(search.workload, stop), stop)
 
 
-def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
+def walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     """Return the answer that looking at all trees gives, where they are few; each is a step. Where the limit does not
     suffice, half of it is spent on a part of them, and the bounds have the rest."""
     trees, work = size and size.legal, search.limits.work

@@ -62,10 +62,10 @@ class Search:
     """What was asked, the limits, and what is known so far: what stages read and write.
 
     outcome, divided: of the search over dividing tiles. size: of the space of tiles of any size (None: not counted).
-    drawn, climbed: of programs that the lattice search does not cover. walking, products: of tiles of any size;
-    siblings: bounds of those, one per part of the objective; known: mappings by their values, of an order or a front;
-    front_limits: what the first part of a front is at least below limits of the second (None: nothing is). caches: what
-    is remembered until there is an answer.
+    drawn, climbed: of programs that the lattice search does not cover; starts: mappings of these to begin with
+    (None: not looked for). walking, products: of tiles of any size; siblings: bounds of those, one per part of the
+    objective; known: mappings by their values, of an order or a front; front_limits: what the first part of a front
+    is at least below limits of the second (None: nothing is). caches: what is remembered until there is an answer.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Search:
         self.divided: Divided | None = None
         self.size: SpaceSize | None = None
         self.drawn: Drawn | None = None
+        self.starts: tuple[Mapping, ...] | None = None
         self.climbed: ProgramSearch | None = None
         self.products: ProductEngine | None = None
         self.siblings: tuple[SiblingSearch, ...] = ()
@@ -245,9 +246,18 @@ class Search:
             more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
             claim = claimed[0] if claimed else None
             found = answer(self.question, mappings[0], left, counted, seconds, claim, more, cost)
+            self._check_floors(found.cost)
         if whole:
             self._note(found.value, found.bound or 0)
         return replace(found, history=tuple(self.history))
+
+    def _check_floors(self, cost: Cost | None) -> None:
+        """Raise AssertionError where a mapping is better than what was found that no mapping beats."""
+        assert cost is not None
+        asked = self.question.workload, self.question.arch, self.objective
+        for value, floor in zip(objective_values(*asked, cost), self.floors, strict=True):
+            if value < floor:
+                raise AssertionError("a mapping is better than what no mapping can beat")
 
     def _shown(self, value: Fraction) -> int | float:
         return number_of(self.objective.singles[0], value)
