@@ -137,14 +137,15 @@ def sample_programs(search: Search) -> SearchResult | None:
         annealer=annealer,
         seed=search.asked.seed,
         before=search.drawn,
-        work=search.limits.work,
+        limits=search.limits,
         report=report,
     )
     if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
         return _tree_answer(search, climbed)
     mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
-    count = Count(evaluated=search.drawn.tried)
-    return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count), None)
+    costs = tuple(cost for _, _, cost in search.drawn.found)
+    space = counted_space(search.space_size(search.limits), Count(evaluated=search.drawn.tried))
+    return search.closed(mappings, (search.floors,), space, None, costs=costs)
 
 
 def _best_of_few(search: Search) -> SearchResult | None:
@@ -228,7 +229,7 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     complete = complete if len(search.workload.statements) > 1 else ""
     counted = replace(counted, name=complete if tree.value > search.floors[0] else "")
     left = () if complete else (search.floors,)
-    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), cost=tree.cost)
+    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), costs=(tree.cost,))
     if tree.workload == search.workload:
         return found
     return replace(found, more=None)
@@ -549,6 +550,7 @@ def _solved(search: Search, limit: Stop, others_wait: Stop) -> Outcome:
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
+        lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
     )
     return search.outcome
 
