@@ -118,8 +118,8 @@ def solve(
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts the steps, and
     ends it where none is left. polish: looks for better trees. draw: the best of so many drawn mappings, asked where no
     chain of least cost fits. looks_first: whether a tree is looked for before all structures are bounded.
-    others_wait: ends it too, once a structure was searched. lists_until: what alone ends the list of structures where it
-    was cut short before.
+    others_wait: ends it too, once a structure was searched. lists_until: what alone ends the list of structures where
+    it was cut short before.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
