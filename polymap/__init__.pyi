@@ -162,8 +162,8 @@ from polymap.schedules.document import (
 )
 from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion
 from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
-from polymap.search.result.result import SearchResult as SearchResult
 from polymap.search.result.reading import load_result as load_result
+from polymap.search.result.result import SearchResult as SearchResult
 from polymap.search.run.ranked import candidates as candidates
 from polymap.workload.c.reader import from_c as from_c
 from polymap.workload.dependence_analysis import Dependence as Dependence

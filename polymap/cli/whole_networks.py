@@ -36,6 +36,7 @@ from polymap.search.result import json_text
 Note = Callable[[int, int, LayerAnswer], None]
 ANSWERED = 0
 NO_ANSWER = 3
+_BEGUN_S = 300.0  # in which processes begin, unless the machine is very busy
 
 
 def explore_whole_network(options: Options) -> int:
@@ -91,9 +92,10 @@ def _explored(net: Network, arch: Architecture, options: Options, note: Note) ->
 @contextmanager
 def _processes(count: int) -> Generator[ProcessPoolExecutor, None, None]:
     """Start so many processes, each by a task that loads polymap, and wait until all run: a pool that loses a process
-    while it starts another may never end. isl does not survive a fork."""
+    while it starts another may never end. isl does not survive a fork. Whoever has not begun after _BEGUN_S begins
+    later."""
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)])
+        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)], timeout=_BEGUN_S)
         yield pool
 
 

@@ -30,7 +30,11 @@ _KNOWN_BEFORE = ("start", "least", "open", "keeps_open", "counts_space")
 
 
 class Executor(Protocol):
-    """Anything with `submit`: an executor of concurrent.futures, Dask's, executorlib's, submitit's."""
+    """Anything with `submit`: an executor of concurrent.futures, Dask's, executorlib's, submitit's.
+
+    Its answers are waited for without a limit: each question has a time limit of its own, but how long it stands in the
+    queue of a cluster, only whoever owns that knows. Ctrl-C ends the wait, and so does an executor that breaks.
+    """
 
     def submit(self, fn: Callable[[Document], Document], /, *args: Document) -> Any:
         """Return a future, whose `result()` is what `fn` returns."""

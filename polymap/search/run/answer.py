@@ -111,10 +111,12 @@ def front_answer(
     space: SpaceCount,
     seconds: float,
     claimed: Sequence[Values] | None,
+    known: Sequence[Cost] = (),
 ) -> SearchResult:
     """Return the answer for a front. left: lower bounds per part of everything that was not searched. claimed: what the
-    search says that each mapping costs, as `answer` has it."""
-    costs = [evaluate(question.workload, question.arch, mapping) for mapping in mappings]
+    search says that each mapping costs, as `answer` has it. known: what the first mappings cost."""
+    others = mappings[len(known) :]
+    costs = [*known, *(evaluate(question.workload, question.arch, mapping) for mapping in others)]
     left = believed(question, left, list(zip(mappings, claimed or [None] * len(mappings), costs, strict=True)))
     points: dict[Values, SearchResult] = {}
     for mapping, cost in zip(mappings, costs, strict=True):

@@ -57,14 +57,15 @@ def sample_programs(search: Search) -> SearchResult | None:
         seed=search.asked.seed,
         before=search.drawn,
         starts=search.starts,
-        work=search.limits.work,
+        limits=search.limits,
         report=report,
     )
     if climbed is not None and not (search.drawn.found and search.drawn.found[0][0][0] <= climbed.value):
         return _tree_answer(search, climbed)
     mappings = tuple(mapping for _, mapping, _ in search.drawn.found)
-    count = Count(evaluated=search.drawn.tried)
-    return search.closed(mappings, (search.floors,), counted_space(search.space_size(search.limits), count), None)
+    costs = tuple(cost for _, _, cost in search.drawn.found)
+    space = counted_space(search.space_size(search.limits), Count(evaluated=search.drawn.tried))
+    return search.closed(mappings, (search.floors,), space, None, costs=costs)
 
 
 def _best_start(search: Search) -> SearchResult | None:
@@ -161,7 +162,7 @@ def _tree_answer(search: Search, tree: ProgramTree) -> SearchResult:
     complete = complete if len(search.workload.statements) > 1 else ""
     counted = replace(counted, name=complete if tree.value > search.floors[0] else "")
     left = () if complete else (search.floors,)
-    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), cost=tree.cost)
+    found = search.closed((tree.mapping,), left, counted, ((tree.value,),), costs=(tree.cost,))
     if tree.workload == search.workload:
         return found
     return replace(found, more=None)

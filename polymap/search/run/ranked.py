@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from polymap.asked import question_of
@@ -14,7 +14,7 @@ from polymap.search.dividing import Found, solve
 from polymap.search.heuristics import annealer_of
 from polymap.search.objective import measure_under, objective_values
 from polymap.search.problem import Objective, Rules, analyse, clashes, parse_single, rules_from_document
-from polymap.search.resources import Work
+from polymap.search.resources import Limits, Memory
 from polymap.search.run.answer import Question, check_answer
 from polymap.search.run.options import Options
 from polymap.search.run.programs import sampled
@@ -40,8 +40,7 @@ def candidates(
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
     goal = parse_single(objective, arch, ranked=True)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    begin = time.monotonic()
-    yield from ranked(workload, arch, goal, rules, limit, lambda: time.monotonic() - begin > time_limit_s)
+    yield from ranked(workload, arch, goal, rules, limit, Limits(time.monotonic, time_limit_s, Memory(None)))
 
 
 def ranked(
@@ -50,7 +49,7 @@ def ranked(
     goal: Objective,
     rules: Rules,
     limit: int,
-    out_of_time: Callable[[], bool],
+    limits: Limits,
     *,
     divide: bool = True,
     seed: int = 0,
@@ -69,17 +68,17 @@ def ranked(
             arch,
             goal,
             rules,
-            out_of_time,
+            limits,
             annealer=annealer,
             seed=seed,
             before=None,
-            work=Work(),
+            limits=limits,
             report=lambda _mapping, _value: None,
         )
         yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
         return
     measure = measure_under(goal, workload, arch, rules)
-    outcome = solve(problem, measure, out_of_time, _silent, keep=limit)
+    outcome = solve(problem, measure, limits, _silent, keep=limit)
     scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
     for mapping, cost in scored:
         check_answer(Question(workload, arch, goal, rules), mapping, cost)

@@ -425,6 +425,7 @@ def _solved(search: Search, limit: Stop, others_wait: Stop) -> Outcome:
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
+        lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
     )
     return search.outcome
 

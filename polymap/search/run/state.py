@@ -231,20 +231,22 @@ class Search:
         claimed: tuple[Values, ...] | None,
         *,
         whole: bool = True,
-        cost: Cost | None = None,
+        costs: tuple[Cost, ...] = (),
     ) -> SearchResult:
         """Return the answer. mappings: best first, of a front all; left: lower bounds of what was not searched;
         claimed: what the search that gives `left` says that the mappings cost (None: `left` holds whatever they cost);
-        whole: over all that was asked, so that it ends the history; cost: of the first mapping, where it is known."""
+        whole: over all that was asked, so that it ends the history; costs: of the first mappings, where these are
+        known."""
         seconds = self._seconds()
         if not mappings:
             return self._without_mapping("TIMEOUT", self._shown(self.floors[0]), counted)
         if self.objective.goal is Goal.PARETO:
-            found = front_answer(self.question, mappings, left, counted, seconds, claimed)
+            found = front_answer(self.question, mappings, left, counted, seconds, claimed, costs)
         else:
             best = None if self.divides else mappings[0]
             more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
             claim = claimed[0] if claimed else None
+            cost = costs[0] if costs else None
             found = answer(self.question, mappings[0], left, counted, seconds, claim, more, cost)
             self._check_floors(found.cost)
         if whole:
