@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from polymap.asked import question_of
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.counting import COUNT_LIMIT_S, counted
@@ -13,6 +12,7 @@ from polymap.costmodel.counts import Counts
 from polymap.inputs import expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.processes import ending_within
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping, placement_violations
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.asked import question_of
 from polymap.codegen.c import INCLUDES, MAIN, TRANSFER, emit
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
@@ -33,6 +32,7 @@ from polymap.ir import (
     Workload,
     written_tensors,
 )
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping, dependence_violations
 
 _DEFAULT_LIMITS = Limits()

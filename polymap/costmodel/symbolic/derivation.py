@@ -16,7 +16,6 @@ from math import prod
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
 
-from polymap.asked import question_of
 from polymap.costmodel.closed_form import (
     DividingTiles,
     Loop,
@@ -47,6 +46,7 @@ from polymap.costmodel.symbolic.progressions import (
 )
 from polymap.inputs import expected_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping
 
 

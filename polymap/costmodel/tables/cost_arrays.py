@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
@@ -26,6 +25,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.resolve import mapping_of, question_of
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
 

@@ -10,7 +10,6 @@ from math import prod
 
 import numpy as np
 
-from polymap.asked import mapping_of, question_of
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -26,6 +25,7 @@ from polymap.ir import (
 from polymap.report.figures.chart import Frame, expected_figure, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
 from polymap.report.numbers import exact, percent, plural
+from polymap.resolve import mapping_of, question_of
 from polymap.schedules import check_mapping
 
 _BUSY = "#2f6fde"
