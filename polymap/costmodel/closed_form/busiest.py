@@ -23,7 +23,7 @@ from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_targ
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
 from polymap.costmodel.closed_form.digits import (
     Chain,
-    Clock,
+    CountedSteps,
     Part,
     kept_indices,
     places,
@@ -321,7 +321,7 @@ class _Count:
     def _views(self, number: int, siblings: Siblings) -> list[_View]:
         above = self._nodes[number if siblings is Siblings.APART else number - 1]
         node = self._nodes[number]
-        view = self._counter.node(self._tensor, (above, node), siblings, clock=Clock.OWN)
+        view = self._counter.node(self._tensor, (above, node), siblings, counted=CountedSteps.OWN)
         order = _order(self._counter.nest.loops, self._nodes[number:], above.fans)
         return [factor.view(view.chains, order) for factor in self._factors]
 
@@ -352,14 +352,14 @@ class _Count:
     def _all(self, dim: int, node: Node) -> int:
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         if self._tensor.kinds[dim] is not DimKind.IDLE:
-            return kept_indices(extent, chain, len(chain), Clock.OWN)
+            return kept_indices(extent, chain, len(chain), CountedSteps.OWN)
         return places(chain, times_of(chain), extent)
 
     def _kept(self, dim: int, node: Node, carry: Loop[int], outside: int) -> int:
         """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         if self._tensor.kinds[dim] is not DimKind.IDLE:
-            return 0 if carry.dim == dim else kept_indices(extent, chain, outside, Clock.MACHINE)
+            return 0 if carry.dim == dim else kept_indices(extent, chain, outside, CountedSteps.MACHINE)
         return self._counter.factors.places(extent, chain, outside, moving=carry.dim == dim)
 
     def _weighted(self, weight: int, found: Sequence[Integers]) -> Amounts:
@@ -386,7 +386,7 @@ def _siblings_between(loops: Sequence[Loop[int]], low: int, high: int) -> list[L
 class _Kinds(NamedTuple):
     """Elements and steps of one carry at which the same happens, of those held before and at them: how often, the
     instance of the first sibling that holds the element, that of the first one that enters (-1: none), where in
-    instance order these two differ (-1: none enters; beyond all loops: they do not), and `WindowKind`'s past."""
+    instance order these two differ (-1: none enters; beyond all loops: they do not), and `WindowKind`'s origin."""
 
     often: Integers
     first: Integers
@@ -462,7 +462,7 @@ class _View:
         return np.bincount(self._instance[points], minlength=self._factor.instances)
 
     def _at(self, carry: Loop[int]) -> tuple[_Rows, _Rows, Callable[[], tuple[Integers, Booleans]]]:
-        """Return the points in the steps at a carry and before it, and what tells the past of their groups."""
+        """Return the points in the steps at a carry and before it, and what tells the origin of their groups."""
         before, now, since = self._table.steps(carry.position, moved=carry.dim in self._dims)
         numbers = np.full((2, self._table.shape[0]), -1, dtype=np.int64)
         numbers[0, now], numbers[1, before] = np.arange(len(now)), np.arange(len(now))
@@ -472,10 +472,10 @@ class _View:
             points = np.flatnonzero(number[self._step] >= 0)
             groups = number[self._step[points]] * (self._aparts * self._elements) + self._held[points]
             rows.append(_Rows(points, groups, size))
-        return rows[0], rows[1], lambda: self._table.past(before, since)
+        return rows[0], rows[1], lambda: self._table.origin(before, since)
 
     def kinds(self, carry: Loop[int], *, with_past: bool) -> _Kinds:
-        now, before, past = self._at(carry)
+        now, before, origin = self._at(carry)
         groups, at = np.unique(now.groups, return_index=True)
         kept = before.has(groups)
         groups, first = groups[kept], self._instance[now.points[at[kept]]]
@@ -489,7 +489,7 @@ class _View:
         back_of[entered] = self._instance[now.points[new][at]]
         left = np.zeros(now.size, dtype=np.bool_)
         left[before.groups[~siblings_now.has(siblings_before.groups)]] = True
-        place, started = (each.reshape(-1)[groups] for each in past()) if with_past else (groups * 0, groups * 0)
+        place, started = (each.reshape(-1)[groups] for each in origin()) if with_past else (groups * 0, groups * 0)
         columns = np.stack([first, back_of[groups], left[groups], place, started])
         kinds, often = np.unique(columns, axis=1, return_counts=True)
         rank = self._rank(kinds[0], kinds[1])

@@ -155,7 +155,7 @@ class WindowTable:
         was, is_now = self._held[before], self._held[now]
         stops, starts = (was & ~is_now).any(axis=2), (is_now & ~was).any(axis=2)
         held = was.any(axis=2) & is_now.any(axis=2)
-        place, started = self.past(before, since)
+        place, started = self.origin(before, since)
         codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
         for code, often in enumerate(np.bincount(codes[held]).tolist()):
             if often:
@@ -174,7 +174,7 @@ class WindowTable:
         follows = np.flatnonzero(same[1:] == same[:-1])
         return ends[follows], starts[follows + 1], starts[follows]
 
-    def past(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
+    def origin(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
         """Return where the last change in the steps since .. before was, and whether a sibling started at it: per pair
         of these, sibling that counts on its own and element."""
         steps = len(self._digits)

@@ -327,8 +327,8 @@ class _Walk:
         asked = np.flatnonzero(~stops) if inner else chain[:0]
         if len(asked):
             entries = element[asked], chain[asked]
-            past = _Past(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
-            place[asked], started[asked] = past.last_change(inner)
+            origin = _Past(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
+            place[asked], started[asked] = origin.last_change(inner)
         codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
         kinds = (self._last_place() + 2) * 8
         return np.bincount(codes * self._chains + chain, minlength=kinds * self._chains).reshape(kinds, -1)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import Axes, Clock, Cut, Part, Sums, Window
+from polymap.costmodel.closed_form import Axes, CountedSteps, Cut, Part, Sums, Window
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
@@ -225,11 +225,11 @@ def _add(total: dict[str, Many], size: Many, kept: Many, often: Many) -> None:
     all_kept = often * np.equal(kept, size)
     part = often * ((kept > 0) & (kept < size))
     for name, value in (
-        ("kept", all_kept * size),
-        ("part", part * size),
-        ("news", part * (size - kept)),
-        ("tiles", part * size),
-        ("rest", part * kept),
+        ("all_kept", all_kept * size),
+        ("partly_kept", part * size),
+        ("loaded_once", part * (size - kept)),
+        ("distinct_pairs_held", part * size),
+        ("distinct_pairs_kept", part * kept),
         ("unread", often * kept),
     ):
         total[name] = total[name] + value
@@ -301,7 +301,7 @@ def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
 
 
 def listed_sums(
-    axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None], name: str, clock: Clock
+    axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None], name: str, counted: CountedSteps
 ) -> tuple[Integers, Booleans]:
     """Return one sum over the steps (of `Sums`; "tile": of distinct tiles; "all": of what is kept), and for which
     mappings it is not known."""
@@ -312,7 +312,7 @@ def listed_sums(
         stop = min(stop, rows)
         part = [[_part_of(digit, slice(start, stop)) for digit in each] for each in digits]
         cells = [
-            cells_of(extent, each, cut, clock, stop - start)
+            cells_of(extent, each, cut, counted, stop - start)
             for (_, extent, _), each, cut in zip(axes, part, cuts, strict=True)
         ]
         work = np.ones(stop - start, dtype=np.int64)
@@ -337,7 +337,7 @@ def _ragged(counts: Integers) -> tuple[Integers, Integers]:
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, clock: Clock, rows: int) -> Cells:
+def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: CountedSteps, rows: int) -> Cells:
     """Return what the steps of one dim compare."""
     states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
@@ -364,7 +364,7 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, clock: Clock
     there = np.flatnonzero(columns[0] > 0)
     often, now, before, rise = (column.reshape(-1)[there] for column in columns)
     row = there // len(states)
-    return _siblings(row, often, now, before, rise, [tile[row] for tile in inner], spatial, clock)
+    return _siblings(row, often, now, before, rise, [tile[row] for tile in inner], spatial, counted)
 
 
 def _split(states: list[State], digit: Digit) -> list[State]:
@@ -403,7 +403,7 @@ def _siblings(
     rise: Integers,
     inner: list[Integers],
     spatial: Digit | None,
-    clock: Clock,
+    counted: CountedSteps,
 ) -> Cells:
     """Return the cells of steps, the TIME loops `inner` starting again at them, and a spatial loop inside all these."""
     for tile in inner:
@@ -420,7 +420,7 @@ def _siblings(
         owner, digit = _ragged(quotient(now + (width - 1), width))
     now, before, rise, width = now[owner], before[owner], rise[owner], width[owner]
     offset = digit * width
-    need = offset if clock is Clock.OWN else 0
+    need = offset if counted is CountedSteps.OWN else 0
     for tile in inner:
         last = quotient(before - need - 1, tile[owner])
         before = np.minimum(tile[owner], before - last * tile[owner])
@@ -502,22 +502,23 @@ def _per_step(found: Listed, steps: int, name: str) -> Integers:
     start = np.where(found.left > 0, found.start, found.start + found.unit * (found.size - found.right))
     start = np.where(new > 0, start, 0)
     gap = np.where((found.left > 0) & (found.right > 0), found.size - new, 0)
-    news = [start, np.where(found.left > 0, found.left, found.right), gap, new]
+    loads = [start, np.where(found.left > 0, found.left, found.right), gap, new]
     if name == "unread":
         held = _distinct(found.group, tiles, found.size, steps)
-        return held - _distinct(found.group, news, new, steps, new > 0)
+        return held - _distinct(found.group, loads, new, steps, new > 0)
     members = np.bincount(found.group, minlength=steps)
     kept, whole = (np.bincount(found.group[each], minlength=steps) for each in (new == 0, new == found.size))
-    if name == "mixed":
+    if name == "differing_steps":
         return ((kept != members) & (whole != members) & (kept + whole > 0)).astype(np.int64)
-    if name == "kept":
+    if name == "all_kept":
         return _distinct(found.group, tiles, found.size, steps) * (kept == members)
     part = kept + whole == 0
-    if name == "part":
+    if name == "partly_kept":
         return _distinct(found.group, tiles, found.size, steps) * part
-    if name == "news":
-        return _distinct(found.group, news, new, steps, new > 0) * part
-    return _distinct(found.group, [*tiles, *news], found.size if name == "tiles" else found.size - new, steps) * part
+    if name == "loaded_once":
+        return _distinct(found.group, loads, new, steps, new > 0) * part
+    values = found.size if name == "distinct_pairs_held" else found.size - new
+    return _distinct(found.group, [*tiles, *loads], values, steps) * part
 
 
 def _summed(group: Integers, values: Integers, steps: int) -> Integers:
