@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from polymap.costmodel.sets import Flow, Leaf, Ledger, Scene, read_tree
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -34,11 +35,9 @@ from polymap.ir import (
 from polymap.poly import Columns, Table, budget, is_exhausted, is_open, within
 from polymap.schedules import instance_text, point
 
-SECONDS = 20.0
-
 
 def stale_copies(
-    workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float = SECONDS
+    workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float = TUNING.coherence_s
 ) -> tuple[Violation, ...]:
     """Return a violation of kind "dependence" per tensor and level at which a stale copy is read or drained.
 

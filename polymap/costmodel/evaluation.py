@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.counting import COUNT_LIMIT_S, counted
+from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
+from polymap.costmodel.tuning import TUNING
 from polymap.inputs import expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.processes import ending_within
@@ -52,7 +53,7 @@ def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mappin
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)
-    return _cost(workload, arch, mapping, counts, "simulation", COUNT_LIMIT_S)
+    return _cost(workload, arch, mapping, counts, "simulation", TUNING.count_limit_s)
 
 
 def violations(
@@ -70,7 +71,7 @@ def violations(
 def _limited(time_limit_s: float | None) -> Generator[float, None, None]:
     """Give the CPU time that each question inside may take; a limit that a user set ends them all, as wall time."""
     with ending_within(None if time_limit_s is None else expected_seconds(time_limit_s, "time_limit_s")):
-        yield COUNT_LIMIT_S if time_limit_s is None else time_limit_s
+        yield TUNING.count_limit_s if time_limit_s is None else time_limit_s
 
 
 def _cost(

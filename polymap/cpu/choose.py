@@ -19,6 +19,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
 from polymap.cpu.tiles import MemorySteps, RegisterTile, is_streamed, register_tiles
+from polymap.cpu.tuning import TUNING
 from polymap.explore import search
 from polymap.ir import (
     Architecture,
@@ -36,13 +37,7 @@ from polymap.ir import (
 from polymap.processes import cpu_seconds
 from polymap.search.run import SearchResult
 
-_TILES_TRIED = 2
 _LINE_BYTES = 64
-_SHORT = 8  # iterations below which a loop is not worth being innermost
-_NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
-_ROWS_TOGETHER = 4  # that the prefetchers follow side by side, each over its whole length
-_CPU_S = 15.0  # for the choice of one layer's mapping
-_WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class CpuChoice:
     def is_fastest(self) -> bool:
         """Whether no other loops around this register tile are faster, or hardly."""
         least = self.tile.cycles * self.busiest_share + self._starts() * facts_of(self.arch).start_cycles
-        return self.cycles <= least * _NEARLY
+        return self.cycles <= least * TUNING.near_best
 
     @property
     def visits(self) -> int:
@@ -148,7 +143,7 @@ def choose_cpu_mapping(
     target = workload.tensor(workload.statements[0].target.tensor)
     lanes = facts.vector_bits // target.bits
     clock = clock or (cpu_seconds if time_limit_s is None else time.monotonic)
-    time_limit_s = _CPU_S if time_limit_s is None else time_limit_s
+    time_limit_s = TUNING.cpu_s if time_limit_s is None else time_limit_s
     end = clock() + time_limit_s
     for vector in vector_dims:
         tiles = register_tiles(workload, facts, vector, lanes, steps)
@@ -182,7 +177,7 @@ def _nearly_fastest(
         likely = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * threads]
         tiles = tuple(sorted(likely, key=lambda tile: round(cycles(tile))))
     least = cycles(tiles[0])
-    return [tile for tile in tiles if cycles(tile) <= least * _NEARLY][:_TILES_TRIED]
+    return [tile for tile in tiles if cycles(tile) <= least * TUNING.near_best][: TUNING.tiles_tried]
 
 
 def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:
@@ -197,7 +192,7 @@ def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) ->
     apart = {dim: sum(min(abs(each.get(dim, 0)), _LINE_BYTES) for each in steps.values()) for dim in dims}
     # Accumulations that may not be reordered keep the order of their reductions.
     last = [dim for dim in dims if workload.associative or dim in own or dim == dims[-1]]
-    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < _SHORT, apart[dim]))
+    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < TUNING.innermost_iterations, apart[dim]))
     nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
     nodes += [Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
     return Mapping((*nodes, Compute(statement.name)))
@@ -276,7 +271,7 @@ def _searched(
         tiles="divide",
         constraints=rules,
         time_limit_s=time_limit_s,
-        work_limit=_WORK_LIMIT,
+        work_limit=TUNING.work_limit,
         clock=clock,
     )
 
@@ -358,13 +353,13 @@ def _with_rows_together(mapping: Mapping, workload: Workload, vector: str) -> Ma
     own = {dim for index in statement.target.index for dim in index.dims}
     long = [dim for dim in extents if extents[dim] > 1 and dim != vector]
     loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, Temporal)]
-    if len(long) != 1 or long[0] in own or extents[long[0]] <= _ROWS_TOGETHER or not loops:
+    if len(long) != 1 or long[0] in own or extents[long[0]] <= TUNING.rows_together or not loops:
         return mapping
     first = mapping.nodes[loops[0]]
     if not isinstance(first, Temporal) or first.dim != vector:
         return mapping
     at = loops[0]
-    return Mapping((*mapping.nodes[:at], Temporal(long[0], _ROWS_TOGETHER), *mapping.nodes[at:]))
+    return Mapping((*mapping.nodes[:at], Temporal(long[0], TUNING.rows_together), *mapping.nodes[at:]))
 
 
 def _with_cores_outside(mapping: Mapping, workload: Workload, core: str | None) -> Mapping:

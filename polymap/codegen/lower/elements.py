@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import Operator, Statement, Tensor, Workload, written_tensors
 from polymap.workload.c import bits_of, limits, type_of
 
@@ -24,8 +25,6 @@ _FLOATS = {
 }
 SHORT_FLOATS = ("float16", "bfloat16", "half")  # held and computed as float
 _UNSIGNED = re.compile(r"u(?:int)?(\d+)")
-_NAME_LENGTH = 20
-_LARGEST_TRIAL_BITS = 12
 _LARGEST_SUM_BITS = 62
 
 
@@ -87,7 +86,7 @@ def _of_c(workload: Workload, tensor: Tensor) -> ElementType:
         wide = any(value_type(workload, statement) == "float64" for statement in adds)
         return ElementType(c_type, -8, 8, "double" if wide else c_type)
     low, high = limits(kind)
-    most = 2**15 if bits_of(kind) <= 16 else 2**_LARGEST_TRIAL_BITS
+    most = 2**15 if bits_of(kind) <= 16 else 2**TUNING.trial_bits
     return ElementType(c_type, max(low, -most), min(high, most), c_type, wraps=True)
 
 
@@ -121,7 +120,7 @@ def registers(workload: Workload, types: dict[str, ElementType], statement: Stat
 
 def _trial_bits(workload: Workload) -> int:
     """Return how many bits random integers may have so that no 64-bit sum overflows."""
-    bits = _LARGEST_TRIAL_BITS
+    bits = TUNING.trial_bits
     for statement in workload.statements:
         additions = math.prod(workload.extents()[dim] for dim in statement.dims)
         bits = min(bits, (_LARGEST_SUM_BITS - additions.bit_length()) // max(1, len(statement.reads)))
@@ -183,4 +182,4 @@ def c_name(prefix: str, user_name: str) -> str:
 
     The prefix keeps it apart from C's keywords and library names.
     """
-    return f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', user_name)[:_NAME_LENGTH]}"
+    return f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', user_name)[: TUNING.name_length]}"

@@ -8,9 +8,8 @@ strides and the gaps that spatial loops over inner fan-outs leave.
 from __future__ import annotations
 
 from polymap.codegen.lower.nest import Place, Use
+from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import Access, Affine, Tensor
-
-_SEARCH_LIMIT = 4096
 
 
 def moduli(place: Place, tensor: Tensor) -> tuple[int, ...]:
@@ -54,7 +53,7 @@ def _free_values(place: Place, use: Use, form: Affine, limit: int) -> set[int] |
 def _smallest_modulus(values: set[int], length: int) -> int:
     low, high = min(values), max(values)
     hull = high - low + 1
-    if hull == len(values) or hull > _SEARCH_LIMIT:
+    if hull == len(values) or hull > TUNING.window_search:
         return min(hull, length)
     ordered = sorted(values)
     for candidate in range(len(values), hull):

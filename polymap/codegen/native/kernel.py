@@ -8,11 +8,9 @@ from itertools import product
 from polymap.codegen.c import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
 from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
 from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
+from polymap.codegen.native.tuning import TUNING
 from polymap.codegen.native.variants import Group, Side, is_static
 from polymap.ir import Apply, Expression, Read
-
-_UNROLLED_STEPS = 9
-_FEW_USES = 4  # of a loaded vector, for which gcc loads it anew each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,7 @@ def _reduced(
     spans = _spans(kernel, dim, ranges)
     if _is_unrolled(kernel, level):
         taps = _taps(kernel, dim, spans)
-        if 1 < len({tap for tap, _, _ in taps}) <= _UNROLLED_STEPS:
+        if 1 < len({tap for tap, _, _ in taps}) <= TUNING.unrolled_steps:
             return [Scope(tuple(_products(kernel, {**known, dim: 0}, _by_operand(kernel, taps), hold=True)))]
     for first, stop, inside in spans:
         if _has_phases(kernel, dim) and isinstance(first, Int) and isinstance(stop, Int):
@@ -286,7 +284,7 @@ def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[
     """
     products: list[Product] = [({}, index, slot) for index, slot in _positions(kernel, ranges)]
     slots = len({slot for _, _, slot in products})
-    return _products(kernel, known, products, hold=slots < len(products) <= _FEW_USES * slots)
+    return _products(kernel, known, products, hold=slots < len(products) <= TUNING.few_uses * slots)
 
 
 def _products(

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from polymap.codegen.c import Block, Copy, Declare, Element, Expr, For, If, Int, Name, Run, Stmt, add, multiply, total
 from polymap.codegen.native.arrays import ArrayForm, Linear
-
-_CHUNK = 16  # elements of a source row that are copied at once: a cache line of floats
+from polymap.codegen.native.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +179,12 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], elem
     assert packing.vector is not None
     if packing.source.of(packing.vector) == 1:
         return (For(name, Int(0), span.count, (lanes,)),)
-    stop = Name(f"{name}_chunk + {_CHUNK}")
-    if not isinstance(span.count, Int) or span.count.value % _CHUNK:
+    stop = Name(f"{name}_chunk + {TUNING.copied_row}")
+    if not isinstance(span.count, Int) or span.count.value % TUNING.copied_row:
         stop = Name(f"MIN({stop.text}, {_text(span.count)})")
     chunk = For(name, Name(f"{name}_chunk"), stop, (element,))
     lanes = For("lane", Int(0), Name("valid"), (chunk,))
-    return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=_CHUNK),)
+    return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=TUNING.copied_row),)
 
 
 def _text(count: Expr) -> str:

@@ -15,6 +15,7 @@ from math import prod
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
 from polymap.codegen.native.tails import Tail
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -39,14 +40,7 @@ ELEMENT_BYTES = {
     "double": 8,
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
-MOST_ACCUMULATORS = 64
 _LINE_BYTES = 64
-# Rows this far apart share one set of a first cache with 4 KiB per way.
-_COLLIDING_BYTES = 4096
-_ROWS_OF_A_SET = 8  # its ways: as many rows of a tile stay side by side
-_READS_PER_COPY = 1
-_STACK_BYTES = 2**20  # larger buffers come from malloc, whose fresh pages cost more than several copies
-_MOST_REPEATS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,8 +358,8 @@ def _check_size(plan: KernelPlan) -> None:
     count = plan.slots
     for size in plan.tile.values():
         count *= size
-    if count > MOST_ACCUMULATORS:
-        raise NoPlan(f"the register tile has {count} vectors, more than {MOST_ACCUMULATORS}")
+    if count > TUNING.most_accumulators:
+        raise NoPlan(f"the register tile has {count} vectors, more than {TUNING.most_accumulators}")
     starts = vector_starts(plan)
     if any(start != number * plan.block for number, (start, _) in enumerate(starts)):
         raise NoPlan("tiles of the vector dim are not all of one size")
@@ -500,26 +494,26 @@ def _inner(packing: Packing) -> dict[str, int]:
 def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
     """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
     width = ELEMENT_BYTES[form.c_type]
-    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % _COLLIDING_BYTES == 0]
+    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % TUNING.colliding_bytes == 0]
     contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
-    if not contiguous or not any(plan.tile[dim] > _ROWS_OF_A_SET for dim in rows):
+    if not contiguous or not any(plan.tile[dim] > TUNING.rows_of_a_set for dim in rows):
         return None
     found: list[Packing] = []
     for level in plan.held.get(form.tensor, ()):
         spans = tuple(_span(plan, dim, level) for dim in linear.factors)
         found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
     reads = plan.extents[plan.vector] // plan.lanes
-    often = [each for each in _fitting(plan, found) if _repeats(plan, each) * _READS_PER_COPY <= reads]
+    often = [each for each in _fitting(plan, found) if _repeats(plan, each) * TUNING.reads_per_copy <= reads]
     return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None
 
 
 def is_heap(packing: Packing) -> bool:
     """Return whether a copy is too large for the stack."""
-    return packing.elements * ELEMENT_BYTES[packing.form.c_type] > _STACK_BYTES
+    return packing.elements * ELEMENT_BYTES[packing.form.c_type] > TUNING.stack_bytes
 
 
 def _fitting(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
-    return [each for each in found if not is_heap(each) and _repeats(plan, each) <= _MOST_REPEATS]
+    return [each for each in found if not is_heap(each) and _repeats(plan, each) <= TUNING.most_repeats]
 
 
 def _repeats(plan: KernelPlan, packing: Packing) -> int:

@@ -65,6 +65,7 @@ from polymap.codegen.lower import (
     wrap,
 )
 from polymap.codegen.native.plan import ELEMENT_BYTES
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -78,8 +79,6 @@ from polymap.ir import (
     Workload,
     WorkloadError,
 )
-
-_LARGEST_BUFFER = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +336,7 @@ def _stage(layout: Layout, place: Place, sunk: frozenset[str]) -> list[Stage]:
             free = free or loop.name not in fixed
         sizes.append(size)
     stage = Stage(place, use, f"tile{place.number}", tuple(sizes))
-    return [stage] if stage.length <= _LARGEST_BUFFER else []
+    return [stage] if stage.length <= TUNING.staged_elements else []
 
 
 def _fixed(native: Native, stage: Stage) -> frozenset[str]:

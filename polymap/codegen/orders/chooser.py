@@ -10,13 +10,13 @@ from polymap.codegen.orders.bands import in_one_band, in_strips
 from polymap.codegen.orders.contiguous import contiguous_order, cost_of, is_legal
 from polymap.codegen.orders.contraction import Contraction, Core, contraction_of, sum_of
 from polymap.codegen.orders.time_tiles import in_time_tiles
+from polymap.codegen.orders.tuning import TUNING
 from polymap.codegen.orders.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
 from polymap.processes import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import expanded
 
-_SECONDS = 8.0  # of CPU time
 _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]
 
 
@@ -66,7 +66,7 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
 
 
 def _chosen(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
-    until = clock() + _SECONDS
+    until = clock() + TUNING.choice_cpu_s
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()
     if facts is not None:

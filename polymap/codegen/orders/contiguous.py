@@ -10,14 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
 from polymap.processes import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
-
-_SECONDS = 4.0  # of CPU time
-_STRIDED_READ = 1.0
-_STRIDED_WRITE = 1.5
-_SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
 
 
 def contiguous_order(
@@ -31,7 +27,7 @@ def contiguous_order(
     that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is,
     and so do the loops of the statements `kept`."""
     best = (start or Schedule.original(workload, strict=True)).normal()
-    until = clock() + _SECONDS
+    until = clock() + TUNING.exchange_cpu_s
     found = True
     while found:
         found = False
@@ -107,13 +103,13 @@ def _strided(workload: Workload, statement: Statement, innermost: Affine) -> flo
     if len(dims) != 1:
         return 0.0
     steps = [step_of(workload, access, dims[0]) for access in statement.reads]
-    cost = sum(_STRIDED_READ for step in steps if step is None or abs(step) > 1)
+    cost = sum(TUNING.strided_read for step in steps if step is None or abs(step) > 1)
     step = step_of(workload, statement.target, dims[0])
     if step is None or abs(step) > 1:
-        return cost + _STRIDED_WRITE
+        return cost + TUNING.strided_write
     kind = workload.tensor(statement.target.tensor).element_type or ""
     waits = step == 0 and statement.operator is not Operator.ASSIGN and kind.startswith("float")
-    return cost + (_SUMMED if waits else 0.0)
+    return cost + (TUNING.innermost_sum if waits else 0.0)
 
 
 def step_of(workload: Workload, access: Access, dim: str) -> int | None:

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from polymap.codegen.orders.contiguous import is_legal, step_of
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Affine, Floor, Statement
 from polymap.schedules import Loop, Schedule, TimeDim
-
-_STRIP = 8  # chains that hide the latency of an addition, 4 cycles on two pipes
-_LARGEST_SKEW = 3
-_LEAST_EXTENT = 4 * _STRIP
-_LEAST_INSTANCES = 2**14
 
 
 def side_by_side(
@@ -32,7 +28,7 @@ def side_by_side(
         waiting = _waiting(schedule, outer, until, clock)
         if not waiting:
             continue
-        for skew in range(_LARGEST_SKEW + 1):
+        for skew in range(TUNING.wavefront_skew + 1):
             made, turned = (_in_strips(schedule, outer, waiting, skew, sign) for sign in (1, -1))
             if all(clock() < until and is_legal(each, until - clock()) for each in (made, turned)):
                 schedule = made
@@ -70,7 +66,7 @@ def _is_plain(schedule: Schedule, loop: Loop) -> bool:
     extents = schedule.workload.extents()
     for name in loop.statements:
         terms = schedule.scattering(name).places[loop.position].time.terms
-        if len(terms) != 1 or not isinstance(terms[0][1], str) or extents[terms[0][1]] < _LEAST_EXTENT:
+        if len(terms) != 1 or not isinstance(terms[0][1], str) or extents[terms[0][1]] < TUNING.wavefront_extent:
             return False
     return True
 
@@ -100,7 +96,7 @@ def _has_strides(schedule: Schedule, outer: Loop, statements: Sequence[Statement
         for name in each.dims:
             size *= extents[name]
         total += size
-    return far and total >= _LEAST_INSTANCES
+    return far and total >= TUNING.wavefront_instances
 
 
 def _turned(schedule: Schedule, loop: Loop) -> Schedule:
@@ -120,7 +116,8 @@ def _in_strips(schedule: Schedule, outer: Loop, waiting: Sequence[Loop], skew: i
     for name, part in _parts(schedule, outer):
         places = list(schedule.scattering(name).places)
         row = places[outer.position].time
-        head = [*places[: outer.position], TimeDim(Affine(((1, Floor(row, _STRIP)),))), TimeDim(Affine((), part))]
+        strip = TimeDim(Affine(((1, Floor(row, TUNING.chains)),)))
+        head = [*places[: outer.position], strip, TimeDim(Affine((), part))]
         if name in inside:
             at = inside[name].position
             column = places[at].time

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polymap.codegen.c import Element, Expr, Name, expression
 from polymap.codegen.lower import affine_expr, c_expression
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm
-from polymap.codegen.orders import LANE_VECTORS, Contraction, is_mixed, is_of_lanes, packs_of
+from polymap.codegen.orders import TUNING, Contraction, is_mixed, is_of_lanes, packs_of
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Expression, Read, Statement
 
@@ -247,7 +247,7 @@ def _sums(tile: _Tile) -> list[str]:
     """Return the register tile: its sums as variables, and the loop over the terms."""
     found, pad = tile.found, " " * 12
     kind, terms = _vector(tile.kind), found.tile[2]
-    cells = [(row, vector) for row in range(found.rows) for vector in range(LANE_VECTORS)]
+    cells = [(row, vector) for row in range(found.rows) for vector in range(TUNING.lane_vectors)]
     place = "({kind}_any *)(at + {row} * step + {lane})"
     lines: list[str] = []
     for row, vector in cells:
@@ -260,7 +260,7 @@ def _sums(tile: _Tile) -> list[str]:
     lines.append(f"{pad}for (long k = 0; k < steps; ++k) {{")
     for number, value in enumerate(tile.packs):
         if tile.is_of_lanes(value):
-            for vector in range(LANE_VECTORS):
+            for vector in range(TUNING.lane_vectors):
                 where = f"(l{number}_at + {vector * found.lanes})"
                 lines.append(f"{pad}    const {kind} l{number}_{vector} = *(const {kind}_any *){where};")
     lines += [f"{pad}    s{row}_{vector} = s{row}_{vector} + {_added(tile, row, vector)};" for row, vector in cells]

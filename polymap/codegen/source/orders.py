@@ -9,11 +9,10 @@ import islpy as isl
 
 from polymap.codegen.source.dependences import Conflict, by_level, original_times
 from polymap.codegen.source.region import Region, SourceStatement
+from polymap.codegen.source.tuning import TUNING
 from polymap.poly import CONTEXT, Effort, budget, plain_text, schedule_of, with_parameters, within_work
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
-OPERATIONS = 30_000_000  # of isl
-CPU_S = 30.0  # of isl's scheduler
 
 
 def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> dict[str, isl.Map]:
@@ -23,20 +22,25 @@ def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reord
 
 
 def isl_order(
-    region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool, cpu_s: float = CPU_S
+    region: Region,
+    conflicts: Sequence[Conflict],
+    tile: int,
+    *,
+    reorder_sums: bool,
+    cpu_s: float = TUNING.scheduler_cpu_s,
 ) -> dict[str, isl.Map]:
     """Return the times of the order that isl's scheduler chooses (Pluto-like), its permutable bands tiled.
 
     Raises ScheduleError where it finds none, as for some programs with divisions in subscripts; BudgetError after
-    `OPERATIONS` of isl's operations or `cpu_s` seconds of CPU time (its linear programs count as no operations).
+    `TUNING.operations` of isl's operations or `cpu_s` seconds of CPU time (linear programs count as no operations).
     """
     what, names = "isl's order of a C program", tuple(region.parameters)
-    with budget(OPERATIONS, seconds=math.inf, what=what):
+    with budget(TUNING.operations, seconds=math.inf, what=what):
         kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
         domains = plain_text([each.domain for each in region.statements], names)
         relations = plain_text(list(by_level(kept, original_times(region))), names)
-    found = within_work(Effort(OPERATIONS, cpu_s), what, scheduled, domains, relations)
-    with budget(OPERATIONS, seconds=math.inf, what=what):
+    found = within_work(Effort(TUNING.operations, cpu_s), what, scheduled, domains, relations)
+    with budget(TUNING.operations, seconds=math.inf, what=what):
         schedule = isl.Schedule(found, CONTEXT)
         schedule = schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
         return _times_of(schedule, region, names)

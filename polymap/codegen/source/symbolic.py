@@ -14,13 +14,12 @@ import islpy as isl
 from polymap.codegen.source.dependences import accumulate, original_times
 from polymap.codegen.source.region import Reference, Region, SourceStatement, region_of
 from polymap.codegen.source.transform import check_types
+from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import expected_text
 from polymap.poly import CountFormula, budget, count_formula
 from polymap.workload.c import checked_sizes, read_program
 
 _OUT, _SET, _DIV = isl.dim_type.out, isl.dim_type.set, isl.dim_type.div
-_OPERATIONS, _SECONDS = 30_000_000, 60.0
-_MOST_DISTANCES = 12
 _KINDS = ("flow", "anti", "output")
 
 
@@ -84,7 +83,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
     """
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
-    with budget(_OPERATIONS, seconds=_SECONDS, what="the analysis of a C program with symbolic sizes"):
+    with budget(TUNING.operations, seconds=TUNING.seconds, what="the analysis of a C program with symbolic sizes"):
         region = region_of(program, sizes, file)
         if any(name not in sizes for name in region.parameters):
             check_types(region, file)
@@ -105,7 +104,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
 def has_parameters(source: str, *, file: str = "C source") -> bool:
     """Return whether the loops of a C region depend on values that the text does not tell."""
     program = read_program(source, {}, file)
-    with budget(_OPERATIONS, seconds=_SECONDS, what="the reading of a C program with symbolic sizes"):
+    with budget(TUNING.operations, seconds=TUNING.seconds, what="the reading of a C program with symbolic sizes"):
         return bool(region_of(program, {}, file).parameters)
 
 
@@ -218,7 +217,7 @@ def _fixed(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
         whole = isl.Set.from_basic_set(part)
         values = [whole.plain_get_val_if_fixed(_SET, place) for place in range(whole.dim(_SET))]
         found[tuple(int(value.to_str()) if value.is_int() else None for value in values)] = None
-    return tuple(found) if len(found) <= _MOST_DISTANCES else ()
+    return tuple(found) if len(found) <= TUNING.most_distances else ()
 
 
 def _signs(distances: isl.Set, known: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

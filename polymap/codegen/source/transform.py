@@ -19,6 +19,7 @@ from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.codegen.source.tuning import TUNING
 from polymap.codegen.source.values import known_size
 from polymap.inputs import expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
@@ -28,8 +29,6 @@ from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 
-_OPERATIONS = 30_000_000
-_SECONDS = 60.0
 _WIDE = ("int", "long", "")
 
 
@@ -126,7 +125,7 @@ def _written(
 
 
 def _limited(what: str) -> AbstractContextManager[None]:
-    return budget(_OPERATIONS, seconds=_SECONDS, what=what)
+    return budget(TUNING.operations, seconds=TUNING.seconds, what=what)
 
 
 def _check_options(order: str, tile: int) -> None:

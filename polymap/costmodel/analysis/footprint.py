@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
+from polymap.costmodel.analysis.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -27,8 +28,6 @@ from polymap.ir import (
 )
 from polymap.poly import Set, Table, budget, coalesced, count, function, integer_set, nonnegative
 from polymap.schedules import LoopInTree, LoopView, StorageInTree, original_schedule, view_of
-
-_MAX_WAYS = 500  # in which the accesses of a statement may meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[s
     most = sum(bits * len(accesses) for bits, accesses in own)
     # Pairs that differ come first: where all can differ at once, the first way down is the answer.
     ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
-    for _ in range(_MAX_WAYS):
+    for _ in range(TUNING.most_ways):
         if not ways or best == most:
             break
         points, number, equal = ways.pop()

@@ -33,9 +33,8 @@ from polymap.costmodel.closed_form.digits import (
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
+from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
-
-_MAX_CANDIDATES = 500
 
 
 def busiest_of_levels(
@@ -157,7 +156,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
                 if dim in unions:
                     every = tuple(range(digit, digit + 1) for each in every for digit in each)
                 digits.append(every if doubtful else (range(1),))
-    if prod(len(each) for each in digits) > _MAX_CANDIDATES:
+    if prod(len(each) for each in digits) > TUNING.most_candidates:
         raise too_large()
     for chosen in product(*digits):
         kind = {loop.position: run for loop, run in zip(loops, chosen, strict=True)}
@@ -205,8 +204,6 @@ class Instances:
 
 
 Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
-
-_MAX_COMBINATIONS = 1 << 20
 
 
 class Shares(NamedTuple):
@@ -296,7 +293,7 @@ class _Count:
         along one factor, the one along which it differs last in instance order.
         """
         sizes = [len(each.often) for each in kinds]
-        if prod(sizes) > _MAX_COMBINATIONS:
+        if prod(sizes) > TUNING.most_combinations:
             raise too_large()
         grids = [grid.reshape(-1) for grid in np.indices(sizes)]
         ranks = np.stack([each.rank[grid] for each, grid in zip(kinds, grids, strict=True)])

@@ -15,8 +15,7 @@ from math import prod
 from typing import NamedTuple
 
 from polymap.arithmetic import too_large
-
-MAX_KINDS = 4096  # of instances, or of steps, that are told apart
+from polymap.costmodel.closed_form.tuning import TUNING
 
 
 class Code(IntEnum):
@@ -113,7 +112,7 @@ def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int,
     Raises BudgetError where there are too many kinds.
     """
     kinds = [each or ((0, 1),) for each in runs_of_links]
-    if prod(len(each) for each in kinds) > MAX_KINDS:
+    if prod(len(each) for each in kinds) > TUNING.most_kinds:
         raise too_large()
     for chosen in product(*kinds):
         count = 1
@@ -355,7 +354,7 @@ def _changes(
                 if look_back and inside and origin is None:
                     origin = _last_change(chain, number, clock, tuple(before for _, before in tracks), chosen)[1]
                 for many, after, reached in below:
-                    if len(following) > MAX_KINDS:
+                    if len(following) > TUNING.most_kinds:
                         raise too_large()
                     if reached[0][0] and reached[0][1]:
                         key = (after, reached, origin)

@@ -31,6 +31,7 @@ from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.carries import Cuts
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
+from polymap.costmodel.closed_form.tuning import TUNING
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -38,11 +39,6 @@ Axes = tuple[tuple[int, Chain], ...]  # extent and chain per dim of the union
 Interval = tuple[Integers, Integers]  # low, and the first beyond, per row of the dims that it depends on
 Box = tuple[dict[frozenset[int], Interval], ...]  # per axis the intervals whose intersection is its side, by their dims
 
-_MAX_ROWS = 1 << 20
-_MAX_CELLS = 1 << 22
-_MAX_BITS = 1 << 26
-_MAX_BOXES = 8  # of which all sets are looked at
-_MAX_REACH = 1 << 40
 _FITS = 1 << 62
 AMONG = (Part.MERGED, Part.UNITED)
 
@@ -146,7 +142,7 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
     Before: the loops outside of the carry stood as now, its own loop one lower, those inside at the last iterations in
     which this instance worked (what its spatial digits further in take must be left: `digits.ahead`).
     """
-    if extent > _MAX_REACH or any(part is Part.FREE for _, part, _ in chain):
+    if extent > TUNING.most_reach or any(part is Part.FREE for _, part, _ in chain):
         raise too_large()
     enclosing = (extent, *(tile for tile, _, _ in chain))
     trips = [-(-outer // tile) for outer, (tile, _, _) in zip(enclosing, chain, strict=False)]
@@ -155,7 +151,7 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
     rows = prod(fixed) * prod(
         [many for many, (_, part, _) in zip(trips, chain, strict=True) if part is Part.TIME][:outside]
     )
-    if rows > _MAX_ROWS:
+    if rows > TUNING.most_union_rows:
         raise too_large()
     walk = _DimWalk(extent, np.indices(fixed).reshape(len(fixed), prod(fixed)).astype(np.int64))
     number = 0
@@ -282,15 +278,15 @@ def _refuse_gaps(terms: tuple[tuple[int, int], ...], rows: Sequence[Rows]) -> No
             raise too_large()
         reach += factor * (min(int(each.min()) for each in lengths) - 1)
         cells *= row.many
-        if factor * int(row.now[1].max()) > _MAX_REACH:
+        if factor * int(row.now[1].max()) > TUNING.most_reach:
             raise too_large()
-    if cells > _MAX_CELLS:
+    if cells > TUNING.most_union_cells:
         raise too_large()
 
 
 def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
     """Return the elements of the union of boxes, over all combinations of rows."""
-    if len(boxes) > _MAX_BOXES:
+    if len(boxes) > TUNING.most_boxes:
         raise too_large()
     counts = [row.many for row in rows]
     if not all(counts):
@@ -341,7 +337,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
             return 0
     if not dense:
         return total
-    if prod(max(each.shape[dim] for each in dense) for dim in range(len(counts))) > _MAX_CELLS:
+    if prod(max(each.shape[dim] for each in dense) for dim in range(len(counts))) > TUNING.most_union_cells:
         raise too_large()
     found = dense[0]
     for each in dense[1:]:
@@ -351,7 +347,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
 
 def _overlaps(counts: Sequence[int], dims: frozenset[int], side: dict[frozenset[int], Interval]) -> Integers:
     """Return the length of the intersection of intervals per combination of the rows of their dims."""
-    if prod(counts[dim] for dim in dims) > _MAX_CELLS:
+    if prod(counts[dim] for dim in dims) > TUNING.most_union_cells:
         raise too_large()
     (low, high), *others = side.values()
     for one, other in others:
@@ -383,10 +379,10 @@ def _lengths(side: dict[frozenset[int], Interval], rows: Sequence[Rows]) -> Inte
 def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
     """Return the elements of the tile per combination of rows."""
     counts = [row.many for row in rows]
-    if prod(counts) > _MAX_CELLS:
+    if prod(counts) > TUNING.most_union_cells:
         raise too_large()
     boxes = _boxes(form, rows, before=False)
-    if len(boxes) > _MAX_BOXES:
+    if len(boxes) > TUNING.most_boxes:
         raise too_large()
     total: Integers = np.zeros(counts, dtype=np.int64)
     every = frozenset(range(len(rows)))
@@ -415,7 +411,7 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     if not many:
         return 0
     sides = [_reach(form, rows, axis) for axis in range(len(form.boxes[0]))]
-    if many > _MAX_ROWS or many * prod(high - low for low, high in sides) > _MAX_BITS:
+    if many > TUNING.most_union_rows or many * prod(high - low for low, high in sides) > TUNING.most_union_bits:
         raise too_large()
     held = _bits(_boxes(form, rows, before=False), counts, sides)
     if not whole:

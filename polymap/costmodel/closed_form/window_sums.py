@@ -27,7 +27,6 @@ from polymap.arithmetic import (
 )
 from polymap.costmodel.closed_form.carries import Axes, Cuts
 from polymap.costmodel.closed_form.digits import (
-    MAX_KINDS,
     Branches,
     Chain,
     CountedSteps,
@@ -41,6 +40,7 @@ from polymap.costmodel.closed_form.digits import (
     segments,
     steps_on,
 )
+from polymap.costmodel.closed_form.tuning import TUNING
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -77,7 +77,7 @@ def window_classes(extent: int, chain: Chain, cut: Cut, counted: CountedSteps) -
     found: dict[tuple[Track, ...], int] = {}
     each, among = apart(chain, runs(extent, chain))
     kinds = list(product(*(run or ((0, 1),) for run in among)))
-    if len(kinds) > MAX_KINDS:
+    if len(kinds) > TUNING.most_kinds:
         raise too_large()
     for count, digits in choices(each):
         chosen = [tuple(digit + first for digit, (first, _) in zip(digits, kind, strict=True)) for kind in kinds]
@@ -124,7 +124,7 @@ class _Walk(NamedTuple):
                 else:
                     below = iter(((1, min(clock, tile), self._placed(number, tile, part, states)),))
                 for count, after, reached in below:
-                    if len(following) > MAX_KINDS:
+                    if len(following) > TUNING.most_kinds:
                         raise too_large()
                     if any(pieces for _, pieces in reached):
                         key = (0 if self.counted is CountedSteps.OWN else after, reached)
@@ -407,8 +407,6 @@ def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool
     return True
 
 
-_MAX_LISTED = 100_000
-
 Step = tuple[int, list[Load]]  # how often, and what the siblings load
 
 
@@ -518,7 +516,7 @@ def _listed(steps: list[list[Step]]) -> int:
         times = prod(count for count, _ in combination)
         known: list[Shape] = []
         siblings = [_one_by_one(found, known) for _, found in combination]
-        if prod(len(each) for each in siblings) > _MAX_LISTED:
+        if prod(len(each) for each in siblings) > TUNING.most_listed_loads:
             raise too_large()
         read = {_load(parts) for parts in product(*siblings)}
         total += times * (prod(distinct_tiles(found) for _, found in combination) - sum(size for size, *_ in read))
@@ -532,7 +530,7 @@ def _one_by_one(found: list[Load], known: list[Shape]) -> set[TileAndNew]:
     """Return what each sibling holds and loads. known: shapes seen so far, one for all forms of a set."""
     listed: set[TileAndNew] = set()
     for load in found:
-        if prod(many for _, many in load.runs) > _MAX_LISTED:
+        if prod(many for _, many in load.runs) > TUNING.most_listed_loads:
             raise too_large()
         tile = _known(load.tile.shape, known)
         part = None if load.new is None else _known(load.new.shape, known)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
+from polymap.costmodel.closed_form.tuning import TUNING
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-_MAX_CELLS = 1 << 22
 
 Carry = tuple[int, bool]  # position of its loop, and whether that is one of the window's
 
@@ -94,7 +94,7 @@ class WindowTable:
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
         points = [axis.extent for axis in axes]
-        if prod(points) > _MAX_CELLS:
+        if prod(points) > TUNING.most_table_cells:
             raise too_large()
         columns: list[tuple[int, Integers]] = []  # position, digit of every index of its dim, as one axis of a grid
         apart: Integers = np.zeros((1,) * len(axes), dtype=np.int64)
@@ -126,7 +126,7 @@ class WindowTable:
         self._digits = np.unique(np.stack([*every, step], axis=1), axis=0)[:, :-1]
         element = element - int(element.min())
         shape = (len(self._digits), *sizes, int(element.max()) + 1)
-        if prod(shape) > _MAX_CELLS:
+        if prod(shape) > TUNING.most_table_cells:
             raise too_large()
         self._held: Booleans = np.zeros(shape, dtype=np.bool_)
         here = np.broadcast_to(inside, points).reshape(-1)

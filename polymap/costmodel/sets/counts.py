@@ -7,25 +7,24 @@ from polymap.costmodel.sets.flow import Ledger, Scene
 from polymap.costmodel.sets.peak import coordinates, peak_bits
 from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
 from polymap.costmodel.sets.tree import Tree, read_tree
+from polymap.costmodel.sets.tuning import TUNING
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Tensor, Workload, is_plain, written_tensors
 from polymap.poly import Tally, budget, is_exhausted, is_open, within
-
-SECONDS = 60.0
 
 
 def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
     """Return the counts of a mapping that `check_mapping` accepts.
 
-    Raises BudgetError where the sets are too large to be counted in SECONDS.
+    Raises BudgetError where the sets are too large to be counted in time.
     """
     what = "counting this mapping with sets"
     try:
-        return within(SECONDS, what, counts_of_sets, workload, arch, mapping)
+        return within(TUNING.seconds, what, counts_of_sets, workload, arch, mapping)
     except BudgetError as error:
         if is_open() or not is_exhausted(error):
             raise
         hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
-        raise BudgetError(Mistake("PM490", f"{what} takes more than {SECONDS:.3g} s", hint)) from None
+        raise BudgetError(Mistake("PM490", f"{what} takes more than {TUNING.seconds:.3g} s", hint)) from None
 
 
 def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:

@@ -12,10 +12,9 @@ from itertools import combinations, permutations
 from polymap.costmodel.sets.flow import Flow, before, united
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum
 from polymap.costmodel.sets.tree import Leaf, Place, Tree
+from polymap.costmodel.sets.tuning import TUNING
 from polymap.ir import Affine, BudgetError, Mistake
 from polymap.poly import Columns, Table
-
-MAX_WALKED = 3_000_000
 
 Clock = tuple[int, ...]
 Coordinates = tuple[int, ...]
@@ -137,6 +136,6 @@ def _views(tree: Tree, depth: int) -> list[Clock]:
 
 def _check_length(rows: Table) -> None:
     length = rows.count()
-    if length > MAX_WALKED:
-        what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {MAX_WALKED:,}"
+    if length > TUNING.walked_tiles:
+        what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {TUNING.walked_tiles:,}"
         raise BudgetError(Mistake("PM499", what, "Smaller extents or larger tiles would help."))

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Carry, Cut, Loops, Part, WindowKind
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers
+from polymap.costmodel.tables.tuning import TUNING
 
 Codes = NDArray[np.signedinteger[Any]]
 Masks = NDArray[np.uint8]
 Kind = TypeVar("Kind", bound=np.generic)
 
 _MOST_POINTS = 8  # of one element: the bits of a mask
-_CELLS = 1 << 17  # of an array, so that what is computed together fits in the cache
-_REMEMBERED = 8
 _remembered: OrderedDict[tuple[object, ...], WindowTables] = OrderedDict()
 
 
@@ -73,7 +72,7 @@ def window_tables(
     parts = tuple(tuple(digit.part for digit in of) for of in digits)
     key = (axes, parts, loops, carries, np.stack(tiles).tobytes())
     if key not in _remembered:
-        while len(_remembered) >= _REMEMBERED:
+        while len(_remembered) >= TUNING.kept_histories:
             _remembered.popitem(last=False)
         _remembered[key] = _tables(axes, digits, loops, carries)
     _remembered.move_to_end(key)
@@ -110,7 +109,7 @@ def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops) -> Itera
     box = _elements(tuple(factor for factor, _, _ in axes), tuple(extent for _, extent, _ in axes))
     assert box is not None, "is_tabled was asked"
     chains = next(len(digit.tile) for of in digits for digit in of)
-    stretch = max(1, _CELLS // box.there.shape[1])
+    stretch = max(1, TUNING.history_cells // box.there.shape[1])
     for start in range(0, chains, stretch):
         here = slice(start, start + stretch)
         part = [
@@ -123,7 +122,7 @@ def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops) -> Itera
 @lru_cache(maxsize=1 << 6)
 def _elements(factors: tuple[int, ...], extents: tuple[int, ...]) -> Element | None:
     """Return the points of a box by element; None where an element has too many."""
-    if prod(extents) > _CELLS:
+    if prod(extents) > TUNING.history_cells:
         return None
     points = np.indices(extents).reshape(len(extents), -1)
     found, element = np.unique(np.tensordot(factors, points, axes=1), return_inverse=True)

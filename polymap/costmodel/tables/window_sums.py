@@ -21,6 +21,7 @@ import numpy as np
 from polymap.costmodel.closed_form import Axes, CountedSteps, Cut, Part, Sums, Window
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
+from polymap.costmodel.tables.tuning import TUNING
 
 
 class Tiles:
@@ -255,9 +256,6 @@ def first_size(axes: Axes, digits: Sequence[Sequence[Digit]]) -> Many:
     return tile_at(axes, lengths, 0).size
 
 
-_MAX_LISTED = 1 << 12  # siblings at the kinds of steps of one mapping
-_AT_ONCE = 1 << 16  # the same of all mappings that are counted together
-
 State = tuple[Many, Many, Many, Many]  # how often, the length now, the length before, how much lower the latter lay
 
 
@@ -317,11 +315,12 @@ def listed_sums(
         ]
         work = np.ones(stop - start, dtype=np.int64)
         for each in cells:
-            work = work * np.minimum(np.bincount(each.row, each.many, stop - start).astype(np.int64), _MAX_LISTED + 1)
-        if work.clip(max=_MAX_LISTED).sum() > _AT_ONCE and stop - start > 1:
+            many = np.bincount(each.row, each.many, stop - start).astype(np.int64)
+            work = work * np.minimum(many, TUNING.siblings_of_a_mapping + 1)
+        if work.clip(max=TUNING.siblings_of_a_mapping).sum() > TUNING.siblings_at_once and stop - start > 1:
             stop = start + (stop - start) // 2
             continue
-        far = work > _MAX_LISTED
+        far = work > TUNING.siblings_of_a_mapping
         values[start:stop], wrong[start:stop] = _sums(axes, cells, far, name)
         start, stop = stop, stop + (stop - start)
     return values, wrong
