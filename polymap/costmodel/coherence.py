@@ -89,7 +89,7 @@ def _may_be_stale(
 
 def _of_tensor(workload: Workload, arch: Architecture, scene: Scene) -> Iterator[Violation]:
     for flow in scene.flows.values():
-        shared = _shared(flow)
+        shared = _elements_elsewhere(flow)
         if shared is None or shared.is_empty():
             continue
         timed = _Timed.of(scene.tensor, flow, shared)
@@ -100,7 +100,7 @@ def _of_tensor(workload: Workload, arch: Architecture, scene: Scene) -> Iterator
                 break
 
 
-def _shared(flow: Flow) -> Table | None:
+def _elements_elsewhere(flow: Flow) -> Table | None:
     """Return the elements, as rows (lanes, element), that another instance holds at some time as well; None where the
     place has one instance."""
     if not flow.lanes:

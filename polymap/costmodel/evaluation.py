@@ -29,7 +29,7 @@ def evaluate(
     """
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    with _limited(time_limit_s) as seconds:
+    with _time_limit(time_limit_s) as seconds:
         counts, method = counted(workload, arch, mapping, seconds=seconds)
         return _cost(workload, arch, mapping, counts, method, seconds)
 
@@ -42,7 +42,7 @@ def cost_of_counts(
     Raises as `evaluate` does.
     """
     check_mapping(workload, arch, mapping)
-    with _limited(time_limit_s) as seconds:
+    with _time_limit(time_limit_s) as seconds:
         return _cost(workload, arch, mapping, counts, "steps", seconds)
 
 
@@ -62,13 +62,13 @@ def violations(
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    with _limited(time_limit_s) as seconds:
+    with _time_limit(time_limit_s) as seconds:
         counts, _ = counted(workload, arch, mapping, seconds=seconds)
         return _violations(workload, arch, mapping, counts, seconds)
 
 
 @contextmanager
-def _limited(time_limit_s: float | None) -> Generator[float, None, None]:
+def _time_limit(time_limit_s: float | None) -> Generator[float, None, None]:
     """Give the CPU time that each question inside may take; a limit that a user set ends them all, as wall time."""
     with ending_within(None if time_limit_s is None else expected_seconds(time_limit_s, "time_limit_s")):
         yield TUNING.count_limit_s if time_limit_s is None else time_limit_s

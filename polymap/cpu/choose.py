@@ -108,9 +108,9 @@ class CpuChoice:
     def threads(self) -> int:
         """Cores that the mapping uses."""
         cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
-        return self._used(cores)
+        return self._instances_in_use(cores)
 
-    def _used(self, fanouts: set[str]) -> int:
+    def _instances_in_use(self, fanouts: set[str]) -> int:
         """Return how many instances of some fan-outs the mapping uses."""
         tile, used = dict(self.rounded.extents()), 1
         for node in self.mapping.nodes:
@@ -170,7 +170,7 @@ def _nearly_fastest(
     """Return the few tiles whose cycles on the core with the most of them are nearly the fewest, the best first."""
 
     def cycles(tile: RegisterTile) -> float:
-        rounded = _rounded(workload, tile, lanes, threads)
+        rounded = _with_whole_tiles(workload, tile, lanes, threads)
         return tile.cycles * _busiest_share(workload, rounded, _split_over_cores(rounded, tile, lanes, threads))
 
     if threads > 1:
@@ -210,7 +210,7 @@ def _choice(
     is_scattered: bool,
 ) -> CpuChoice | None:
     """limit: the clock, when time is over by it, and the seconds until then."""
-    rounded = _rounded(workload, tile, lanes, threads)
+    rounded = _with_whole_tiles(workload, tile, lanes, threads)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
     machine = cpu_machine(rounded, arch, (tile.vector,), threads, bits)
     counts = {tile.vector: tile.slots, **dict(tile.sizes)}
@@ -437,7 +437,7 @@ def _with_dim(workload: Workload, dim: str) -> frozenset[str]:
     return frozenset(tensor.name for tensor in workload.tensors if dim in _dims(workload, tensor.name))
 
 
-def _rounded(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
+def _with_whole_tiles(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
     """Return the workload whose dims are whole register tiles, the vector dim one per core where it has as many; every
     tensor in the type of the sums, as registers hold it."""
     units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
@@ -450,10 +450,10 @@ def _rounded(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -
         unit = units.get(widest, 1)
         sizes[widest] = ceil(counts[widest] / threads) * threads * unit
     bits = workload.tensor(workload.statements[0].target.tensor).bits
-    return _resized(workload, sizes, bits)
+    return _with_extents(workload, sizes, bits)
 
 
-def _resized(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
+def _with_extents(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
     """Return the workload with other extents, its tensors as large as these need, without constraints of its domain
     (padding is counted as if it were read)."""
     grown = tuple(Dim(dim.name, sizes[dim.name]) for dim in workload.dims)

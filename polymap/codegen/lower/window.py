@@ -7,12 +7,12 @@ strides and the gaps that spatial loops over inner fan-outs leave.
 
 from __future__ import annotations
 
-from polymap.codegen.lower.nest import Place, Use
+from polymap.codegen.lower.nest import StoragePoint, Use
 from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import Access, Affine, Tensor
 
 
-def moduli(place: Place, tensor: Tensor) -> tuple[int, ...]:
+def moduli(place: StoragePoint, tensor: Tensor) -> tuple[int, ...]:
     """Return the modulus of every axis, at most the axis' own length (then it is the index itself)."""
     if place.level == 0:
         return tensor.shape
@@ -20,7 +20,7 @@ def moduli(place: Place, tensor: Tensor) -> tuple[int, ...]:
     return tuple(min(length, _modulus(place, accesses, axis, length)) for axis, length in enumerate(tensor.shape))
 
 
-def _modulus(place: Place, accesses: tuple[tuple[Use, Access], ...], axis: int, length: int) -> int:
+def _modulus(place: StoragePoint, accesses: tuple[tuple[Use, Access], ...], axis: int, length: int) -> int:
     forms = [(use, access.index[axis]) for use, access in accesses]
     if not forms:
         return 1
@@ -37,7 +37,7 @@ def _modulus(place: Place, accesses: tuple[tuple[Use, Access], ...], axis: int, 
     return _smallest_modulus(values, length)
 
 
-def _free_values(place: Place, use: Use, form: Affine, limit: int) -> set[int] | None:
+def _free_values(place: StoragePoint, use: Use, form: Affine, limit: int) -> set[int] | None:
     """Return the offsets that the free loops reach along one axis (a superset at ragged ends), None if too many."""
     values = {form.constant}
     for dim, coefficient in form.coefficients().items():

@@ -66,18 +66,18 @@ def kernel_text(kernel: Kernel) -> Text:
     body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
     # What is in memory is added last: its loads would delay the first multiply-adds.
     additions = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
-    body += _reduced(kernel, 0, {}, {})
+    body += _reduction_loops(kernel, 0, {}, {})
     if plan.continues:
         body += additions
     elif plan.split:
         body.append(If(Name("!first"), additions))
-    body += _finished(kernel)
+    body += _tail_steps(kernel)
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
     head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
     return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
 
 
-def _finished(kernel: Kernel) -> Block:
+def _tail_steps(kernel: Kernel) -> Block:
     """Return the tail's steps on every accumulator, where its sum is whole."""
     plan = kernel.plan
     if plan.tail is None:
@@ -128,7 +128,7 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     return Scope((Declare("vec", "some", copy), call, *after))
 
 
-def _reduced(
+def _reduction_loops(
     kernel: Kernel, level: int, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]
 ) -> list[Stmt]:
     """Return the loops over the reductions from number `level` on. known: a C text or number per open one."""
@@ -145,7 +145,7 @@ def _reduced(
     for first, stop, inside in spans:
         if _has_phases(kernel, dim) and isinstance(first, Int) and isinstance(stop, Int):
             for tap in range(first.value, stop.value):
-                found += _reduced(kernel, level + 1, {**known, dim: tap}, inside)
+                found += _reduction_loops(kernel, level + 1, {**known, dim: tap}, inside)
         else:
             found += _span(kernel, level, known, inside, (first, stop))
     return found
@@ -166,13 +166,13 @@ def _span(
         size = plan.extents[inner]
         both = f"{name}{dim_names(plan)[inner]}"
         low, high = (Int(e.value * size) if isinstance(e, Int) else Name(f"{_text(e)} * {size}") for e in ends)
-        body = _reduced(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
+        body = _reduction_loops(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
         return [For(both, low, high, tuple(body))]
     if isinstance(first, Int) and isinstance(stop, Int):
         count = stop.value - first.value
         if count == 1:
-            return _reduced(kernel, level + 1, {**known, dim: first.value}, ranges)
-    return [For(name, first, stop, tuple(_reduced(kernel, level + 1, {**known, dim: Name(name)}, ranges)))]
+            return _reduction_loops(kernel, level + 1, {**known, dim: first.value}, ranges)
+    return [For(name, first, stop, tuple(_reduction_loops(kernel, level + 1, {**known, dim: Name(name)}, ranges)))]
 
 
 Product = tuple[dict[str, int], tuple[int, ...], int]

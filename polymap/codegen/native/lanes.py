@@ -1,4 +1,4 @@
-"""The dims of a workload whose neighbouring indices a vector may hold, read off the arrays of its callers."""
+"""The dims that can be vectorized: those whose neighbouring indices are neighbours in the caller's arrays."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class OuterLoop:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An axis whose index `step * out + spread * tap + constant` must be in 0 <= index < size, or reads padding."""
+    """A padded axis: padding is read unless the index `step * out + spread * tap + constant` is in 0 <= index < size."""
 
     out: str
     tap: str
@@ -77,8 +77,8 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A read. at: its position in the caller's array; inside: factors of the indices inside a tile, in the packed array
-    if it is packed; packing: how it is."""
+    """A read. at: its position in the caller's array. packing: the copy it is read from, if any. inside: strides of the
+    indices inside a tile, in the copy if there is one."""
 
     form: ArrayForm
     name: str
@@ -396,7 +396,7 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
         packings = _panels(plan, form, linear) if reused or factor != 1 else None
     else:
-        packings = _padded(plan, form, linear)
+        packings = _rows_with_padding(plan, form, linear)
     if packings is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
     if packings is None:
@@ -414,15 +414,15 @@ def _window(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> O
     if twice or min(factors) < 0:
         raise NoPlan(f"{access.tensor}, which slides along the vector dim, is read in two ways")
     levels = [_window_at(plan, access, form, level) for level in range(len(plan.outer) + 1)]
-    fitting = _fitting(plan, levels)
+    fitting = _copies_that_fit(plan, levels)
     if not fitting:
         raise NoPlan(f"the window of {access.tensor} is large or often copied")
-    packing = min(fitting, key=lambda each: (_copied(plan, each), -each.level))
+    packing = min(fitting, key=lambda each: (_copied_elements(plan, each), -each.level))
     inside = Linear({each.span.dim: each.inner for each in packing.dims}, 0)
     return Operand(form, f"a{number}", form.linear(access), inside, is_vector=True, packing=packing)
 
 
-def _copied(plan: KernelPlan, packing: Packing) -> int:
+def _copied_elements(plan: KernelPlan, packing: Packing) -> int:
     """Return how many elements all copies of a window have."""
     own = prod(axis.length for axis in packing.axes)
     return own * prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level])
@@ -483,7 +483,7 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
 
     whole = at(0)
     near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner(each) == _inner(whole)]
-    fitting = _fitting(plan, near)
+    fitting = _copies_that_fit(plan, near)
     return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
 
@@ -491,7 +491,7 @@ def _inner(packing: Packing) -> dict[str, int]:
     return {each.span.dim: each.inner for each in packing.dims}
 
 
-def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
+def _rows_with_padding(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
     """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
     width = ELEMENT_BYTES[form.c_type]
     rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % TUNING.colliding_bytes == 0]
@@ -503,7 +503,7 @@ def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Pa
         spans = tuple(_span(plan, dim, level) for dim in linear.factors)
         found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
     reads = plan.extents[plan.vector] // plan.lanes
-    often = [each for each in _fitting(plan, found) if _repeats(plan, each) * TUNING.reads_per_copy <= reads]
+    often = [each for each in _copies_that_fit(plan, found) if _repeats(plan, each) * TUNING.reads_per_copy <= reads]
     return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None
 
 
@@ -512,7 +512,7 @@ def is_heap(packing: Packing) -> bool:
     return packing.elements * ELEMENT_BYTES[packing.form.c_type] > TUNING.stack_bytes
 
 
-def _fitting(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
+def _copies_that_fit(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
     return [each for each in found if not is_heap(each) and _repeats(plan, each) <= TUNING.most_repeats]
 
 

@@ -47,8 +47,8 @@ from polymap.codegen.lower import (
     Frame,
     Layout,
     Loop,
-    Place,
     Rule,
+    StoragePoint,
     Use,
     Values,
     axis_values,
@@ -85,7 +85,7 @@ from polymap.ir import (
 class Stage:
     """A local buffer for the tile of an accumulated tensor: per axis the dim, its size, and the digits inside."""
 
-    place: Place
+    place: StoragePoint
     use: Use
     name: str
     sizes: tuple[int, ...]
@@ -193,7 +193,7 @@ def _open_loops(native: Native, loops: tuple[Loop, ...], index: int, clock: Cloc
         return body  # what stands here is met again with the loops that follow
     for stage in native.stages:
         if _contains(clock, stage.use) and stage.place.above == loops[:index]:
-            body = _staged(native, stage, body)
+            body = _body_with_copies(native, stage, body)
     return body
 
 
@@ -310,7 +310,7 @@ def _accumulated(array: str, kind: ElementType, operator: Operator, value: Expr)
     return Copy(place, combine(kind, operator, place, value))
 
 
-def _stage(layout: Layout, place: Place, sunk: frozenset[str]) -> list[Stage]:
+def _stage(layout: Layout, place: StoragePoint, sunk: frozenset[str]) -> list[Stage]:
     """Return the buffer of a place, or none: the innermost place of a tensor with loops inside that accumulate."""
     if place.level == 0 or len(place.uses) != 1 or layout.rules[place.tensor] is not Rule.SUMS:
         return []
@@ -356,7 +356,7 @@ def _inner_index(native: Native, stage: Stage) -> Expr:
     return number
 
 
-def _staged(native: Native, stage: Stage, body: Block) -> Block:
+def _body_with_copies(native: Native, stage: Stage, body: Block) -> Block:
     """Return the body between the copy into the local buffer and the copy back."""
     kind = native.layout.types[stage.place.tensor].c_type
     inwards = _tile_copy(native, stage, back=False)

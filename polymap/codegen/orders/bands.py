@@ -1,4 +1,4 @@
-"""Nests of several statements whose contractions are tiled together, as in factorizations.
+"""Tiling of a nest of several statements as one permutable band, as in matrix factorizations.
 
 `A[i][j] -= A[i][k] * A[k][j]` of an LU factorization cannot leave its nest: rows, lanes and terms of all statements of
 the nest are made one permutable band, in which a statement without terms of its own runs at the term where its values

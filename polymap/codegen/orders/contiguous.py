@@ -1,5 +1,5 @@
-"""The order in which a program is printed: the text's, its loops exchanged where innermost ones then step through
-memory element by element.
+"""Loop interchange for unit stride: the order of the text, with loops exchanged where the innermost one then steps
+through memory element by element.
 
 Every float is rounded as in the text: no sum changes its order.
 """
@@ -51,11 +51,11 @@ def is_legal(schedule: Schedule, seconds: float) -> bool:
 def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
     """Return the schedules with one exchange more that cost less, the best first."""
     now = cost_of(schedule)
-    priced = [(cost_of(each), number, each) for number, each in enumerate(_exchanged(schedule, kept))]
+    priced = [(cost_of(each), number, each) for number, each in enumerate(_loop_exchanges(schedule, kept))]
     return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
 
 
-def _exchanged(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
+def _loop_exchanges(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
     """Yield the schedules with an innermost loop and one around it exchanged, in a nest of their own."""
     loops = schedule.loops()
     for inner in loops:
@@ -93,11 +93,11 @@ def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
         times = [each for each in schedule.times[statement.name] if each.terms]
         if times and statement.name not in free:
             instances = prod(extents[dim] for dim in statement.dims)
-            total += instances * _strided(schedule.workload, statement, times[-1])
+            total += instances * _iteration_cost(schedule.workload, statement, times[-1])
     return total
 
 
-def _strided(workload: Workload, statement: Statement, innermost: Affine) -> float:
+def _iteration_cost(workload: Workload, statement: Statement, innermost: Affine) -> float:
     """Return the cost of one iteration of a loop over a dim."""
     dims = innermost.dims
     if len(dims) != 1:

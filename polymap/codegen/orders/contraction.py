@@ -19,8 +19,8 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Facts of a core. vector_bits: of a register; registers: how many there are. cache_bytes: of the second cache, its
-    own; 0: none is known."""
+    """Facts of a core. vector_bits: of a vector register; registers: how many it has. cache_bytes: of its own second
+    cache; 0: unknown."""
 
     vector_bits: int
     registers: int

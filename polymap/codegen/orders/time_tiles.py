@@ -1,4 +1,4 @@
-"""Loops over time that sweep arrays larger than a cache: several steps are taken while a part of them stays in it.
+"""Time tiling of stencils: several time steps are computed on a part of the arrays while it stays in a cache.
 
 A stencil `B[i][j] = f(A[i-1][j], A[i+1][j])` in a loop over t fetches its arrays in every step. Where an a, and a
 number b of each statement, exist so that i + a t + b falls along no dependence, tiles of steps and of that coordinate
@@ -56,7 +56,7 @@ def in_time_tiles(
         tiles = _tiles_of(schedule, loop, cache_bytes, threads)
         if tiles is None:
             continue
-        made = _tiled(schedule, tiles, threads)
+        made = _schedule_in_tiles(schedule, tiles, threads)
         if clock() < until and is_legal(made, until - clock()):
             schedule = made
             found.append(tiles)
@@ -70,7 +70,7 @@ def _tiles_of(schedule: Schedule, loop: Loop, cache_bytes: int, threads: int) ->
     before = any(at.time.dims for name in own for at in schedule.scattering(name).places[: loop.position])
     if before or not _is_time(workload, own, steps):
         return None
-    shapes = list(_swept(workload, own, steps))
+    shapes = list(_arrays_of_every_step(workload, own, steps))
     if sum(prod(shape) * width for shape, width in shapes) <= cache_bytes * threads:
         return None
     rank = len(next(iter(own.values())).target.index)
@@ -120,7 +120,9 @@ def _is_time(workload: Workload, own: Mapping[str, Statement], steps: Entries) -
     return True
 
 
-def _swept(workload: Workload, own: Mapping[str, Statement], steps: Entries) -> Iterator[tuple[tuple[int, ...], int]]:
+def _arrays_of_every_step(
+    workload: Workload, own: Mapping[str, Statement], steps: Entries
+) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield (shape, bytes of an element) of the arrays that every step touches."""
     once, every = set[str](), set[str]()
     for name, statement in own.items():
@@ -186,7 +188,7 @@ def _shifts(plain: Entries, relations: Relations) -> dict[str, int] | None:
     return None
 
 
-def _tiled(schedule: Schedule, tiles: TimeTiles, threads: int) -> Schedule:
+def _schedule_in_tiles(schedule: Schedule, tiles: TimeTiles, threads: int) -> Schedule:
     """Return the schedule with the numbers of tiles before the loop. For several threads, tiles are taken in waves: in
     one, the tiles of different steps do not wait for each other."""
     changed: dict[str, list[TimeDim]] = {}

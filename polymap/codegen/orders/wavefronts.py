@@ -1,4 +1,5 @@
-"""Innermost loops whose iterations wait for one another: several iterations of the loop around them run side by side.
+"""Skewing of recurrences: where an innermost loop carries a dependence, several iterations of the loop around it run
+side by side.
 
 A recurrence such as `A[i][j] = f(A[i][j-1], A[i-1][j+1])` does one element per latency of its operations. At times
 j + 2 i the rows of a strip are independent of each other, and the processor overlaps them.
@@ -25,7 +26,7 @@ def side_by_side(
     for outer in schedule.loops():
         if kept & set(outer.statements) or set(changed) & set(outer.statements):
             continue
-        waiting = _waiting(schedule, outer, until, clock)
+        waiting = _dependent_loops(schedule, outer, until, clock)
         if not waiting:
             continue
         for skew in range(TUNING.wavefront_skew + 1):
@@ -37,7 +38,7 @@ def side_by_side(
     return schedule, tuple(changed)
 
 
-def _waiting(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], float]) -> tuple[Loop, ...]:
+def _dependent_loops(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], float]) -> tuple[Loop, ...]:
     """Return the innermost loops directly inside a loop that carry dependences, and that walk along rows of arrays."""
     inner = [
         each
@@ -55,7 +56,7 @@ def _waiting(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], 
             and _recurs(schedule, loop, statements)
             and _has_strides(schedule, outer, statements)
         ):
-            turned = _turned(schedule, loop)
+            turned = _with_loop_reversed(schedule, loop)
             if clock() < until and not is_legal(turned, until - clock()):
                 found.append(loop)
     return tuple(found)
@@ -99,7 +100,7 @@ def _has_strides(schedule: Schedule, outer: Loop, statements: Sequence[Statement
     return far and total >= TUNING.wavefront_instances
 
 
-def _turned(schedule: Schedule, loop: Loop) -> Schedule:
+def _with_loop_reversed(schedule: Schedule, loop: Loop) -> Schedule:
     """Return the schedule with a loop backwards: legal where its iterations do not wait for one another."""
     changed: dict[str, list[TimeDim]] = {}
     for name in loop.statements:

@@ -67,7 +67,7 @@ def storage_of(workload: Workload, times: Times) -> Storage:
     dropped: dict[str, int] = {}
     local: list[ArrayForm] = []
     for number, form in enumerate(temporary):
-        lost = _dropped(workload, workload.tensor(form.tensor), times)
+        lost = _unneeded_axes(workload, workload.tensor(form.tensor), times)
         if lost:
             dropped[form.tensor] = lost
         shape = form.shape[lost:]
@@ -77,7 +77,7 @@ def storage_of(workload: Workload, times: Times) -> Storage:
     return Storage(forms, callers, tuple(form.tensor for form in local), dropped)
 
 
-def _dropped(workload: Workload, tensor: Tensor, times: Times) -> int:
+def _unneeded_axes(workload: Workload, tensor: Tensor, times: Times) -> int:
     """Return how many leading axes a temporary can do without: those indexed by dims that stay the same from the first
     to the last access of an element."""
     if workload.original is None:

@@ -50,7 +50,7 @@ def given_times(region: Region, schedule: Schedule) -> Times:
     """Return the times of a schedule over loop counters from 0."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
-    found = {each.name: _scheduled(each, region, own) for each in region.statements}
+    found = {each.name: _statement_with_times(each, region, own) for each in region.statements}
     other = [each for each in region.statements if found[each.name] is None]
     if other:
         text = f"{other[0].name}[{','.join(other[0].dims)}] (line {other[0].line})"
@@ -61,7 +61,7 @@ def given_times(region: Region, schedule: Schedule) -> Times:
         return {each.name: _given_time(each, like, dims, schedule) for each, like in pairs if like is not None}
 
 
-def _scheduled(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
+def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
     """Return the statement whose times a statement gets: itself, or where it has no instance at the sizes of the
     schedule, another piece of its assignment; None if there is none."""
     pieces = [other for other in region.statements if (other.line, other.dims) == (each.line, each.dims)]

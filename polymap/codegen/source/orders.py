@@ -42,7 +42,7 @@ def isl_order(
     found = within_work(Effort(TUNING.operations, cpu_s), what, scheduled, domains, relations)
     with budget(TUNING.operations, seconds=math.inf, what=what):
         schedule = isl.Schedule(found, CONTEXT)
-        schedule = schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+        schedule = schedule if tile == 1 else _with_tiled_bands(schedule.get_root(), tile).get_schedule()
         return _times_of(schedule, region, names)
 
 
@@ -73,7 +73,7 @@ def _times_of(schedule: isl.Schedule, region: Region, names: Sequence[str] = ())
     return times
 
 
-def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
+def _with_tiled_bands(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
     """Return the node with all permutable bands of two or more loops below it tiled."""
     if node.get_type() == isl.schedule_node_type.band and node.band_n_member() > 1 and node.band_get_permutable():
         times = node.band_get_partial_schedule()
@@ -86,7 +86,7 @@ def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
 
 def _children(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
     for place in range(node.n_children()):
-        node = _tiled(node.child(place), tile).parent()
+        node = _with_tiled_bands(node.child(place), tile).parent()
     return node
 
 
@@ -113,7 +113,7 @@ def _child(group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Con
     for number in range(depth):
         own = [each.equate(isl.dim_type.in_, number, _OUT, number) for each in own]
     end = depth + 1
-    while tile > 1 and _nested(group, end) and _permutable(own, group, depth, end + 1):
+    while tile > 1 and _is_in_one_loop(group, end) and _permutable(own, group, depth, end + 1):
         end += 1
     inner = _tree(group, end, conflicts, tile)
     for place in reversed(range(depth, end)):
@@ -124,7 +124,7 @@ def _child(group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Con
     return inner
 
 
-def _nested(group: Sequence[SourceStatement], depth: int) -> bool:
+def _is_in_one_loop(group: Sequence[SourceStatement], depth: int) -> bool:
     """Return whether one loop holds all statements at a depth."""
     return all(len(each.dims) > depth for each in group) and len({each.position[depth] for each in group}) == 1
 

@@ -128,7 +128,7 @@ class _Pair:
             self.source.name,
             self.sink.name,
             self.source.dims[: self.shared],
-            _fixed(self.distances),
+            _constant_distances(self.distances),
             self.signs,
             self.relation.to_str(),
         )
@@ -139,9 +139,9 @@ def _pairs(region: Region) -> Iterator[_Pair]:
     for first in region.statements:
         for second in region.statements:
             order = times[first.name].lex_lt_map(times[second.name])
-            shared = _shared(first, second)
+            shared = _common_depth(first, second)
             for kind in _KINDS:
-                for (array, sums), relations in _touching(first, second, kind, order).items():
+                for (array, sums), relations in _pairs_of_instances(first, second, kind, order).items():
                     if sums and kind != "output":
                         continue  # these pairs write the element as well
                     apart = tuple(
@@ -159,7 +159,7 @@ def _pairs(region: Region) -> Iterator[_Pair]:
                     yield _Pair(told, array, first, second, shared, relation.coalesce(), apart, signs)
 
 
-def _touching(
+def _pairs_of_instances(
     first: SourceStatement, second: SourceStatement, kind: str, order: isl.Map
 ) -> dict[tuple[str, bool], list[isl.Map]]:
     """Return (array, whether both accumulate onto it) -> pairs of instances of one kind, per pair of references."""
@@ -191,7 +191,7 @@ def _same_variable(pairs: isl.Map, one: Reference, other: Reference) -> isl.Map:
     return pairs
 
 
-def _shared(first: SourceStatement, second: SourceStatement) -> int:
+def _common_depth(first: SourceStatement, second: SourceStatement) -> int:
     """Return how many loops two statements share."""
     count = 0
     for one, other, here, there in zip(first.dims, second.dims, first.position, second.position, strict=False):
@@ -210,7 +210,7 @@ def _odd_places(apart: isl.Set, shared: int) -> isl.Set:
     return apart.coalesce()
 
 
-def _fixed(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
+def _constant_distances(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
     """Return the distances of each convex part: numbers where they are constant."""
     found: dict[tuple[int | None, ...], None] = {}
     for part in (part for each in distances for part in each.get_basic_sets()):

@@ -74,11 +74,11 @@ def transform_c(
         conflicts = conflicts_of(region)
     wanted = Parallel(parallel, () if schedule is None else demanded(schedule))
     if schedule is None:
-        choose = partial(_chosen, region, conflicts, reorder_sums=reorder_sums)
+        choose = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         orders = [partial(choose, each, size) for each, size in _attempts(order, tile)]
     else:
         orders = [partial(_own, region, schedule)]
-    write = partial(_written, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
+    write = partial(_text_of_order, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
     text = _first_written(write, orders)
     is_crlf = 0 < source.count("\r\n") == source.count("\n")
     return text.replace("\n", "\r\n") if is_crlf else text
@@ -102,7 +102,7 @@ def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys((each, size) for each in orders for size in (tile, 1)))
 
 
-def _written(
+def _text_of_order(
     region: Region,
     conflicts: Sequence[Conflict],
     wanted: Parallel,
@@ -215,7 +215,7 @@ def _end_of_scope(rest: Sequence[str], at: int) -> int:
 # --- the order ---
 
 
-def _chosen(
+def _times_of_choice(
     region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
 ) -> tuple[Times, str]:
     """Return the times of an order that polymap chooses, and what it is called."""
@@ -273,7 +273,7 @@ def _text(
     lines = [
         *_remark(region, times, name),
         *(f"#define {text}" for _, text in macros),
-        *_guarded(lines, region, place, program),
+        *_guard_block(lines, region, place, program),
         *(f"#undef {key}" for key, _ in macros),
     ]
     _check_macros(code, region, place, program)
@@ -285,7 +285,7 @@ def _text(
 def _conditional(lines: list[str], region: Region, place: Placed, program: CProgram) -> tuple[str, list[str]]:
     """Return what stands above the file, and the new text, with the original for other options of the compiler."""
     conditions = conditions_of(program, place)
-    if not _tested(region, program):  # else the original stands in it, with its directives
+    if not _parameters_of_sizes(region, program):  # else the original stands in it, with its directives
         lines = [*lines, *place.directives]
     if not (conditions.here or conditions.above):
         return "", lines
@@ -315,16 +315,16 @@ def _check_macros(code: str, region: Region, place: Placed, program: CProgram) -
         raise WorkloadError(Mistake("PM281", what, "Define it above them."))
 
 
-def _tested(region: Region, program: CProgram) -> dict[str, int]:
+def _parameters_of_sizes(region: Region, program: CProgram) -> dict[str, int]:
     """Return the parameters whose given values the new loops need."""
     arrays = {each.array for statement in region.statements for each in statement.references}
     words = sorted(program.prepared.words - arrays)
     return {word: size for word in words if (size := known_size(word, region.values)) is not None}
 
 
-def _guarded(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
+def _guard_block(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
     """Return the loops in a block of their own; for given sizes with the original beside it."""
-    tests = _tested(region, program)
+    tests = _parameters_of_sizes(region, program)
     if not tests:
         return ["{", *lines, "}"]
     test = " && ".join(f"{word} == {size}" for word, size in tests.items())

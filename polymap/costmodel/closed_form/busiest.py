@@ -267,9 +267,11 @@ class _Count:
         """Return how often an element comes to a node whose siblings (the one instance, if APART) had it not, by the
         instance to which it goes on."""
         views = self._views(number, siblings)
-        total = self._weighted(prod(self._all(dim, node) for dim in self._others), [view.all() for view in views])
+        total = self._weighted_product(
+            prod(self._all(dim, node) for dim in self._others), [view.all() for view in views]
+        )
         for carry, kept in self._carries(node):
-            total -= self._weighted(kept, [view.kept(carry) for view in views])
+            total -= self._weighted_product(kept, [view.kept(carry) for view in views])
         return total
 
     def _come_back(self, number: int) -> Amounts:
@@ -359,7 +361,7 @@ class _Count:
             return 0 if carry.dim == dim else kept_indices(extent, chain, outside, CountedSteps.MACHINE)
         return self._counter.factors.places(extent, chain, outside, moving=carry.dim == dim)
 
-    def _weighted(self, weight: int, found: Sequence[Integers]) -> Amounts:
+    def _weighted_product(self, weight: int, found: Sequence[Integers]) -> Amounts:
         """Return the product of what the factors count, times a weight."""
         start: Amounts = np.array(weight, dtype=self._zero.dtype)
         return reduce(np.multiply.outer, found, start)

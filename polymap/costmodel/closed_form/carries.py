@@ -1,8 +1,9 @@
-"""One node of one tensor where tiles need not divide: what its loops mean to it, and sums over its carries.
+"""Counts of one node of one tensor where tiles need not divide, as sums over carries.
 
-A carry is the innermost temporal loop that steps on; the loops inside it start again. Along each dim what happens at a
-carry depends only on how many of the dim's temporal loops are outside of it. What the dims and windows give is a number
-for one mapping, and a plan for tables of them (`Factors`).
+At each step one temporal loop advances and the temporal loops inside it start again, like digits of a counter. The
+steps at which one loop advances are the carry of that loop. What a dim contributes at a carry depends only on how many
+of the dim's temporal loops are outside the carry's loop. So a count is a sum over carries of products over dims and
+windows. The factors are numbers for one mapping and plans for tables of mappings (`Factors`).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def none_moves(tracks: tuple[Track, ...]) -> bool:
 
 
 class Chains:
-    """What the loops of each dim are to the nodes of one mapping; remembered, as tensors ask for the same."""
+    """The chains of one mapping: what the loops of each dim are to its nodes; cached, as tensors share them."""
 
     __slots__ = ("_known", "_machine", "nest")
 
@@ -68,8 +69,8 @@ class Chains:
         ] = {}
 
     def at(self, between: tuple[Node, Node], siblings: Siblings, pins: Pins) -> tuple[tuple[Chain, ...], ...]:
-        """Return the chains of all dims twice: as they are to a tensor that lacks a dim or has it in a window, and to
-        one whose elements tell it. pins count for the former only at the fan-outs above what is counted together."""
+        """Return two chains per dim: for tensors that lack the dim or have it in a window, and for tensors with the dim
+        as a single. In the former, pins apply only at fan-outs outside the siblings that are counted together."""
         parent, node = between
         above = 0 if siblings is Siblings.APART else parent.fans
         key = (node.position, node.fans, above, siblings, tuple(pins.items()))
@@ -137,7 +138,7 @@ class Factors(Protocol[Value, Amount]):
     def staying(
         self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
     ) -> Value:
-        """Return the elements that stay at the steps of a carry that one asks for. cuts: of the window's dims at it."""
+        """Return the elements that stay at the steps of a carry that `ask` accepts. cuts: of the window's dims."""
         ...
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Amount:
@@ -154,10 +155,10 @@ class Factors(Protocol[Value, Amount]):
 
 
 class NodeCarries(Generic[Value]):
-    """One node of one tensor: what gives the counts of all steps, and of each carry.
+    """One node of one tensor, with the factors of its counts over all steps and at each carry.
 
-    above: the temporal loops above it. axes: of the windows. A step of a carry is told by how many temporal loops of
-    each dim are outside of it (`outside`).
+    above: the temporal loops above the node. axes: of its windows. `outside` of a carry: how many temporal loops of
+    each dim are outside the carry's loop.
     """
 
     __slots__ = ("_counted", "_factors", "_nest", "_step_filters", "above", "axes", "chains", "tensor")
@@ -214,6 +215,7 @@ class NodeCarries(Generic[Value]):
         for loop in self.above:
             outside[loop.dim] += 1
         kinds = self.tensor.kinds
+        # Further out a dim's own loops change from outside to inside one by one, so one factor per carry is recomputed.
         now = {
             dim: self._still(dim, outside[dim])
             for dim, kind in enumerate(kinds)

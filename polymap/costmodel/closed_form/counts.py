@@ -24,7 +24,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
+def _with_cache_per_object(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
     """Return the function with its last results kept per object (not per value: hashing a workload takes longer)."""
     known: dict[int, tuple[Key, Value]] = {}
 
@@ -41,8 +41,8 @@ def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
     return look_up
 
 
-_workload_model = _remembered(partial(workload_model, unions=True))
-_machine_model = _remembered(machine_model)
+_workload_model = _with_cache_per_object(partial(workload_model, unions=True))
+_machine_model = _with_cache_per_object(machine_model)
 
 
 def count_closed_form(

@@ -1,8 +1,9 @@
-"""The digits of one dim's indices under its loops, where tiles need not divide: what is counted, kind by kind.
+"""Counts along one dim where tiles need not divide, by the digits of an index under the dim's loops.
 
-A chain is the dim's loops outermost first, each with a part (`Part`) that says what its digit means for one node. What
-is below a digit depends on the outer digits only through the length that they leave, so digits with equal lengths are
-counted together: full tiles, and the shorter last one.
+A loop with tile t splits an index i into the digit i // t and the rest i % t. A chain lists the dim's loops, the
+outermost first, each with a part (`Part`): what the loop is to one node of the tree. The iterations below a digit
+depend on the outer digits only through the length that these leave. All but the last digit leave the full tile, so
+there are at most two lengths per outer length, and digits that leave equal lengths are counted together.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Code(IntEnum):
 
 
 class Part(Code):
-    """What one loop's digit is to a node.
+    """What one loop is to a node.
 
     TIME: a temporal loop above it. EACH: a spatial loop of which every sibling counts on its own. MERGED, UNITED:
     spatial loops whose siblings are merged (equal loads, adders), or united to one load. FREE: the tile spans it.
@@ -158,10 +159,10 @@ def _leading_times(chain: Chain) -> int:
 
 
 def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, counted: CountedSteps) -> int:
-    """Return the same where the chain is TIME loops and at most one spatial loop inside them, without a search.
+    """Return `kept_indices` of a chain of TIME loops with at most one spatial loop inside them, in one pass.
 
-    Below what the outer loops leave, the kept indices are those of the first iterations whose digit of the spatial loop
-    takes so much that every inner TIME loop ends with its first iteration.
+    An index is kept if no inner TIME loop has a second iteration for its instance. The spatial digit is subtracted from
+    the length of all of these loops, so this holds from some digit on: the kept indices are those from `first` on.
     """
     lengths = {extent: 1}
     for tile, _, _ in times[:outside]:
@@ -192,9 +193,10 @@ def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, c
 
 
 def _still(chain: Chain, needs: tuple[int, ...], outside: int, counted: CountedSteps, extent: int) -> int:
-    """Return the same for one instance: `chain` with its digits, `needs` what the digits further in take.
+    """Return `kept_indices` of one instance. chain: with the instance's digits; needs: what digits further in take.
 
-    Walked from the outermost loop inwards with (lengths along the FREE loops passed, the first instance's length).
+    The walk goes from the outermost loop inwards. Its states are the lengths left along the FREE loops passed so far,
+    and the length left to the first instance, each with the number of digit vectors that lead to it.
     """
     found: dict[tuple[Branches, int], int] = {(((extent, 1),), extent): 1}
     for (tile, part, digit), need in zip(chain, needs, strict=True):

@@ -363,7 +363,7 @@ def elements_held_by_any(axes: Axes, loops: Loops) -> int:
 
 
 def elements_staying(axes: Axes, loops: Loops, carry: Carry, ask: Ask) -> int:
-    """Return the elements of a window that stay at the steps of a carry that one asks for."""
+    """Return the elements of a window that stay at the steps of a carry that `ask` accepts."""
     kinds = _written_out(axes, loops).kinds(carry[0], moved=carry[1])
     return sum(kind.often for kind in kinds if ask.approves(kind))
 

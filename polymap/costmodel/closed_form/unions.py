@@ -115,7 +115,7 @@ def elements_sent(form: UnionForm, axes: Axes, cuts: Cuts | None) -> int:
     """Return the elements of the distinct loads of siblings over the steps of a carry; None: of their distinct tiles,
     over all steps."""
     if is_compared(axes):
-        return _compared(form, _rows_of(axes, cuts), whole=cuts is None)
+        return _loads_written_out(form, _rows_of(axes, cuts), whole=cuts is None)
     if cuts is None:
         return elements_held(form, axes)
     return held_at(form, axes, cuts) - elements_kept(form, axes, cuts)
@@ -126,7 +126,7 @@ def held_at(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
     """Return the elements of the distinct tiles of siblings over the steps of a carry."""
     rows = _rows_of(axes, cuts)
     if is_compared(axes):
-        return _compared(form, rows, whole=True)
+        return _loads_written_out(form, rows, whole=True)
     return _size(form, rows, _boxes(form, rows, before=False))
 
 
@@ -296,17 +296,17 @@ def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
     )
     if prod(counts) * reach * 4 >= _FITS:
         raise too_large()
-    return _signed(counts, boxes, None)
+    return _union_within(counts, boxes, None)
 
 
-def _signed(counts: Sequence[int], boxes: Sequence[Box], within: Box | None) -> int:
+def _union_within(counts: Sequence[int], boxes: Sequence[Box], within: Box | None) -> int:
     """Return the elements, over all combinations of rows, of the union of boxes within a box (None: anywhere)."""
     total = 0
     for number, box in enumerate(boxes):
         inside = box if within is None else tuple(map(_intersected, within, box))
         found = _points(counts, inside)
         if found:
-            total += found - _signed(counts, boxes[number + 1 :], inside)
+            total += found - _union_within(counts, boxes[number + 1 :], inside)
     return total
 
 
@@ -329,7 +329,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
     for number, side in enumerate(box):
         shared = {dim for dim in dims[number] if any(dim in each for other, each in enumerate(dims) if other != number)}
         if not shared and all(len(each) <= 1 for each in side):
-            total *= _covered(list(side.values()))
+            total *= _intersection_sum(list(side.values()))
         else:
             own = tuple(dim for dim in dims[number] if dim not in shared)
             dense.append(_overlaps(counts, dims[number], side).sum(axis=own, keepdims=True))
@@ -355,7 +355,7 @@ def _overlaps(counts: Sequence[int], dims: frozenset[int], side: dict[frozenset[
     return np.maximum(high - low, 0)
 
 
-def _covered(intervals: Sequence[Interval]) -> int:
+def _intersection_sum(intervals: Sequence[Interval]) -> int:
     """Return the sum of |intersection| over all choices of one interval of each family: per index, the product of how
     many intervals of each family have it."""
     flat = [(low.reshape(-1), high.reshape(-1)) for low, high in intervals]
@@ -401,7 +401,7 @@ def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
     return total
 
 
-def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
+def _loads_written_out(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     """Return the elements of the distinct loads (whole: tiles) of siblings, over all steps: sets written out.
 
     Per step and siblings that count on their own: of the merged siblings' sets, united ones united, the distinct ones.
@@ -416,8 +416,8 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     held = _bits(_boxes(form, rows, before=False), counts, sides)
     if not whole:
         held &= ~_bits(_boxes(form, rows, before=True), counts, sides)
-    group = _numbered([each for row in rows for each in (row.step, row.apart)], rows, 2)
-    merged = _numbered([row.merged for row in rows], rows, 1)
+    group = _row_numbers([each for row in rows for each in (row.step, row.apart)], rows, 2)
+    merged = _row_numbers([row.merged for row in rows], rows, 1)
     key = group * (int(merged.max()) + 1) + merged
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -428,7 +428,7 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     return int(sizes[one_of_each].sum())
 
 
-def _numbered(columns: Sequence[Integers], rows: Sequence[Rows], per_dim: int) -> Integers:
+def _row_numbers(columns: Sequence[Integers], rows: Sequence[Rows], per_dim: int) -> Integers:
     """Return one number per combination of rows that tells these columns apart."""
     total: Integers = np.zeros([row.many for row in rows], dtype=np.int64)
     for number, column in enumerate(columns):

@@ -55,9 +55,12 @@ class Piece(NamedTuple):
 
 
 class Track(NamedTuple):
-    """Siblings whose tiles are equal but for an offset: key + progressions along MERGED loops, united + progressions
-    along UNITED ones. The tile before lay lower by `rise`. pieces: of the tile, along FREE loops, the first one's
-    first."""
+    """Siblings along one dim whose index sets are translates of one another.
+
+    key, key_steps: their offsets along MERGED loops, key + the sums of these progressions. united, united_steps:
+    likewise along UNITED loops. rise: how much lower the set of the step before begins. pieces: the index set, one
+    piece per FREE digit with another length; the first begins at 0.
+    """
 
     key: int
     key_steps: Steps
@@ -156,7 +159,7 @@ class _Walk(NamedTuple):
                 1,
                 left(clock, last, tile),
                 tuple(
-                    _wrapped(state, needs[number], last, tile, own=own)
+                    _state_of_restart(state, needs[number], last, tile, own=own)
                     for state, needs in zip(states, self.needs, strict=True)
                 ),
             )
@@ -164,14 +167,14 @@ class _Walk(NamedTuple):
     def _placed(self, number: int, tile: int, part: Part, states: tuple[State, ...]) -> tuple[State, ...]:
         """Return the states below a spatial loop that fixes the node, or a FREE one."""
         if part is Part.FREE:
-            return tuple((rise, _freed(pieces, tile)) for rise, pieces in states)
+            return tuple((rise, _pieces_of_free_loop(pieces, tile)) for rise, pieces in states)
         return tuple(
             _below(state, digits[number], digits[number], tile)
             for state, digits in zip(states, self.digits, strict=True)
         )
 
 
-def _wrapped(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
+def _state_of_restart(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
     """Return the state below an inner TIME loop: its first digit now, its last before."""
     pieces = state[1]
     if not pieces or pieces[0].now <= need:
@@ -192,7 +195,7 @@ def _below(state: State, now: int, before: int, tile: int) -> State:
     return rise + (now - before) * tile, tuple(found)
 
 
-def _freed(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
+def _pieces_of_free_loop(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
     """Return pieces spread over the digits of a FREE loop."""
     found: list[Piece] = []
     for piece in pieces:
@@ -208,8 +211,11 @@ Tracks = tuple[Track, ...]  # one per dim of the window
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What siblings equal but for an offset hold and load along one window: each has `tile` and of it loads `new`
-    (None: nothing), moved by each of base + the sums of the progressions `runs`."""
+    """The tile and the load of siblings that are translates of one another along one window.
+
+    Each sibling holds `tile` and loads its part `new` (None: nothing), translated by base + a sum of the progressions
+    `runs`.
+    """
 
     tile: Placed
     new: Placed | None
@@ -310,9 +316,9 @@ def _now(axes: Axes, tracks: Tracks) -> Placed:
 
 
 def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
-    """Return what the messages of one step are made of, UNITED siblings united.
+    """Return the loads of one step, one per class of translates; UNITED siblings form one load.
 
-    whole: nothing was held before.
+    whole: take every tile as loaded whole, as if nothing had been held before.
     """
     by_key: dict[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], list[Tracks]] = {}
     for tracks in siblings:
@@ -325,9 +331,9 @@ def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
             tile = _now(axes, tracks)
             last = None if whole else held(axes, tracks, before=True)
             new = difference(tile, last) if last is not None and common(tile, last) else tile
-            tiles.append(_united(axes, tracks, tile))
+            tiles.append(_union_along_united(axes, tracks, tile))
             if new is not None:
-                news.append(_united(axes, tracks, new))
+                news.append(_union_along_united(axes, tracks, new))
         whole_tile = union(tiles)
         whole_new = union(news)
         assert whole_tile is not None
@@ -341,7 +347,7 @@ def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
     return found
 
 
-def _united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
+def _union_along_united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
     low = placed.low
     steps: list[tuple[int, int]] = []
     for (factor, _, _), track in zip(axes, tracks, strict=True):
@@ -426,7 +432,7 @@ def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
     steps = [_steps(axes, cut) for axes, cut in zip(windows, cuts, strict=True)]
     if len(steps) == 1:
         return _sums(steps[0]).unread
-    return _by_kind([_sums(per_window) for per_window in steps]) + _listed(steps)
+    return _by_kind([_sums(per_window) for per_window in steps]) + _unread_one_by_one(steps)
 
 
 def _steps(axes: Axes, cuts: Cuts) -> list[Step]:
@@ -506,9 +512,11 @@ def _by_kind(windows: list[Sums]) -> int:
     return total
 
 
-def _listed(steps: list[list[Step]]) -> int:
-    """Return the same for steps at which along some window the siblings differ in kind: loads are listed and compared
-    one by one."""
+def _unread_one_by_one(steps: list[list[Step]]) -> int:
+    """Return the elements not read at steps at which the siblings of some window differ in what they keep.
+
+    No product formula says which of their loads are equal, so the loads are listed and compared as sets.
+    """
     total = 0
     for combination in product(*steps):
         if all(_kind(found) != "differing" for _, found in combination):

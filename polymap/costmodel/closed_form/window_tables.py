@@ -28,11 +28,11 @@ AMONG = (Part.MERGED, Part.UNITED)
 
 
 class WindowKind(NamedTuple):
-    """Elements and steps of one carry at which the same happens, of those held before and at them.
+    """A class of pairs (element, step of one carry) in which the element is held before and at the step.
 
-    often: how many. stops, starts: whether a sibling drops the element, or another one takes it. place: position of the
-    outermost loop that has moved since the last change before, inside the carry, NOTHING where there was none. started:
-    whether another sibling took it then.
+    often: how many pairs. stops, starts: whether a sibling drops the element at the step, and whether another takes it.
+    place: position of the outermost loop that advanced between the last change before the step, inside the carry, and
+    the step; NOTHING: there was no change. started: whether a sibling took the element at that change.
     """
 
     often: int
@@ -43,9 +43,12 @@ class WindowKind(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """stops, starts: whether an element may be dropped, or taken, by a sibling. place: where given, the last change
-    before must have come with a loop outside of this position; started: or with this one, and a sibling took the
-    element at it."""
+    """A condition on a `WindowKind`.
+
+    stops, starts: whether a sibling may drop the element at the step, and whether one may take it. place: the last
+    change before came with a loop outside this position (None: anywhere). started: instead, it came with the loop at
+    this position, and a sibling took the element at it.
+    """
 
     stops: bool
     starts: bool
@@ -122,7 +125,7 @@ class WindowTable:
         columns.sort(key=lambda column: column[0])
         self._positions: list[int] = [position for position, _ in columns]
         every = [np.broadcast_to(digit, points).reshape(-1) for _, digit in columns]
-        step = _numbered(every, prod(points))
+        step = _step_numbers(every, prod(points))
         self._digits = np.unique(np.stack([*every, step], axis=1), axis=0)[:, :-1]
         element = element - int(element.min())
         shape = (len(self._digits), *sizes, int(element.max()) + 1)
@@ -203,7 +206,7 @@ def window_table(axes: tuple[Axis, ...]) -> WindowTable:
     return WindowTable(axes)
 
 
-def _numbered(columns: Sequence[Integers], points: int) -> Integers:
+def _step_numbers(columns: Sequence[Integers], points: int) -> Integers:
     """Return the number of each point's step, steps in lexicographic order."""
     if not columns:
         return np.zeros(points, dtype=np.int64)

@@ -32,7 +32,7 @@ def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> 
     with budget(what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()
-        scenes = [_counted(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
+        scenes = [_counts_of_tensor(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
         instances = sum(leaf.rows.count() for leaf in tree.leaves)
         steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
         peaks = [_peak(arch, tree, scenes, level) for level in range(len(arch.levels))]
@@ -40,7 +40,7 @@ def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> 
     return Counts(instances, steps, traffic, uses, _wires(workload, arch, ledger))
 
 
-def _counted(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
+def _counts_of_tensor(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
     """Count one tensor by the rule that it follows in this program."""
     written = tensor.name in written_tensors(workload)
     scene = Scene.of(arch, tree, tensor, ledger, by_itself=not written)

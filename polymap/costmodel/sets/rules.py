@@ -88,7 +88,7 @@ def count_partial_sums(scene: Scene) -> None:
     ledger.note(ledger.reads, scene.root, starts[scene.root].tally(), -1)
     for number, flow in scene.flows.items():
         parent = scene.parent(number)
-        fills = _moved(scene, number, flow, starts[parent])
+        fills = _rows_with_partial_sums(scene, number, flow, starts[parent])
         starts[number] = flow.enters.minus(fills)
         amounts = fills.tally(flow.lanes)
         for book in (ledger.fills, ledger.reads, ledger.writes):
@@ -104,7 +104,7 @@ def count_partial_sums(scene: Scene) -> None:
         _count_sums(scene, leaf)
 
 
-def _moved(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
+def _rows_with_partial_sums(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
     """Return the rows of `enters` that take a partial sum from the parent. zero: stays there that begin as zero."""
     holder = scene.tree.places[scene.parent(number)]
     above = columns_of(holder.lanes)
@@ -231,10 +231,10 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
         # What a statement reads stays a read where it names the very element that it writes (`A[i] /= 2`).
         for access in statement.reads:
             if access.tensor == scene.tensor.name:
-                reads = reads.union(_timed(leaf, access, flow, times))
+                reads = reads.union(_rows_with_clock(leaf, access, flow, times))
         if statement.target.tensor != scene.tensor.name:
             continue
-        written = _timed(leaf, statement.target, flow, times)
+        written = _rows_with_clock(leaf, statement.target, flow, times)
         if statement.operator is Operator.ASSIGN:
             overwrites = overwrites.union(written)
         else:
@@ -246,7 +246,7 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
     return overwrites.union(sums).keep(here), first.keep(here).minus(read_before.keep(here))
 
 
-def _timed(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> Table:
+def _rows_with_clock(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> Table:
     """Return the rows of one access below a place, with the clock inside the place's view (zeros at its end)."""
     inside = leaf.clock[len(flow.place.clock) :]
     columns = {column: leaf.at(column) for column in (*flow.place.clock, *flow.lanes)}

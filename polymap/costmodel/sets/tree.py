@@ -39,7 +39,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TileColumns:
     """One tensor in one Storage node, level 0 the outermost.
 
     clock: the temporal loops and Branches above, outermost first. lanes: the spatial loops that tell its instances
@@ -98,7 +98,7 @@ class Leaf:
 class Tree:
     """Places in the order of the tree (a parent before its children), leaves from left to right."""
 
-    places: tuple[Place, ...]
+    places: tuple[TileColumns, ...]
     leaves: tuple[Leaf, ...]
 
 
@@ -124,7 +124,7 @@ class _Way:
 class _Reader:
     workload: Workload
     arch: Architecture
-    places: list[Place] = field(default_factory=list[Place])
+    places: list[TileColumns] = field(default_factory=list[TileColumns])
     leaves: list[Leaf] = field(default_factory=list[Leaf])
     columns: int = 0
 
@@ -155,7 +155,7 @@ class _Reader:
         holders = dict(way.holders)
         for tensor in node.tensors:
             lanes = _in_order(lane for lane in way.lanes if lane.fanout < width)
-            self.places.append(Place(tensor, level, way.clock, lanes, holders[tensor][-1]))
+            self.places.append(TileColumns(tensor, level, way.clock, lanes, holders[tensor][-1]))
             holders[tensor] = (*holders[tensor], len(self.places) - 1)
         return replace(way, holders=holders)
 
@@ -174,7 +174,7 @@ class _Reader:
 def read_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
     """Return the places and leaves of a mapping that `check_mapping` accepts (call inside `with budget():`)."""
     reader = _Reader(workload, arch)
-    reader.places += [Place(tensor.name, 0, (), (), None) for tensor in workload.tensors]
+    reader.places += [TileColumns(tensor.name, 0, (), (), None) for tensor in workload.tensors]
     holders = {place.tensor: (index,) for index, place in enumerate(reader.places)}
     reader.walk(mapping.nodes, _Way((), (), (), {}, workload.extents(), holders))
     return Tree(tuple(reader.places), tuple(reader.leaves))

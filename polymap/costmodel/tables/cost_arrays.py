@@ -98,7 +98,7 @@ def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapp
     """
     workload, arch = question_of(workload, arch)
     tree = mapping_of(tree)
-    table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
+    table = _integer_table(tiles, sum(1 for _ in _loops(tree.nodes)))
     first = _row(workload, arch, tree, table[0].tolist(), 0)
     figures = _Figures.like(first, len(table))
     batch = None
@@ -135,7 +135,7 @@ def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDA
     return np.concatenate(left)
 
 
-def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
+def _integer_table(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
     """Return the table as int64, or as Python integers where one is too large for that."""
     table = _as_array(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:

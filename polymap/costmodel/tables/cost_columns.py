@@ -186,9 +186,9 @@ class Batch:
                     legal = legal & (held <= level.usable_bits)
         energies.append(prices.compute * instances)
         most = max(prices.most, prices.unit)
-        floats = [_divided(_total(energies), prices.unit, most)]
-        floats.append(_divided(instances, compute * prices.lanes, instances * prices.lanes))
-        floats += [_divided(energy, prices.unit, most) for energy in energies]
+        floats = [_rounded_quotients(_total(energies), prices.unit, most)]
+        floats.append(_rounded_quotients(instances, compute * prices.lanes, instances * prices.lanes))
+        floats += [_rounded_quotients(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
 
     def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
@@ -256,7 +256,7 @@ def _python_integers(values: Many) -> Any:
     return values if isinstance(values, int) else values.astype(np.object_)
 
 
-def _divided(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
+def _rounded_quotients(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
     """Return quotients rounded once; most: what neither side exceeds."""
     if most < EXACT or (isinstance(numerator, int) and isinstance(denominator, int)):
         return numerator / denominator

@@ -1,7 +1,8 @@
-"""The digits of one dim under its loops for many mappings at once, tiles of any size: `digits` on arrays.
+"""Counts along one dim for many mappings at once, tiles of any size: `closed_form.digits` on arrays.
 
-A state is a length that outer digits leave and how often they leave it. A loop of `trips` digits leaves full tiles and
-one rest, so a chain of k loops has k + 1 states at most, whatever its tiles are.
+A state is a length that outer digits leave, with the number of digit vectors that leave it. A loop maps each length to
+full tiles, which all states share, and to one rest. So a chain of k loops has at most k + 1 states, whatever the tiles:
+the same states serve all rows of an array, some of them with the number 0.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def most_runs(loops_outside: int) -> int:
     return 2 * (loops_outside + 1) + 1
 
 
-def _branched(lengths: Lengths, tile: Integers) -> Lengths:
+def _lengths_below(lengths: Lengths, tile: Integers) -> Lengths:
     """Return what all digits of a loop leave."""
     full: Many = 0
     rests: Lengths = []
@@ -105,7 +106,7 @@ def places(extent: int, digits: Digits, cut: int) -> Many:
     lengths: Lengths = [(extent, 1)]
     for tile, part, pin in digits:
         if part is Part.EACH or (part is Part.TIME and cut > 0):
-            lengths = _branched(lengths, tile)
+            lengths = _lengths_below(lengths, tile)
             cut -= part is Part.TIME
         else:
             lengths = _below(lengths, tile, pin)
@@ -116,7 +117,7 @@ def tile_size(extent: int, digits: Digits) -> Many:
     """Return how many indices the tile of the first step in the first instance has."""
     lengths: Lengths = [(extent, 1)]
     for tile, part, _ in digits:
-        lengths = _branched(lengths, tile) if part is Part.FREE else _below(lengths, tile, 0)
+        lengths = _lengths_below(lengths, tile) if part is Part.FREE else _below(lengths, tile, 0)
     return sum((length * many for length, many in lengths), start=0)
 
 
@@ -174,7 +175,7 @@ def _with_need(length: Many, need: Many, many: Many, tile: Integers, following: 
 
 
 def _kept_by_the_machine(extent: int, digits: Digits, outside: int) -> Many:
-    """Return the same where the inner loops of all instances end with those of the first one."""
+    """Return `kept_indices` on the machine's steps: inner loops of all instances end with those of the first one."""
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (length, that of the first instance, how many)
     for tile, part, pin in digits:
         following: list[tuple[Many, Many, Many]] = []
@@ -219,18 +220,19 @@ def accepted_places(
     for number, (tile, part, pin) in enumerate(digits):
         if previous and part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved)):
             states = [
-                (now, before, many * _asked(digits, number, before, previous, known)) for now, before, many in states
+                (now, before, many * _meets_condition(digits, number, before, previous, known))
+                for now, before, many in states
             ]
             previous = None
         if part is not Part.TIME:
             if previous and previous.starts:
                 return 0
-            return sum((_spread(state, tile, part, pin, step_filter) for state in states), start=0)
+            return sum((_accepted_along_loop(state, tile, part, pin, step_filter) for state in states), start=0)
         if outside > 0:
-            branches = _branched([(now, many) for now, _, many in states], tile)
+            branches = _lengths_below([(now, many) for now, _, many in states], tile)
             states = [(length, length, many) for length, many in branches]
         elif outside == 0 and cut.moved:
-            states = [stepped for now, _, many in states for stepped in _stepped(now, many, tile)]
+            states = [stepped for now, _, many in states for stepped in _successor_states(now, many, tile)]
         else:
             states = [
                 (np.minimum(now, tile), before - (quotient(before + tile - 1, tile) - 1) * tile, many)
@@ -242,7 +244,9 @@ def accepted_places(
     return sum((many for _, _, many in states), start=0)
 
 
-def _asked(digits: Digits, number: int, length: Many, previous: PreviousCarry, known: dict[int, Changed]) -> Booleans:
+def _meets_condition(
+    digits: Digits, number: int, length: Many, previous: PreviousCarry, known: dict[int, Changed]
+) -> Booleans:
     """Return where the last change within the loops from `number` on meets the condition; length: left for them."""
     _, loop, starts = _last_change(digits, number, length, known)
     return np.asarray((loop == previous.loop) & starts if previous.starts else loop < previous.loop)
@@ -280,14 +284,16 @@ def _at_work(spatial: Digits, length: Many) -> Many:
     return np.greater(working, pin).astype(np.int64) if part is Part.PINNED else working
 
 
-def _stepped(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
+def _successor_states(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
     """Return what the digits above 0 of a loop leave, and their predecessors: full tiles, and at last the rest."""
     whole = quotient(length, tile)
     rest = length - whole * tile
     return [(tile, tile, many * np.maximum(whole - 1, 0)), (rest, tile, many * ((rest > 0) & (whole > 0)))]
 
 
-def _spread(state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Many, step_filter: StepFilter) -> Many:
+def _accepted_along_loop(
+    state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Many, step_filter: StepFilter
+) -> Many:
     """Return at how many accepted steps the first sibling works now and before, along one spatial loop."""
     length, last, many = state
     now, before = quotient(length + tile - 1, tile), quotient(last + tile - 1, tile)

@@ -1,7 +1,8 @@
-"""What one dim, or the dims of one window, give to the counts of many mappings with tiles of any size.
+"""The factors of counts for many mappings with tiles of any size: one class per question about a dim or a window.
 
-Counts are sums of products of these over the dims. Along one dim they are counted on arrays (`batch_digits`); along
-windows, and where a loop that a tile spans stands outside one that fixes it, once per distinct chain of tiles.
+Counts are sums of products of factors. A factor of one dim is evaluated on arrays (`tables/digits.py`). A factor of a
+window, or of a chain with a FREE loop outside a TIME loop, is evaluated once per distinct chain of tiles where no
+formula on arrays reaches it.
 """
 
 from __future__ import annotations
@@ -184,14 +185,14 @@ class WindowAll(OfWindow):
     """Elements of all tiles, over all steps and instances."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(all_elements, _apart(self.axes), (None,) * len(self.axes), "tile", tiles)
+        return _sum_over_steps(all_elements, _separate_siblings(self.axes), (None,) * len(self.axes), "tile", tiles)
 
 
 class WindowDistinct(OfWindow):
     """Elements of the distinct tiles of siblings, over all steps."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
+        return _sum_over_steps(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +203,16 @@ class WindowKept(OfWindow):
     counted: CountedSteps
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        axes = _apart(self.axes)
+        axes = _separate_siblings(self.axes)
         count = partial(_kept_in_window, cuts=self.cuts, counted=self.counted)
         at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None
         united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
         if self.counted is CountedSteps.MACHINE and not united and is_tabled(axes):
             at_once = partial(kept_elements_of, axes, cuts=self.cuts)
-        return _summed(count, axes, self.cuts, "all", tiles, self.counted, at_once)
+        return _sum_over_steps(count, axes, self.cuts, "all", tiles, self.counted, at_once)
 
 
-def _apart(axes: Axes) -> Axes:
+def _separate_siblings(axes: Axes) -> Axes:
     """Return the axes with every sibling on its own."""
     alone = {Part.MERGED: Part.EACH}
     return tuple(
@@ -236,13 +237,13 @@ class WindowSum(OfWindow):
     name: str
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
+        return _sum_over_steps(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
 
     def _of_one(self, axes: Axes) -> int:
         return int(getattr(sums_of_window(axes, self.cuts), self.name))
 
 
-def _summed(
+def _sum_over_steps(
     count: Callable[[Axes], int],
     axes: Axes,
     cuts: Sequence[Cut | None],

@@ -1,7 +1,7 @@
-"""The counts of partial tiles as plans: which factors of which dims and windows make up a count of a tree.
+"""The counts of partial tiles as plans: sums of products of factors, one factor per dim or window.
 
-docs/closed_form.md derives the sums. A plan depends on the tree's shape only; the tiles of its nest are the numbers of
-the loops' columns, and its pins those of runs of digits.
+docs/closed_form.md derives the sums. A plan depends only on the shape of the tree. In its nest the number of a loop's
+column stands for the loop's tile, and the number of a run of digits for a pin; both get values when rows are counted.
 """
 
 from __future__ import annotations

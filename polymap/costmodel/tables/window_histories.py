@@ -94,11 +94,11 @@ def _tables(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries
 
 def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut]) -> Integers:
     """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
-    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _numbered(digits))]
+    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _loop_positions(digits))]
     return np.concatenate(found)
 
 
-def _numbered(digits: Sequence[Sequence[Digit]]) -> Loops:
+def _loop_positions(digits: Sequence[Sequence[Digit]]) -> Loops:
     """Return a position for each loop, dim by dim."""
     left = count()
     return tuple(tuple(next(left) for _ in of) for of in digits)

@@ -58,6 +58,7 @@ def sum_size(stride: Many, many: Many, other_stride: Many, other_many: Many) -> 
     divisor: all but the least of each such chain are counted once too often.
     """
     common = np.gcd(stride, other_stride)
+    # A chain of length n of equal sums is counted n times: once too often for each of its n - 1 neighbours.
     twice = np.maximum(many - other_stride // common, 0) * np.maximum(other_many - stride // common, 0)
     return many * other_many - twice
 
@@ -101,7 +102,7 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[lis
     outside = len(digits) if cut is None else cut.outside
     for tile, part, pin in digits:
         if part is Part.TIME:
-            states = list(_timed(states, tile, Cut(outside, cut is not None and cut.moved)))
+            states = list(_states_below(states, tile, Cut(outside, cut is not None and cut.moved)))
             outside -= 1
             continue
         if part is Part.MERGED:
@@ -109,12 +110,12 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[lis
             kinds = [Kind(often, tile, tile, rise, tile, quotient(now, tile)) for often, now, _, rise in states]
             return kinds, np.logical_or.reduce([rest > 0 for rest in rests])
         if part is Part.PINNED:
-            return [_pinned(state, tile, pin) for state in states], 0
+            return [_kind_of_pin(state, tile, pin) for state in states], 0
         return [kind for state in states for kind in _each(state, tile)], 0
     return [Kind(*state, 0, 1) for state in states], 0
 
 
-def _timed(
+def _states_below(
     states: list[tuple[Many, Many, Many, Many]], tile: Integers, cut: Cut
 ) -> Iterator[tuple[Many, Many, Many, Many]]:
     """Yield the states below a TIME loop; the cut counts from here, and is negative inside the carry."""
@@ -144,7 +145,7 @@ def _each(state: tuple[Many, Many, Many, Many], tile: Integers) -> Iterator[Kind
     yield Kind(often * (rest > 0), rest, np.minimum(before - whole * tile, tile), rise, 0, 1)
 
 
-def _pinned(state: tuple[Many, Many, Many, Many], tile: Integers, pin: Many) -> Kind:
+def _kind_of_pin(state: tuple[Many, Many, Many, Many], tile: Integers, pin: Many) -> Kind:
     often, now, before, rise = state
     rest = now - pin * tile
     return Kind(often * (rest > 0), np.minimum(rest, tile), np.minimum(before - pin * tile, tile), rise, 0, 1)
@@ -182,7 +183,7 @@ def tile_at(axes: Axes, lengths: Sequence[Many], offset: Many) -> Tile:
 
 
 def common(one: Tile, other: Tile) -> tuple[Many, Booleans]:
-    """Return how many elements two tiles have in common, and where that is not so: an interval and one with gaps."""
+    """Return how many elements two tiles share, and the rows without an answer: an interval and a tile with gaps."""
     shift = other.low - one.low
     solid = _along(shift, one.length, other.length)
     if one.stride == 1:
@@ -330,7 +331,7 @@ def _part_of(digit: Digit, rows: slice) -> Digit:
     return Digit(digit.tile[rows], digit.part, digit.pin if isinstance(digit.pin, int) else digit.pin[rows])
 
 
-def _ragged(counts: Integers) -> tuple[Integers, Integers]:
+def _owners_and_numbers(counts: Integers) -> tuple[Integers, Integers]:
     """Return, for each of so many places per owner, the owner and its number among that owner's."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -348,12 +349,12 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
             if number + 1 == len(digits):
                 spatial = digit
             else:
-                states = _split(states, digit)
+                states = _states_of_digits(states, digit)
         elif outside > 0:
-            states = _split(states, digit)
+            states = _states_of_digits(states, digit)
             outside -= 1
         elif moved and outside == 0:
-            states = [each for state in states for each in _stepped(state, digit.tile)]
+            states = [each for state in states for each in _successor_states(state, digit.tile)]
             outside -= 1
         else:
             inner.append(digit.tile)
@@ -366,7 +367,7 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
     return _siblings(row, often, now, before, rise, [tile[row] for tile in inner], spatial, counted)
 
 
-def _split(states: list[State], digit: Digit) -> list[State]:
+def _states_of_digits(states: list[State], digit: Digit) -> list[State]:
     """Return what the digits of a loop leave, the same now and before."""
     tile, part, pin = digit
     if part is Part.PINNED:
@@ -383,7 +384,7 @@ def _split(states: list[State], digit: Digit) -> list[State]:
     return [*found, (full, tile, tile, 0)]
 
 
-def _stepped(state: State, tile: Integers) -> list[State]:
+def _successor_states(state: State, tile: Integers) -> list[State]:
     """Return what the digits above 0 of a loop leave, and their predecessors."""
     often, now, _, _ = state
     whole = quotient(now, tile)
@@ -416,7 +417,7 @@ def _siblings(
         owner = np.flatnonzero(digit * width < now)
         digit = digit[owner]
     else:
-        owner, digit = _ragged(quotient(now + (width - 1), width))
+        owner, digit = _owners_and_numbers(quotient(now + (width - 1), width))
     now, before, rise, width = now[owner], before[owner], rise[owner], width[owner]
     offset = digit * width
     need = offset if counted is CountedSteps.OWN else 0
@@ -437,15 +438,15 @@ def _sums(axes: Axes, cells: list[Cells], far: Booleans, name: str) -> tuple[Int
     one, other = cells
     rows = len(far)
     steps_of_one, steps_of_other = (np.bincount(each.row, minlength=rows) for each in cells)
-    row, number = _ragged(np.where(far, 0, steps_of_one * steps_of_other))
+    row, number = _owners_and_numbers(np.where(far, 0, steps_of_one * steps_of_other))
     begins = [(np.cumsum(each) - each)[row] for each in (steps_of_one, steps_of_other)]
     high = quotient(number, steps_of_other[row])
     at_one, at_other = begins[0] + high, begins[1] + number - high * steps_of_other[row]
     often = one.often[at_one] * other.often[at_other]
-    group, number = _ragged(one.many[at_one] * other.many[at_other])
+    group, number = _owners_and_numbers(one.many[at_one] * other.many[at_other])
     high = quotient(number, other.many[at_other][group])
     low = number - high * other.many[at_other][group]
-    found, bad = _listed(
+    found, bad = _sibling_intervals(
         axes, cells, [(one.first[at_one])[group] + high, (other.first[at_other])[group] + low], group, row
     )
     wrong = far.copy()
@@ -455,7 +456,7 @@ def _sums(axes: Axes, cells: list[Cells], far: Booleans, name: str) -> tuple[Int
     return total, wrong
 
 
-def _listed(
+def _sibling_intervals(
     axes: Axes, cells: list[Cells], at: list[Integers], group: Integers, row: Integers
 ) -> tuple[Listed, Booleans]:
     """Return the siblings of pairs of cells, and which of them are out of reach."""
@@ -494,40 +495,40 @@ def _per_step(found: Listed, steps: int, name: str) -> Integers:
     """Return, per step, one of the sums."""
     new = found.left + found.right
     if name == "all":
-        return _summed(found.group, found.size - new, steps)
+        return _group_sums(found.group, found.size - new, steps)
     tiles = [found.start, found.size]
     if name == "tile":
-        return _distinct(found.group, tiles, found.size, steps)
+        return _distinct_group_sums(found.group, tiles, found.size, steps)
     start = np.where(found.left > 0, found.start, found.start + found.unit * (found.size - found.right))
     start = np.where(new > 0, start, 0)
     gap = np.where((found.left > 0) & (found.right > 0), found.size - new, 0)
     loads = [start, np.where(found.left > 0, found.left, found.right), gap, new]
     if name == "unread":
-        held = _distinct(found.group, tiles, found.size, steps)
-        return held - _distinct(found.group, loads, new, steps, new > 0)
+        held = _distinct_group_sums(found.group, tiles, found.size, steps)
+        return held - _distinct_group_sums(found.group, loads, new, steps, new > 0)
     members = np.bincount(found.group, minlength=steps)
     kept, whole = (np.bincount(found.group[each], minlength=steps) for each in (new == 0, new == found.size))
     if name == "differing_steps":
         return ((kept != members) & (whole != members) & (kept + whole > 0)).astype(np.int64)
     if name == "all_kept":
-        return _distinct(found.group, tiles, found.size, steps) * (kept == members)
+        return _distinct_group_sums(found.group, tiles, found.size, steps) * (kept == members)
     part = kept + whole == 0
     if name == "partly_kept":
-        return _distinct(found.group, tiles, found.size, steps) * part
+        return _distinct_group_sums(found.group, tiles, found.size, steps) * part
     if name == "loaded_once":
-        return _distinct(found.group, loads, new, steps, new > 0) * part
+        return _distinct_group_sums(found.group, loads, new, steps, new > 0) * part
     values = found.size if name == "distinct_pairs_held" else found.size - new
-    return _distinct(found.group, [*tiles, *loads], values, steps) * part
+    return _distinct_group_sums(found.group, [*tiles, *loads], values, steps) * part
 
 
-def _summed(group: Integers, values: Integers, steps: int) -> Integers:
+def _group_sums(group: Integers, values: Integers, steps: int) -> Integers:
     """Return the sums of values per group; groups ascend."""
     ends = np.cumsum(np.bincount(group, minlength=steps))
     total = np.append(0, np.cumsum(values))
     return total[ends] - total[np.append(0, ends[:-1])]
 
 
-def _distinct(
+def _distinct_group_sums(
     group: Integers, keys: list[Integers], values: Integers, steps: int, where: Booleans | None = None
 ) -> Integers:
     """Return the sums of values per group, each distinct key of a group once."""
@@ -546,4 +547,4 @@ def _distinct(
     order = np.argsort(code, kind="stable")
     code = code[order]
     first = order[np.append(True, code[1:] != code[:-1])]
-    return _summed(group[first], values[first], steps)
+    return _group_sums(group[first], values[first], steps)
