@@ -233,7 +233,7 @@ def _choice(
             break
         windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
         left = max(end - clock(), 0.1 * seconds)
-        result = _searched(rounded, dealt, {**rules, **windows}, left, clock)
+        result = _loops_around_tile(rounded, dealt, {**rules, **windows}, left, clock)
         if result.best is not None:
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
             mapping = _with_rows_together(mapping, rounded, tile.vector)
@@ -257,7 +257,7 @@ def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
     return [way for number, way in enumerate(ways) if way not in ways[:number]]
 
 
-def _searched(
+def _loops_around_tile(
     workload: Workload,
     machine: Architecture,
     rules: dict[str, object],

@@ -128,19 +128,19 @@ def _clock(parts: _Parts, clock: Clock) -> Block:
     match clock:
         case ClockLoop(loop, above, body):
             layers, stop = clock_bound(parts.layout.frame, loop, above, temporal(above))
-            inner: Block = (*_moved(parts, loop.depth), *_clock(parts, body))
+            inner: Block = (*_note_advance(parts, loop.depth), *_clock(parts, body))
             return wrap(layers, (For(loop.name, Int(0), stop, inner),))
         case ClockBranch(depth, _, children):
             steps: list[Stmt] = []
             for child in children:
-                steps += [*_moved(parts, depth), Scope(_clock(parts, child))]
+                steps += [*_note_advance(parts, depth), Scope(_clock(parts, child))]
             return tuple(steps)
         case ClockStep(use):
             return _step(parts, use)
     assert_never(clock)
 
 
-def _moved(parts: _Parts, depth: int) -> Block:
+def _note_advance(parts: _Parts, depth: int) -> Block:
     return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if parts.enters else ()
 
 

@@ -70,11 +70,11 @@ def element_types(workload: Workload) -> dict[str, ElementType]:
         return {tensor.name: _of_c(workload, tensor) for tensor in workload.tensors}
     written = written_tensors(workload)
     trial_bits = _trial_bits(workload)
-    declared = {tensor.name: _declared(tensor, trial_bits) for tensor in workload.tensors}
+    declared = {tensor.name: _type_of_tensor(tensor, trial_bits) for tensor in workload.tensors}
     if _is_general(workload) and any(kind.is_float for kind in declared.values()):
         # A program that mixes types computes in the widest float; integers in it are whole-numbered floats.
         declared = {name: ElementType("double", kind.low, kind.high) for name, kind in declared.items()}
-    return {name: _accumulated(workload, name, declared) if name in written else declared[name] for name in declared}
+    return {name: _type_of_sums(workload, name, declared) if name in written else declared[name] for name in declared}
 
 
 def _of_c(workload: Workload, tensor: Tensor) -> ElementType:
@@ -127,7 +127,7 @@ def _trial_bits(workload: Workload) -> int:
     return max(2, bits)
 
 
-def _declared(tensor: Tensor, trial_bits: int) -> ElementType:
+def _type_of_tensor(tensor: Tensor, trial_bits: int) -> ElementType:
     kind = tensor.element_type
     if kind in _FLOATS:
         return ElementType(_FLOATS[kind], -8, 8)
@@ -142,7 +142,7 @@ def _is_general(workload: Workload) -> bool:
     return any(statement.operator is Operator.ASSIGN for statement in workload.statements)
 
 
-def _accumulated(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
+def _type_of_sums(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
     kind = declared[name]
     if kind.is_float:
         return kind

@@ -367,18 +367,18 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
             Declare(
                 "const vec",
                 name,
-                Name(_widened(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
+                Name(_vector_as_sums(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
             ),
         )
     part = f"{name}_part"
     return (
         Declare(f"any_{kind}", part, Name(f"(any_{kind}){{0}}")),
         Run("memcpy", (Name(f"&{part}"), Name(f"{operand.parameter} + {place}"), Name(f"{lanes} * sizeof({kind})"))),
-        Declare("const vec", name, Name(_widened(plan, operand, part))),
+        Declare("const vec", name, Name(_vector_as_sums(plan, operand, part))),
     )
 
 
-def _widened(plan: KernelPlan, operand: Operand, vector: str) -> str:
+def _vector_as_sums(plan: KernelPlan, operand: Operand, vector: str) -> str:
     if operand.form.kind == "bfloat16":
         return f"(vec)(__builtin_convertvector({vector}, bits_vec) << 16)"
     if operand.form.c_type == plan.accumulator:

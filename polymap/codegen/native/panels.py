@@ -276,7 +276,7 @@ def _common(row: Axis, low: int, high: int, kind: str, copies: Block) -> Stmt:
 
 def _phase(row: Axis, phase: int) -> tuple[Copy, tuple[Expr, Expr]]:
     """Return the copy of element i of a phase, and the first i and the last, plus 1, that the source has."""
-    start, count = _shifted(row.start, phase), -(-(row.length - phase) // row.stride)
+    start, count = _start_of_phase(row.start, phase), -(-(row.length - phase) // row.stride)
     at = Name(f"{row.source * row.stride}L * i + {row.source}L * ({start})")
     copy = Copy(Element("to", (Name(f"i + {phase * row.phase}" if phase else "i"),)), Element("from", (at,)))
     if isinstance(start, int):
@@ -286,7 +286,7 @@ def _phase(row: Axis, phase: int) -> tuple[Copy, tuple[Expr, Expr]]:
     return copy, (Name(first), Name(f"MIN({count}, ({row.size + row.stride - 1} - {start}) / {row.stride})"))
 
 
-def _shifted(start: int | str, phase: int) -> int | str:
+def _start_of_phase(start: int | str, phase: int) -> int | str:
     if isinstance(start, int):
         return start + phase
     return f"({start} + {phase})" if phase else start

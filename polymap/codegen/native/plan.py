@@ -55,7 +55,7 @@ class OuterLoop:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A padded axis: padding is read unless the index `step * out + spread * tap + constant` is in 0 <= index < size."""
+    """A padded axis: padding is read unless 0 <= `step * out + spread * tap + constant` < size."""
 
     out: str
     tap: str

@@ -126,7 +126,7 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     frame = Frame(layout.frame.names, layout.frame.extents, exact)
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
     native = Native(layout, frame, sunk, cores, stages)
-    opening = _opening(native)
+    opening = _head_of_program(native)
     check_memory(sum(prod(each.shape) * ELEMENT_BYTES[each.type] for each in opening if isinstance(each, Array)))
     body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
     kernel = Function("run", (), prune(inlined(body)), "")
@@ -141,7 +141,7 @@ def _check_types(workload: Workload) -> None:
             raise WorkloadError(Mistake("PM624", what, hint))
 
 
-def _opening(native: Native) -> list[Text | Array]:
+def _head_of_program(native: Native) -> list[Text | Array]:
     layout = native.layout
     hints = OPENMP_HINTS if native.cores or native.sunk else ""
     head = NATIVE_HEAD + hints + includes(layout) + extremes(layout) + order_of_sums(layout.nest.workload)
@@ -302,10 +302,10 @@ def _write(native: Native, use: Use, values: Values, value: Expr) -> Block:
     axes, place = axis_values(native.layout, target, values), _element(native, target)
     if operator is Operator.ASSIGN:
         return (*axes, Copy(place, value))
-    return (*axes, Declare("const int", "at", place.index[0]), _accumulated(place.array, kind, operator, value))
+    return (*axes, Declare("const int", "at", place.index[0]), _accumulation(place.array, kind, operator, value))
 
 
-def _accumulated(array: str, kind: ElementType, operator: Operator, value: Expr) -> Copy:
+def _accumulation(array: str, kind: ElementType, operator: Operator, value: Expr) -> Copy:
     place = Element(array, (Name("at"),))
     return Copy(place, combine(kind, operator, place, value))
 
@@ -339,7 +339,7 @@ def _stage(layout: Layout, place: StoragePoint, sunk: frozenset[str]) -> list[St
     return [stage] if stage.length <= TUNING.staged_elements else []
 
 
-def _fixed(native: Native, stage: Stage) -> frozenset[str]:
+def _names_of_fixed_loops(native: Native, stage: Stage) -> frozenset[str]:
     return frozenset(loop.name for loop in stage.place.above) - native.sunk
 
 
@@ -350,7 +350,7 @@ def _inner_index(native: Native, stage: Stage) -> Expr:
     for dim, size in zip(dims, stage.sizes, strict=True):
         inner: Expr = Int(0)
         for loop in stage.use.digits(dim):
-            if loop.name not in _fixed(native, stage):
+            if loop.name not in _names_of_fixed_loops(native, stage):
                 inner = add(inner, multiply(Name(loop.name), loop.tile))
         number = add(multiply(number, size), inner)
     return number
@@ -369,7 +369,7 @@ def _tile_copy(native: Native, stage: Stage, *, back: bool) -> Block:
     target = statement.target
     bare = Statement(statement.name, statement.dims, (), target, statement.operator, (), statement.expression, ())
     use = Use(bare, tuple(loop for loop in stage.use.loops if loop.dim in _dims(target)), ())
-    fixed = _fixed(native, stage)
+    fixed = _names_of_fixed_loops(native, stage)
     layers, values = point_layers(native.frame, use, fixed, _dims(target))
     inner: Expr = Int(0)
     dims = [form.dims[0] for form in target.index if form.dims]

@@ -116,7 +116,7 @@ def _steps(given: Sequence[str | Requantize]) -> tuple[Step | Requantize, ...]:
         raise OptionError(Mistake("PM623", what, f'Expected a list of steps, such as tail=["{given[:20]}"].'))
     for each in given:
         if isinstance(each, Requantize):
-            found.append(_checked(each))
+            found.append(_check_requantize(each))
         elif isinstance(each, str) and each in known:  # pyright: ignore[reportUnnecessaryIsInstance]
             found.append(known[each])
         else:
@@ -125,7 +125,7 @@ def _steps(given: Sequence[str | Requantize]) -> tuple[Step | Requantize, ...]:
     return tuple(found)
 
 
-def _checked(step: Requantize) -> Requantize:
+def _check_requantize(step: Requantize) -> Requantize:
     limits = _RANGES.get(step.to) if isinstance(step.to, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if limits is None:
         what = f"requantisation is asked to {shown(step.to)}"

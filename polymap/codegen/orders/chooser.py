@@ -46,11 +46,11 @@ def choose(
 
     threads: that take part. tiled: contractions, and steps of time, may be tiled.
     """
-    plain = _chosen(workload, facts if tiled else None, threads, clock)
+    plain = _best_order(workload, facts if tiled else None, threads, clock)
     wider = expanded(workload)
     if wider == workload:
         return plain
-    other = _chosen(wider, facts if tiled else None, threads, clock)
+    other = _best_order(wider, facts if tiled else None, threads, clock)
     if _worth(other) >= _worth(plain):
         return plain
     changes = (*other.changes, "variables of one iteration became arrays over the loops")
@@ -65,7 +65,7 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
 
 
-def _chosen(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
+def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
     until = clock() + TUNING.choice_cpu_s
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()

@@ -158,21 +158,21 @@ def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]
 
 def is_mixed(statement: Statement, expression: Expression, found: Contraction) -> bool:
     """Return whether a value varies with the row and with the lane."""
-    dims = _varying(statement, expression)
+    dims = _dims_of(statement, expression)
     return found.row in dims and found.lane in dims
 
 
 def is_of_lanes(statement: Statement, expression: Expression, found: Contraction) -> bool:
     """Return whether a value varies with the lane."""
-    return found.lane in _varying(statement, expression)
+    return found.lane in _dims_of(statement, expression)
 
 
-def _varying(statement: Statement, expression: Expression) -> set[str]:
+def _dims_of(statement: Statement, expression: Expression) -> set[str]:
     match expression:
         case Read(number):
             return {dim for index in statement.reads[number].index for dim in index.dims}
         case Apply(_, arguments):
-            return {dim for each in arguments for dim in _varying(statement, each)}
+            return {dim for each in arguments for dim in _dims_of(statement, each)}
         case _:
             return set()
 

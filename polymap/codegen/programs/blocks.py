@@ -185,14 +185,14 @@ def _bounds(
     for place in range(count):
         points = points.set_dim_name(_PARAM, place, f"n{place}")
     context = _as_parameters(whole, count)
-    singles = [_alone(points, own.dims.index(dim)) for dim in found.dims]
+    singles = [_projection_onto(points, own.dims.index(dim)) for dim in found.dims]
     if not all(map(_has_no_gaps, singles)):
         return None
     rows, *columns, terms = (_ends(each, context, names) for each in singles)
     if not found.lane:
         return Bounds(rows, ("0", "0"), terms, ("0", "0"))
     row, lane = own.dims.index(found.row), own.dims.index(found.lane)
-    pairs = _projected(points, [place for place in range(len(own.dims)) if place not in (row, lane)])
+    pairs = _without_places(points, [place for place in range(len(own.dims)) if place not in (row, lane)])
     at_row = pairs.move_dims(_PARAM, count, _SET, 0 if row < lane else 1, 1).set_dim_name(_PARAM, count, "i")
     if not _has_no_gaps(at_row):
         return None
@@ -200,11 +200,11 @@ def _bounds(
     return Bounds(rows, columns[0], terms, _ends(at_row, known, names))
 
 
-def _alone(points: isl.Set, place: int) -> isl.Set:
-    return _projected(points, [each for each in range(points.dim(_SET)) if each != place])
+def _projection_onto(points: isl.Set, place: int) -> isl.Set:
+    return _without_places(points, [each for each in range(points.dim(_SET)) if each != place])
 
 
-def _projected(points: isl.Set, places: Sequence[int]) -> isl.Set:
+def _without_places(points: isl.Set, places: Sequence[int]) -> isl.Set:
     for place in reversed(places):
         points = points.project_out(_SET, place, 1)
     return points

@@ -74,7 +74,7 @@ def program_function(
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_start(workload, storage), *loops)
-    whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
+    whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
     helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
@@ -143,7 +143,7 @@ def _block_bytes(storage: Storage) -> int:
     return sum(size + -size % ALIGNMENT for size in sizes)
 
 
-def _freed(storage: Storage) -> list[str]:
+def _release(storage: Storage) -> list[str]:
     return ["    free(block);"] if _block_bytes(storage) else []
 
 

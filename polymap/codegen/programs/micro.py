@@ -107,7 +107,7 @@ def _register_tiles(tile: _Tile) -> list[str]:
         *_ends_of_rows(tile),
         *_pointer_to_sums(tile),
         *_sums(tile),
-        *_returned(tile),
+        *_copy_back(tile),
         "        }",
     ]
 
@@ -233,7 +233,7 @@ def _pointer_to_sums(tile: _Tile) -> list[str]:
     ]
 
 
-def _returned(tile: _Tile) -> list[str]:
+def _copy_back(tile: _Tile) -> list[str]:
     panel = tile.found.panel
     pad = " " * 12
     return [

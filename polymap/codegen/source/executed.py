@@ -255,9 +255,9 @@ class _Reader:
                     return constant(self.sizes[name], self.length)
                 return parameter(name, self.length)
             case _:
-                return self._computed(expression, _operation(expression))
+                return self._value_of_operation(expression, _operation(expression))
 
-    def _computed(self, expression: isl.AstExpr, operation: str) -> isl.PwAff:
+    def _value_of_operation(self, expression: isl.AstExpr, operation: str) -> isl.PwAff:
         if operation in ("cond", "select"):
             holds = self.condition(expression.get_op_arg(0))
             then, other = (self.value(expression.get_op_arg(place)) for place in (1, 2))
@@ -268,11 +268,11 @@ class _Reader:
         if operation == "minus":
             return first.neg()
         for each in rest:
-            first = _applied(operation, first, each)
+            first = _result_of(operation, first, each)
         return first
 
 
-def _applied(operation: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+def _result_of(operation: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
     match operation:
         case "add":
             return left.add(right)

@@ -50,7 +50,7 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
         first, last = starts[text.marks[0]], starts[text.marks[1] - 1]
         function = _around(live, first)
     else:
-        function = _named(live, program.program.name)
+        function = _function_named(live, program.program.name)
         if function is not None:
             first, last = _body(live, function)
     if function is None:
@@ -157,7 +157,7 @@ def _around(text: str, place: int) -> Span | None:
     return next((each for each in _functions(text) if each[1] < place < each[2]), None)
 
 
-def _named(text: str, name: str) -> Span | None:
+def _function_named(text: str, name: str) -> Span | None:
     head = re.compile(rf"\b{re.escape(name)}\s*\(")
     return next((each for each in _functions(text) if name and head.search(text, each[0], each[1])), None)
 

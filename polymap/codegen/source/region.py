@@ -357,7 +357,7 @@ class _Walker:
     def _add(self, each: Assign, place: _Place, guard: CExpression | None, pieces: Sequence[Piece], name: str) -> None:
         """Add a statement that is made of pieces."""
         position = (*place.numbers, place.next_number())
-        domain = self._named(place.domain, place, name)
+        domain = self._with_names(place.domain, place, name)
         if domain.is_empty():
             return
         reads = self._reads(pieces, place, name)
@@ -382,7 +382,7 @@ class _Walker:
             )
         )
 
-    def _named(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
+    def _with_names(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
         domain = domain.set_tuple_name(name)
         for number, label in enumerate(place.dims):
             domain = domain.set_dim_name(_SET, number, label)
@@ -392,7 +392,7 @@ class _Walker:
         """Return what pieces read, the same text in several pieces as one."""
         found: dict[tuple[str, bool], Reference] = {}
         for piece in pieces:
-            domain = self._named(piece.domain, place, name)
+            domain = self._with_names(piece.domain, place, name)
             if domain.is_empty():
                 continue
             for part in (part for whole in piece.used for part in self._data_in(whole, place)):
@@ -406,12 +406,12 @@ class _Walker:
         whole: Reference | None = None
         for piece in pieces:
             if piece.writes:
-                domain = self._named(piece.domain, place, name)
+                domain = self._with_names(piece.domain, place, name)
                 own = self._reference(piece.assign.target, place, domain, reads=reads, writes=True)
                 whole = own if whole is None else _union_of_references(whole, own)
         if whole is None:
             nowhere = place.domain.subtract(place.domain)
-            return self._reference(each.target, place, self._named(nowhere, place, name), reads=reads, writes=True)
+            return self._reference(each.target, place, self._with_names(nowhere, place, name), reads=reads, writes=True)
         return whole
 
     def _data_in(self, expression: CExpression, place: _Place) -> Iterator[Name | Item]:

@@ -63,14 +63,14 @@ def transform_c(
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
-    with _limited("the reading of a C program with symbolic sizes"):
+    with _isl_budget("the reading of a C program with symbolic sizes"):
         region = region_of(program, sizes, file, by_pieces=schedule is not None)
     if sizes or not region.parameters:
         from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
     else:
         check_types(region, file)
     _check_names(program, region, place, file)
-    with _limited("the dependences of a C program with symbolic sizes"):
+    with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
     wanted = Parallel(parallel, () if schedule is None else demanded(schedule))
     if schedule is None:
@@ -114,17 +114,17 @@ def _text_of_order(
 ) -> str:
     """Return the text of an order that is found legal."""
     times, name = order_of()
-    with _limited("the legality of an order"):
+    with _isl_budget("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
     names = _free_names(place.words)
-    with _limited("the loops of an order"):
+    with _isl_budget("the loops of an order"):
         node = isl_loops(region, times, names)
     check_instances(node, region, times, names.counter)
-    with _limited("the loops of an order"):
+    with _isl_budget("the loops of an order"):
         return _text(region, times, node, names, conflicts, wanted, place, program, name)
 
 
-def _limited(what: str) -> AbstractContextManager[None]:
+def _isl_budget(what: str) -> AbstractContextManager[None]:
     return budget(TUNING.operations, seconds=TUNING.seconds, what=what)
 
 
@@ -226,7 +226,7 @@ def _times_of_choice(
         except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
-    with _limited("the order of a C program"):
+    with _isl_budget("the order of a C program"):
         return own_order(region, conflicts, tile, reorder_sums=reorder_sums), f"the original's{tiled}"
 
 
@@ -234,10 +234,10 @@ def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *,
     """Refuse times that break a dependence."""
     found = broken(conflicts, times, reorder_sums=reorder_sums)
     if found is not None:
-        raise _violated(region, *found, "but not in this order")
+        raise _error_of_conflict(region, *found, "but not in this order")
 
 
-def _violated(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
+def _error_of_conflict(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
     own = {each.name: each for each in region.statements}
     first, second, where = instances(pairs, own[conflict.source], own[conflict.sink])
     where = f" (for {where})" if where else ""
@@ -265,7 +265,7 @@ def _text(
     try:
         block = loops_of(region, times, conflicts, parallel, names, node)
     except LoopConflictError as error:
-        raise _violated(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
+        raise _error_of_conflict(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
     code = "\n".join(lines)

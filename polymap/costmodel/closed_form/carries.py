@@ -217,7 +217,7 @@ class NodeCarries(Generic[Value]):
         kinds = self.tensor.kinds
         # Further out a dim's own loops change from outside to inside one by one, so one factor per carry is recomputed.
         now = {
-            dim: self._still(dim, outside[dim])
+            dim: self._factor_where_it_stands(dim, outside[dim])
             for dim, kind in enumerate(kinds)
             if kind is DimKind.SINGLE or (kind is DimKind.IDLE and self.chains[dim])
         }
@@ -226,11 +226,11 @@ class NodeCarries(Generic[Value]):
             outside[dim] -= 1
             if kinds[dim] is not DimKind.SINGLE:
                 if dim in now:
-                    now[dim] = self._moving(dim, outside[dim])
+                    now[dim] = self._factor_where_it_moves(dim, outside[dim])
                 if 0 not in now.values():
                     yield loop, outside, now
             if dim in now:
-                now[dim] = self._still(dim, outside[dim])
+                now[dim] = self._factor_where_it_stands(dim, outside[dim])
                 if kinds[dim] is DimKind.SINGLE and now[dim] == 0:
                     return  # further out every carry moves this dim
 
@@ -291,7 +291,7 @@ class NodeCarries(Generic[Value]):
         uneven = self._counted is CountedSteps.MACHINE and not self._nest.even[dim]
         return uneven and any(part is not Part.TIME for _, part, _ in self.chains[dim])
 
-    def _still(self, dim: int, outside: int) -> Value:
+    def _factor_where_it_stands(self, dim: int, outside: int) -> Value:
         extent, chain = self._nest.extents[dim], self.chains[dim]
         if self.tensor.kinds[dim] is not DimKind.IDLE:
             return self._factors.kept(extent, chain, outside, self._counted)
@@ -299,7 +299,7 @@ class NodeCarries(Generic[Value]):
             return self._accepted(dim, Cut(outside, moved=False), None)
         return self._factors.places(extent, chain, outside)
 
-    def _moving(self, dim: int, outside: int) -> Value:
+    def _factor_where_it_moves(self, dim: int, outside: int) -> Value:
         if self._needs_filter(dim):
             return self._accepted(dim, Cut(outside, moved=True), None)
         return self._factors.places(self._nest.extents[dim], self.chains[dim], outside, moving=True)

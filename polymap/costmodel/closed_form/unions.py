@@ -91,13 +91,13 @@ def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
     """
     rows = _rows_of(axes, None)
     full = [np.flatnonzero(row.full) for row in rows]
-    few = [_chosen(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
+    few = [_selection(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
     most = sum(prod(int(_lengths(side, rows).max()) for side in box) for box in _boxes(form, rows, before=False))
     whole = elements_held(form, tuple((extent, ()) for extent, _ in axes))
     found = int(_sizes(form, few).max())
     if found == min(most, whole):
         return found, True
-    found = int(_sizes(form, [_chosen(row, every) for row, every in zip(rows, full, strict=True)]).max())
+    found = int(_sizes(form, [_selection(row, every) for row, every in zip(rows, full, strict=True)]).max())
     largest = int(_sizes(form, rows).max())
     return largest, found == largest
 
@@ -105,7 +105,7 @@ def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
 def ends_of_largest(form: UnionForm, axes: Axes) -> set[tuple[int, ...]]:
     """Return where, at the first (0) or last (1) tile along each dim, a tile is as large as any."""
     rows = _rows_of(axes, None)
-    few = [_chosen(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
+    few = [_selection(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
     found = np.argwhere(_sizes(form, few) == largest_tile(form, axes)[0])
     return {tuple(map(int, each)) for each in found}
 
@@ -236,7 +236,7 @@ class _DimWalk:
         self.zero = np.zeros(len(rows), dtype=np.int64)
 
 
-def _chosen(row: Rows, which: NDArray[np.intp]) -> Rows:
+def _selection(row: Rows, which: NDArray[np.intp]) -> Rows:
     now, before = ((low[which], high[which]) for low, high in (row.now, row.before))
     step, apart, merged, united = (each[which] for each in (row.step, row.apart, row.merged, row.united))
     return Rows(now, before, step, apart, merged, united, row.full[which])
@@ -303,14 +303,14 @@ def _union_within(counts: Sequence[int], boxes: Sequence[Box], within: Box | Non
     """Return the elements, over all combinations of rows, of the union of boxes within a box (None: anywhere)."""
     total = 0
     for number, box in enumerate(boxes):
-        inside = box if within is None else tuple(map(_intersected, within, box))
+        inside = box if within is None else tuple(map(_intersection, within, box))
         found = _points(counts, inside)
         if found:
             total += found - _union_within(counts, boxes[number + 1 :], inside)
     return total
 
 
-def _intersected(
+def _intersection(
     one: dict[frozenset[int], Interval], other: dict[frozenset[int], Interval]
 ) -> dict[frozenset[int], Interval]:
     found = dict(one)
@@ -392,7 +392,7 @@ def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
             continue
         inside = some[0]
         for box in some[1:]:
-            inside = tuple(map(_intersected, inside, box))
+            inside = tuple(map(_intersection, inside, box))
         sign = 1 if len(some) % 2 else -1
         term: Integers = np.full((1,) * len(rows), sign, dtype=np.int64)
         for side in inside:

@@ -70,7 +70,7 @@ def _tally_up(
     return count(scene.above(holder))
 
 
-def _writing(scene: Scene) -> tuple[Leaf, ...]:
+def _leaves_that_write(scene: Scene) -> tuple[Leaf, ...]:
     return tuple(leaf for leaf in scene.tree.leaves if leaf.statement.target.tensor == scene.tensor.name)
 
 
@@ -100,7 +100,7 @@ def count_partial_sums(scene: Scene) -> None:
         ledger.note(ledger.writes, parent, added)
         if scene.tensor.temporary:
             _let_die(scene, number, flow)
-    for leaf in _writing(scene):
+    for leaf in _leaves_that_write(scene):
         _count_sums(scene, leaf)
 
 
@@ -209,7 +209,7 @@ def count_plain(scene: Scene) -> None:
         ledger.note(ledger.writes, parent, drained.tally(scene.above(parent)))
         scene.cross(ledger.up, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
     count_reads(scene)
-    for leaf in _writing(scene):
+    for leaf in _leaves_that_write(scene):
         if leaf.statement.operator is Operator.ASSIGN:
             number = scene.holder(leaf)
             ledger.note(ledger.writes, number, leaf.rows_by(scene.above(number)))

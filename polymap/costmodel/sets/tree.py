@@ -136,9 +136,9 @@ class _Reader:
         for node in nodes:
             match node:
                 case Storage():
-                    way = self._stored(node, way)
+                    way = self._add_storage(node, way)
                 case Temporal() | Spatial():
-                    way = self._looped(node, way)
+                    way = self._add_loop(node, way)
                 case Compute():
                     self.leaves.append(_leaf(self.workload, self.workload.statement(node.statement), way))
                 case Branch():
@@ -147,7 +147,7 @@ class _Reader:
                         inside = replace(way, clock=(*way.clock, column), turns={**way.turns, column: number})
                         self.walk(child, inside)
 
-    def _stored(self, node: Storage, way: _Way) -> _Way:
+    def _add_storage(self, node: Storage, way: _Way) -> _Way:
         level = self.arch.level_index(node.level)
         if level == 0:
             return way
@@ -159,7 +159,7 @@ class _Reader:
             holders[tensor] = (*holders[tensor], len(self.places) - 1)
         return replace(way, holders=holders)
 
-    def _looped(self, node: Temporal | Spatial, way: _Way) -> _Way:
+    def _add_loop(self, node: Temporal | Spatial, way: _Way) -> _Way:
         enclosing = way.tiles[node.dim]
         if node.tile >= enclosing:
             return way

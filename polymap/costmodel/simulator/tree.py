@@ -112,9 +112,9 @@ def _walk(
     for node in nodes:
         match node:
             case Storage():
-                way = _stored(arch, node, way, places)
+                way = _below_storage(arch, node, way, places)
             case Temporal() | Spatial():
-                way = _looped(arch, node, way)
+                way = _below_loop(arch, node, way)
             case Compute():
                 statement = workload.statement(node.statement)
                 leaves.append(Leaf(statement, way.loops, way.clock, way.fanouts, way.holders))
@@ -124,7 +124,7 @@ def _walk(
                     _walk(workload, arch, child, inside, places, leaves)
 
 
-def _stored(arch: Architecture, node: Storage, way: _Way, places: list[HoldingNode]) -> _Way:
+def _below_storage(arch: Architecture, node: Storage, way: _Way, places: list[HoldingNode]) -> _Way:
     level = arch.level_index(node.level)
     if level == 0:  # it holds everything anyway
         return way
@@ -136,7 +136,7 @@ def _stored(arch: Architecture, node: Storage, way: _Way, places: list[HoldingNo
     return _Way(way.loops, way.clock, way.fanouts, way.tiles, holders)
 
 
-def _looped(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way:
+def _below_loop(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way:
     number = len(way.loops)
     loops = (*way.loops, (node.dim, node.tile))
     enclosing = way.tiles[node.dim]
