@@ -61,7 +61,7 @@ def search(
     """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
-    from polymap.asked import question_of
+    from polymap.resolve import question_of
     from polymap.search.parts import search_front, search_order
     from polymap.search.run import (
         Options,

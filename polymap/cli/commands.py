@@ -129,7 +129,7 @@ def _verify(options: Options) -> int:
     workload, arch, _ = _read(options) if options.workload else (None, None, None)
     text = read_text(options.proof)
     with interrupts_wait():
-        from polymap.proofs import verify, what_is_not
+        from polymap.verify import verify, what_is_not
 
     wrong = what_is_not(text)
     if wrong:

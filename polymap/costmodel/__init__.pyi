@@ -6,7 +6,6 @@ from polymap.costmodel.assembly import (
 )
 from polymap.costmodel.coherence import stale_copies as stale_copies
 from polymap.costmodel.cost import Cost as Cost
-from polymap.costmodel.counting import COUNT_LIMIT_S as COUNT_LIMIT_S
 from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
 from polymap.costmodel.evaluation import (
     cost_of_counts as cost_of_counts,
@@ -14,3 +13,4 @@ from polymap.costmodel.evaluation import (
     evaluate_in_cpu_time as evaluate_in_cpu_time,
     simulate as simulate,
 )
+from polymap.costmodel.tuning import TUNING as TUNING

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
-from polymap.asked import arch_of, workload_of
 from polymap.explore import explore, search
 from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
@@ -17,6 +16,7 @@ from polymap.networks.coverage import missing_text
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
+from polymap.resolve import arch_of, workload_of
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single, unit_of

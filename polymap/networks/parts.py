@@ -10,13 +10,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from polymap.arch import arch_to_document
-from polymap.asked import question_of
 from polymap.explore import explore
 from polymap.inputs import as_integer, expected_method, parse_json, shown
 from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
+from polymap.resolve import question_of
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
 from polymap.search.result import SearchResult, mapping_document, result_from_document

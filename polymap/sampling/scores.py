@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.costmodel.tables import evaluate_many
@@ -40,6 +39,7 @@ from polymap.ir import (
     is_box,
     written_tensors,
 )
+from polymap.resolve import mapping_of, question_of
 from polymap.schedules.space import any_order_is_legal
 
 Ints = NDArray[np.int64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping as Table
 
 from polymap.arithmetic import split
-from polymap.asked import question_of
 from polymap.ir import Architecture, Mistake, OptionError, Workload
+from polymap.resolve import question_of
 from polymap.schedules import check_machine
 from polymap.schedules.space import any_order_is_legal
 from polymap.search.problem import AtMost, Rules, analyse, rules_from_document

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from polymap.asked import question_of
 from polymap.ir import Architecture, Workload
+from polymap.resolve import question_of
 from polymap.sampling import (
     distance as distance,
     features as features,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from polymap.asked import arch_of, mapping_of, workload_of
 from polymap.costmodel.analysis.footprint import footprints
 from polymap.formatting import exact, size
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
+from polymap.resolve import arch_of, mapping_of, workload_of
 from polymap.schedules import trip_count
 from polymap.workload import statement_text
 

@@ -10,7 +10,6 @@ from math import prod
 
 import numpy as np
 
-from polymap.asked import mapping_of, question_of
 from polymap.formatting import exact, percent, plural
 from polymap.ir import (
     Architecture,
@@ -25,6 +24,7 @@ from polymap.ir import (
 )
 from polymap.report.figures.chart import Frame, expected_figure, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
+from polymap.resolve import mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from html import escape
 
-from polymap.asked import mapping_of, question_of
 from polymap.codegen.execute import generate_c
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import mapping_text
@@ -13,7 +12,6 @@ from polymap.explore import search
 from polymap.formatting import energy, exact, plural
 from polymap.inputs import expected_kind, is_list, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
-from polymap.proofs import verify
 from polymap.report.figures import (
     front_svg,
     front_text,
@@ -38,8 +36,10 @@ from polymap.report.space import (
     side_by_side_text,
 )
 from polymap.report.text import explain, figures_text, space_text, status_text, verdict_text
+from polymap.resolve import mapping_of, question_of
 from polymap.sampling import sample_mappings
 from polymap.search.result import SearchResult
+from polymap.verify import verify
 from polymap.workload import workload_text
 
 _SAMPLED = 1000

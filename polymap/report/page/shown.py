@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-from polymap.choice import TileChoice
 from polymap.codegen.execute import CRun
 from polymap.comparison import Comparison
 from polymap.costmodel import Cost
@@ -52,6 +51,7 @@ from polymap.report.text import (
 )
 from polymap.sampling import Sample, Scores
 from polymap.search.result import SearchResult
+from polymap.tile_sizes import TileChoice
 from polymap.workload import Dependence, workload_text
 
 

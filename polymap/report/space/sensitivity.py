@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from polymap.asked import question_of
 from polymap.explore import search
 from polymap.ir import (
     Architecture,
@@ -37,6 +36,7 @@ from polymap.report.figures import (
     unit_text,
 )
 from polymap.report.space.axes import Shapes
+from polymap.resolve import question_of
 from polymap.search.problem import unit_of
 from polymap.search.run import Options
 

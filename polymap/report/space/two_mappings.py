@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
 from polymap.formatting import energy, exact, table, times
@@ -12,6 +11,7 @@ from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes, mark
+from polymap.resolve import question_of
 from polymap.schedules import view_of
 
 

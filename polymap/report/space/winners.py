@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
@@ -22,6 +21,7 @@ from polymap.ir import (
 )
 from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, picture, rect, text, tint
 from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
+from polymap.resolve import question_of
 from polymap.search.run import Options
 
 _SIDE, _LEFT, _TOP = 64.0, 110.0, 108.0

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import (
     OPERATIONS_PER_INSTANCE,
@@ -32,6 +31,7 @@ from polymap.ir import (
 )
 from polymap.report.figures import traffic_figure
 from polymap.report.text.reuse import Loop, Stay, stays
+from polymap.resolve import mapping_of, question_of
 
 
 def explain(

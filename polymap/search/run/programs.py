@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import chain, groupby
 from random import Random
 
-from polymap.costmodel import COUNT_LIMIT_S, Cost, evaluate_in_cpu_time
+from polymap.costmodel import TUNING as COUNTING, Cost, evaluate_in_cpu_time
 from polymap.ir import (
     Architecture,
     Branch,
@@ -80,7 +80,7 @@ def sampled(
     if annealer.best is not None and annealer.best[0] not in [mapping for _, mapping, _ in good]:
         mapping = annealer.best[0]
         with suppress(BudgetError):
-            cost = evaluate_in_cpu_time(workload, arch, mapping, LAST_EVALUATION_S if good else COUNT_LIMIT_S)
+            cost = evaluate_in_cpu_time(workload, arch, mapping, LAST_EVALUATION_S if good else COUNTING.count_limit_s)
             good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
     return Drawn(tuple(good), tried + annealer.scored)
 

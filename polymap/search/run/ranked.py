@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
-from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.resolve import question_of
 from polymap.search.dividing import Found, solve
 from polymap.search.heuristics import annealer_of
 from polymap.search.objective import measure_under, objective_values
