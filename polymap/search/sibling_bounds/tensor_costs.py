@@ -105,14 +105,14 @@ class _TensorCost:
     def __init__(self, loads: TensorLoads, rooms: _Rooms, component: Component, arithmetic: Arithmetic) -> None:
         self._loads, self._rooms, self._component, self._arithmetic = loads, rooms, component, arithmetic
         self._problem, self._term = loads.problem, loads.term
+        self._zero: IntArray = loads.counts.one.astype(arithmetic.dtype) * 0
         starts = 0 if self._term.tensor.initial or not self._term.is_output else loads.elements
         self._zero_start = starts * component.read[0][self._term.index]
 
     def least(self) -> IntArray:
         """Return the least cost (what cannot be where no chain fits)."""
-        zero: IntArray = self._loads.counts.one.astype(self._arithmetic.dtype) * 0
         graph = level_graph(self._term, self._problem.level_count)
-        found = least_chain(graph, self._arithmetic, zero, self._node, self._fits, self._end)
+        found = least_chain(graph, self._arithmetic, self._zero, self._node, self._fits, self._end)
         return self._arithmetic.where(self._arithmetic.possible(found), found - self._zero_start)
 
     def _fits(self, level: int) -> NDArray[np.bool_]:
@@ -147,5 +147,5 @@ class _TensorCost:
     def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray:
         """Return an amount times its weight; it is not asked for where it weighs nothing."""
         if not weight:
-            return self._loads.counts.one.astype(self._arithmetic.dtype) * 0
+            return self._zero
         return amount().astype(self._arithmetic.dtype, copy=False) * weight
