@@ -17,6 +17,18 @@ from polymap.search.problem.goals import (
     parse_single as parse_single,
     unit_of as unit_of,
 )
+from polymap.search.problem.holding import (
+    HolderEdge as HolderEdge,
+    HolderGraph as HolderGraph,
+    NodeWeights as NodeWeights,
+    holder_graph as holder_graph,
+    least_chain as least_chain,
+    level_graph as level_graph,
+    node_weights as node_weights,
+    unfolded as unfolded,
+    zero_start as zero_start,
+    zero_starts as zero_starts,
+)
 from polymap.search.problem.lattice import (
     IntArray as IntArray,
     Lattice as Lattice,
