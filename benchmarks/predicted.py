@@ -66,7 +66,7 @@ class TileSpace:
         facts = facts_of(arch)
         bits = workload.tensor(workload.statements[0].target.tensor).bits
         lanes = facts.vector_bits // bits
-        rounded = choose._rounded(workload, tile, lanes, 1)
+        rounded = choose._with_whole_tiles(workload, tile, lanes, 1)
         machine = cpu_machine(rounded, arch, (tile.vector,), 1, bits)
         extents = rounded.extents()
         units = {tile.vector: lanes * tile.slots, **dict(tile.sizes)}
@@ -74,7 +74,9 @@ class TileSpace:
         sizes = {dim: extent // units.get(dim, 1) for dim, extent in extents.items()}
         levels = [replace(level, capacity_bits=None) for level in machine.levels if level.name != facts.registers_level]
         caches = replace(machine, nodes=(*levels, machine.compute))
-        return TileSpace(arch, tile, facts, rounded, machine, units, choose._resized(workload, sizes, bits), caches)
+        return TileSpace(
+            arch, tile, facts, rounded, machine, units, choose._with_extents(workload, sizes, bits), caches
+        )
 
     def mapping(self, tree: Mapping) -> Mapping:
         """Return a tree of the small workload in indices, with the register tile inside of it."""

@@ -26,8 +26,8 @@ import numpy as np
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
 from benchmarks.polybench_sizes import SIZES
-from polymap.asked import question_of
 from polymap.compilation import native_code
+from polymap.resolve import question_of
 from tests.c_to_c import arguments, parameters_of
 
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-w")

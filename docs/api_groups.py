@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from operator import attrgetter
 
 import polymap as pm
 
@@ -40,8 +41,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         *("burst_counts", "BurstCounts", "TensorBursts", "Layout", "choose_layouts", "LayoutChoice"),
         *("cache_misses", "CacheMisses", "TensorMisses"),
     )),
-    ("Sampling", "The space around it.", (
-        *("sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
+    ("The mapping space", "What there is to choose from.", (
+        *("space", "sample_mappings", "Sample", "score_mappings", "Scores", "neighbours", "features", "distance"),
     )),
     ("Programs", "C that runs.", (
         *("compile", "CompiledFunction", "Requantize", "generate_c", "run_c", "transform_c", "CRun", "Form"),
@@ -90,7 +91,7 @@ def api_page() -> str:
         plain = told.split(": [")[0].replace("`", "``")
         parts += [title, "-" * len(title), "", plain if plain.endswith(".") else f"{plain}: :doc:`errors`.", ""]
         for name in (inner for each in names for inner in _documented(each)):
-            kind = "autoclass" if inspect.isclass(getattr(pm, name, None)) else "autofunction"
+            kind = "autoclass" if inspect.isclass(attrgetter(name)(pm)) else "autofunction"
             parts.append(f".. {kind}:: polymap.{name}")
             parts.append("   :members:\n   :undoc-members:\n" if kind == "autoclass" else "")
     return "\n".join(parts) + "\n"

@@ -14,10 +14,11 @@ if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:
 
 from importlib import import_module
 
-# At once and not on first use: the module and the function share their name, and this import decides it.
+# At once and not on first use: `explore` and `verify` are modules and functions, and these imports decide it.
 from polymap.explore import explore as explore
 from polymap.faces import face
 from polymap.ir.display import when_first_shown
+from polymap.verify import verify as verify
 from polymap.version import __version__ as __version__
 
 _DEPRECATED = {"Problem": "Mistake"}

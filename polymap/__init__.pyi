@@ -1,10 +1,8 @@
-from polymap import transform as transform
+from polymap import space as space, transform as transform
 from polymap.arch.document import arch_from_document as arch_from_document, arch_to_document as arch_to_document
 from polymap.arch.presets import load_arch as load_arch, preset_names as preset_names
-from polymap.asked import dependences as dependences
 from polymap.buffer_sweep import buffer_curve as buffer_curve
 from polymap.checker.check import Verdict as Verdict
-from polymap.choice import TileChoice as TileChoice, choose_tiles as choose_tiles
 from polymap.codegen.execute.preprocess import preprocessed as preprocessed
 from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c
 from polymap.codegen.forms import Form as Form
@@ -21,6 +19,7 @@ from polymap.comparison import Comparison as Comparison, compare as compare, dat
 from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
 from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
 from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
+from polymap.costmodel.analysis.nest import mapping_text as mapping_text
 from polymap.costmodel.cost import Cost as Cost
 from polymap.costmodel.counts import Traffic as Traffic, WireUse as WireUse
 from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
@@ -105,12 +104,10 @@ from polymap.networks.stores import merge_stores as merge_stores
 from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
 from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
 from polymap.poly import CountFormula as CountFormula
-from polymap.proofs import verify as verify
 from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
 from polymap.report.figures.front import front_svg as front_svg
 from polymap.report.figures.layer_bars import layer_bars_figure as layer_bars_figure, layer_bars_svg as layer_bars_svg
 from polymap.report.figures.machine import machine_svg as machine_svg
-from polymap.report.figures.nest import mapping_text as mapping_text
 from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
 from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
@@ -153,7 +150,7 @@ from polymap.report.space.tile_map import tile_map_figure as tile_map_figure, ti
 from polymap.report.space.two_mappings import side_by_side as side_by_side
 from polymap.report.space.winners import winner_figure as winner_figure, winner_svg as winner_svg
 from polymap.report.text.explanation import explain as explain
-from polymap.report.text.reading import load_result as load_result
+from polymap.resolve import dependences as dependences
 from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
 from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
 from polymap.sampling.scores import Scores as Scores, score_mappings as score_mappings
@@ -163,8 +160,11 @@ from polymap.schedules.document import (
 )
 from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion
 from polymap.schedules.scattering import LoopKind as LoopKind, Schedule as Schedule
+from polymap.search.result.reading import load_result as load_result
+from polymap.search.result.result import SearchResult as SearchResult
 from polymap.search.run.ranked import candidates as candidates
-from polymap.search.run.result import SearchResult as SearchResult
+from polymap.tile_sizes import TileChoice as TileChoice, choose_tiles as choose_tiles
+from polymap.verify import verify as verify
 from polymap.workload.c.reader import from_c as from_c
 from polymap.workload.dependence_analysis import Dependence as Dependence
 from polymap.workload.document import (

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from polymap.asked import question_of
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
 from polymap.inputs import as_integer, is_list, shown
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
+from polymap.resolve import question_of
 from polymap.search.objective import is_confirmed, measure_of
 from polymap.search.one_buffer import OfSize, solve_sizes
 from polymap.search.problem import Objective, Problem, analyse, parse_objective

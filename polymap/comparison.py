@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
@@ -23,6 +22,7 @@ from polymap.ir import (
     Workload,
     did_you_mean,
 )
+from polymap.resolve import question_of
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.objective import is_confirmed, measure_under, objective_values

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from polymap.asked import question_of
 from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
 from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
 from polymap.codegen.orders import Chosen, Core, choose
@@ -25,8 +24,9 @@ from polymap.ir import (
     SolverError,
     Workload,
 )
+from polymap.resolve import question_of
 from polymap.schedules import Schedule, check_mapping, dependence_violations
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
 from polymap.transform import violations
 
 _MOST_THREADS = 1024

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from polymap.ir import Architecture, Workload
-    from polymap.search.run import Progress, SearchResult, Table
+    from polymap.search.result import Progress, SearchResult
+    from polymap.search.run import Table
 
 
 def explore(
@@ -61,7 +62,7 @@ def search(
     """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
     limit is measured by."""
     # Here and not above: `import polymap` holds this function, and must not load the search.
-    from polymap.asked import question_of
+    from polymap.resolve import question_of
     from polymap.search.run import Options, read_question
 
     workload, arch = question_of(workload, arch)
@@ -70,8 +71,7 @@ def search(
 
 
 def provers() -> Table:
-    """Return which provers are asked, in their order: for which kinds of questions, with which share of the limit (all
-    of it where none is named), and when they have something to say. The first that closes the evidence is the last."""
+    """Return which provers are asked, in order until one closes the evidence; without a share for all of the limit."""
     from polymap.search.parts import search_front, search_order
     from polymap.search.run import (
         TUNING,
@@ -79,6 +79,7 @@ def provers() -> Table:
         Line,
         anneal_near_mappings,
         begin_as_written,
+        begin_near_relatives,
         bound_products,
         bound_structures,
         enumerate_few_trees,
@@ -95,18 +96,18 @@ def provers() -> Table:
 
     sizes = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT
     asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
-    searched = Kind.ANY_SIZE | Kind.PART
-    one_value = searched | Kind.RULE
+    searched, one_value = Kind.ANY_SIZE | Kind.PART, Kind.ANY_SIZE | Kind.PART | Kind.RELATED
     at_once, products = first(TUNING.first_structures_share), of_rest(TUNING.products_share)
     to_meet_rules = further(TUNING.share_to_meet_rules)
     one_by_one, under_rules = further(TUNING.structures_share), further(TUNING.structures_share_under_rules)
     return (
-        Line(refuse_clashing_words, asked),  # refutes what the words of the requirements exclude
-        Line(refute_rules, asked, rules=True),  # and rules that no mapping meets, whatever its tiles
+        Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
+        Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
+        Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
         Line(bound_structures, sizes | one_value, at_once),  # what whole numbers of siblings prove of all mappings
-        Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RULE),  # branch and bound, with a certificate
+        Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate
         Line(enumerate_few_trees, sizes),  # all trees of a small space
         Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points

@@ -6,10 +6,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from polymap.asked import question_of
 from polymap.costmodel import Cost
 from polymap.explore import search
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, accesses_of
+from polymap.resolve import question_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search.problem import Goal, Objective, parse_single
 from polymap.search.programs import ProgramSearch, may_be_climbed, nests_of

@@ -33,8 +33,8 @@ from polymap.search.problem.problem import Problem as Analysed, analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.product_bounds.answers import bound_products
 from polymap.search.resources.limits import Work, never
+from polymap.search.result.result import SearchResult
 from polymap.search.run import stages
-from polymap.search.run.result import SearchResult
 from polymap.search.sibling_bounds.box_trees import Chunk
 from polymap.search.sibling_bounds.crossings import sibling_ranges
 from polymap.search.sibling_bounds.engine import SiblingSearch, SingleStructure

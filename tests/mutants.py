@@ -89,6 +89,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/problem", UNIT + "search/test_lattice.py", UNIT + "search/test_structure.py",
         UNIT + "search/test_structure_model.py",
         UNIT + "search/test_goals.py", UNIT + "search/test_infeasible.py", UNIT + "search/test_constraints.py",
+        REFEREE + "test_structures_equal_exhaustive.py",
     ),
     "polymap/search/product_bounds": (REFEREE + "test_product_bounds.py",),
     "polymap/search/sibling_bounds": (REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py"),

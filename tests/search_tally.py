@@ -20,12 +20,12 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from polymap.choice import choose_tiles
 from polymap.explore import search
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.problem import analyse
-from polymap.search.run.result import SearchResult
+from polymap.search.result.result import SearchResult
+from polymap.tile_sizes import choose_tiles
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, long_problem, random_problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,53 +20,32 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Packages (and the modules of polymap itself) from top to bottom; those of one row do not know each other. What a
 # package holds may import the rooms of the packages around it, and the face of any package in a row below.
 ROWS = (
-    ("demo", "__main__"),
+    ("__main__", "demo"),
     ("cli",),
     ("report.page",),
-    ("report.space", "report.programs"),
-    ("importers", "layouts"),
-    ("compilation", "networks"),
-    ("proofs", "buffer_sweep", "choice", "comparison", "cpu", "fusion_gain"),
-    ("explore",),
     ("report.text",),
-    ("report.figures",),
-    ("report",),
-    ("sampling",),
-    ("codegen.library", "search.parts"),
-    ("codegen.execute", "search.run"),
-    ("search.one_buffer", "search.product_bounds", "search.program_bounds"),
-    ("codegen", "search.sibling_bounds"),
-    ("codegen.programs",),
-    (
-        "codegen.native",
-        "codegen.orders",
-        "codegen.source",
-        "search.heuristics",
-        "search.product_tiles",
-        "search.programs",
-    ),
-    ("codegen.faithful", "search.dividing", "search.enumeration"),
-    ("codegen.lower", "search.objective"),
-    ("codegen.c", "search.problem"),
-    ("search.resources",),
-    ("costmodel.tables", "costmodel.analysis"),
-    ("costmodel",),
-    ("costmodel.symbolic", "costmodel.sets", "costmodel.simulator"),
-    ("costmodel.closed_form",),
-    ("schedules.space", "transform"),
-    ("schedules",),
-    ("asked",),
-    ("arch", "workload", "workload.programs"),
+    ("compilation", "importers", "layouts", "report.space"),
+    ("buffer_sweep", "comparison", "cpu", "fusion_gain", "networks"),
+    ("explore",),
+    ("search.parts", "space", "tile_sizes", "verify"),
+    ("report.programs", "search.one_buffer", "search.run"),
+    ("report.figures", "search.product_bounds", "search.sibling_bounds"),
+    ("search.heuristics", "search.product_tiles", "search.program_bounds", "search.result"),
+    ("search.dividing", "search.programs"),
+    ("codegen", "codegen.library", "codegen.programs", "search.objective"),
+    ("codegen.execute", "codegen.native", "sampling", "search.problem"),
+    ("codegen.faithful", "costmodel"),
+    ("codegen.lower", "codegen.orders", "codegen.source", "costmodel.analysis", "costmodel.symbolic", "transform"),
+    ("costmodel.tables", "schedules"),
+    ("resolve",),
+    ("workload", "workload.programs"),
     ("workload.c",),
-    ("workload.preprocessor",),
-    ("poly", "inputs", "arithmetic"),
-    ("ir", "checker"),
-    ("search",),
-    ("processes",),
-    ("faces", "version"),
+    ("arch", "costmodel.closed_form", "costmodel.sets", "schedules.space", "workload.preprocessor"),
+    ("arithmetic", "costmodel.simulator", "inputs", "poly", "search.enumeration", "search.resources"),
+    ("checker", "codegen.c", "faces", "formatting", "ir", "processes", "report", "search", "version"),
 )
 ROW_OF = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
-PUBLIC = ("polymap", "polymap.transform")  # their names are for users: nobody inside needs to use them
+PUBLIC = ("polymap", "polymap.space", "polymap.transform")  # their names are for users: nobody inside needs to use them
 MOST_MODULES = 24  # of a package, `__init__.py` aside
 
 # Who may import what from outside the standard library.
@@ -161,49 +141,76 @@ def is_around(package: str, room: str) -> bool:
     return f"{room}.".startswith(f"{package}.")
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=module_name)
-def test_modules_import_only_from_rooms_below(path: Path) -> None:
-    room = package_of(module_name(path))
+def told(faults: Iterable[str]) -> None:
+    """Fail with all faults, a line each."""
+    found = list(faults)
+    assert not found, "\n".join(found)
+
+
+def wrong_imports(path: Path) -> Iterator[str]:
+    """Yield what a module imports from above its room, or past a face."""
+    module, room = module_name(path), package_of(module_name(path))
+    packages = {name.removeprefix("polymap.") for name in PACKAGES}
     for written, target in written_imports(path):
         if not target.startswith("polymap."):
             # The command line asks for the version; else the module that has a name is the one to import it from.
-            assert target != "polymap" or room == "cli", f"{path} imports the public names"
+            if target == "polymap" and room != "cli":
+                yield f"{module} imports the public names"
             continue
         other = package_of(target)
-        below = is_around(other, room) or ROW_OF[other] > ROW_OF[room]
-        assert below or is_around(room, other), f"{module_name(path)} imports {target}"
-        inside = is_around(other, room) or other not in {name.removeprefix("polymap.") for name in PACKAGES}
-        assert inside or written in PACKAGES, f"{module_name(path)} imports {written}, not the face of {other}"
+        if not (is_around(other, room) or ROW_OF[other] > ROW_OF[room] or is_around(room, other)):
+            yield f"{module} imports {target} of a room above"
+        if not (is_around(other, room) or other not in packages or written in PACKAGES):
+            yield f"{module} imports {written}, not the face of {other}"
 
 
-@pytest.mark.parametrize("package", ("polymap", *PACKAGES))
-def test_faces_name_what_others_use_and_packages_are_small(package: str) -> None:
+def test_modules_import_only_from_rooms_below() -> None:
+    told(fault for path in INSIDE for fault in wrong_imports(path))
+
+
+def wrong_faces(package: str) -> Iterator[str]:
+    """Yield what is wrong with a package's face and size."""
     folder = ROOT.joinpath(*package.split("."))
     modules = sorted(path.stem for path in folder.glob("*.py") if path.name != "__init__.py")
-    assert len(modules) <= MOST_MODULES, f"{package} holds {len(modules)} modules"
-    inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
+    if len(modules) > MOST_MODULES:
+        yield f"{package} holds {len(modules)} modules"
     names = face_of(package)
-    assert package == "polymap" or not inner & set(names), "a name of a face that is also a module's is ambiguous"
     for name, module in names.items():
-        assert is_module(module), f"{package}: {name} comes from {module}, which does not exist"
-        assert package == "polymap" or module.rpartition(".")[0] == package, f"{package}: {name} is not its own"
-    if package != "polymap":
-        text = folder.joinpath("__init__.py").read_text(encoding="utf-8")
-        own = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
-        assert len(own) == (2 if names else 0), f"{package}/__init__.py holds more than its face"
+        if not is_module(module):
+            yield f"{package}: {name} comes from {module}, which does not exist"
+        elif package != "polymap" and module.rpartition(".")[0] != package:
+            yield f"{package}: {name} is not its own"
+    if package == "polymap":
+        return
+    inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
+    if inner & set(names):
+        yield f"{package}: {sorted(inner & set(names))} of its face are modules, too"
+    text = folder.joinpath("__init__.py").read_text(encoding="utf-8")
+    own = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
+    if len(own) != (2 if names else 0):
+        yield f"{package}/__init__.py holds more than its face"
     used = {name for source, name in names_taken() if source == package}
-    assert package in PUBLIC or set(names) <= used, f"nobody uses {sorted(set(names) - used)} of {package}"
+    if package not in PUBLIC and not set(names) <= used:
+        yield f"nobody uses {sorted(set(names) - used)} of {package}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_packages_are_imported_only_in_their_rooms(path: Path) -> None:
+def test_faces_name_what_others_use_and_packages_are_small() -> None:
+    told(fault for package in ("polymap", *PACKAGES) for fault in wrong_faces(package))
+
+
+def strangers(path: Path) -> Iterator[str]:
+    """Yield imports of packages that are no dependency, or are not used in this room."""
     module = module_name(path)
     for target in imports_of(path):
         package = target.split(".")[0]
         if package == "polymap" or (package in sys.stdlib_module_names and package not in HOME_OF):
             continue
-        assert package in HOME_OF, f"{module} imports {package}, which is no dependency of polymap"
-        assert module.startswith(HOME_OF[package]), f"{module} imports {package}"
+        if not module.startswith(HOME_OF.get(package, ())):
+            yield f"{module} imports {package}"
+
+
+def test_packages_are_imported_only_in_their_rooms() -> None:
+    told(fault for path in FILES for fault in strangers(path))
 
 
 def test_no_import_cycles() -> None:
@@ -222,14 +229,20 @@ def test_no_import_cycles() -> None:
         visit(module, ())
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_modules_and_functions_are_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= 700, f"{path} has {text.count(chr(10))} lines"
+def long_parts(path: Path) -> Iterator[str]:
+    """Yield a module, and functions of it, that are too long."""
+    count = path.read_text(encoding="utf-8").count("\n")
+    if count > 700:
+        yield f"{path} has {count} lines"
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= 50, f"{path}:{node.lineno} {node.name} has {lines} lines"
+            if lines > 50:
+                yield f"{path}:{node.lineno} {node.name} has {lines} lines"
+
+
+def test_modules_and_functions_are_short() -> None:
+    told(fault for path in FILES for fault in long_parts(path))
 
 
 def test_every_folder_is_a_package() -> None:
@@ -332,3 +345,44 @@ for tiles in ("divide", "any"):
     assert pm.explore(pm.matmul(m=4, n=4, k=4), pm.load_arch("flat3"), tiles=tiles).best is not None
 """
     assert not loaded_after(program) & {"ortools", "concurrent.futures.process", "multiprocessing.process"}
+
+
+def _asserts(path: Path) -> list[tuple[int, ast.Assert]]:
+    return [(node.lineno, node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+
+
+def _narrows(test: ast.expr) -> bool:
+    """Return whether an assertion only tells the type checker what a value is."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return all(map(_narrows, test.values))
+    if isinstance(test, ast.Compare):
+        (compared,) = test.comparators[:1]
+        return isinstance(test.ops[0], ast.IsNot) and isinstance(compared, ast.Constant) and compared.value is None
+    return isinstance(test, ast.Call) and ast.unparse(test.func) in ("isinstance", "is_table")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_asserts_say_why_they_hold(path: Path) -> None:
+    """What is no narrowing of a type is an invariant, with its reason in a message or a comment on its line."""
+    lines = path.read_text().splitlines()
+    bare = [
+        f"{path.relative_to(PACKAGE)}:{line}: {ast.unparse(node)}"
+        for line, node in _asserts(path)
+        if node.msg is None and not _narrows(node.test) and "  # " not in lines[line - 1]
+    ]
+    assert not bare, bare
+    raised = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise)
+        and node.exc is not None
+        and ast.unparse(node.exc).startswith("AssertionError")
+        and not (isinstance(node.exc, ast.Call) and node.exc.args)
+    ]
+    assert not raised, raised
+
+
+def test_assertions_that_give_no_reason_would_be_seen() -> None:
+    tests = [ast.parse(text, mode="eval").body for text in ("x is not None", "isinstance(x, int) and y is not None")]
+    assert all(map(_narrows, tests))
+    assert not any(_narrows(ast.parse(text, mode="eval").body) for text in ("x", "x is None", "x > 0", "x and y"))

@@ -316,6 +316,36 @@ def random_named(seed: int) -> Function:
     return replace(found, text=text, size=names.get("n", "n"))
 
 
+def random_crossed(seed: int) -> Function:
+    """Return a function with all at once: macros that are defined again between its nests, conditions of them, counters
+    that are read behind loops, and reads that conditions decide."""
+    rng = random.Random(f"wild crossed {seed}")
+    depth = rng.choice((1, 2, 2, 3))
+    found = Writer(rng, "n", depth, whole=True, chains=True, lazy=True).function(rng.randint(1, 4))
+    text = _late(found, rng) if rng.random() < 0.5 else found.text
+    return replace(found, text=_with_macros(text, rng))
+
+
+def _with_macros(text: str, rng: random.Random) -> str:
+    """Return the same text with numbers written as macros, which stand for others from nest to nest; some lines stand
+    in the part of a condition that is taken."""
+    lines, value = [], ""
+    for line in text.split("\n"):
+        is_code = not line.startswith(("#", "void", "int i", "}")) and bool(line)
+        if not value or (line.startswith("for") and rng.random() < 0.6):
+            lines += ["#undef K"] * bool(value)
+            value = rng.choice("123") if is_code else value or "2"
+            lines += [f"#define K {rng.choice((value, f'({value})', f'({value} + 0)'))}"]
+        new = re.sub(rf"(?<![\w.]){value}(?![\w.])", lambda word: rng.choice((word.group(), "K")), line)
+        new = re.sub(r"(?<=[-+] )([ijk])\b", lambda word: rng.choice((word.group(), f"ID({word.group()})")), new)
+        own = [new if is_code else line]
+        if is_code and line.endswith(";") and not line.startswith("int") and rng.random() < 0.3:
+            condition = rng.choice((f"K == {value}", f"defined K && K < {int(value) + 1}", f"!(K - {value})"))
+            own = [f"#if {condition}", *own, "#else", line.replace("=", "= 5 +", 1), "#endif"]
+        lines += own
+    return "\n".join(["#define ID(x) (x)", *lines, "#undef K", "#undef ID", ""])
+
+
 def _late(function: Function, rng: random.Random) -> str:
     """Return the text with counters of the function, some of which are read behind loops."""
     head, body = function.text.split("{", 1)

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from polymap.formatting import short
 from polymap.report.figures import (
     FOUND,
     GREY,
@@ -24,7 +25,6 @@ from polymap.report.figures import (
     text,
     ticks_of,
 )
-from polymap.report.numbers import short
 
 DOCS = Path(__file__).parents[1]
 LIMIT_S = 30.0

@@ -24,16 +24,10 @@ from polymap.report.page import ProgressLine, sensitivity_document, sensitivity_
 from polymap.report.text import (
     checkup_document,
     checkup_text,
-    cost_document,
     cost_text,
-    evaluation_document,
-    head_document,
-    json_text,
     list_document,
     list_text,
-    mapping_document,
     no_answer_text,
-    result_document,
     result_text,
     run_document,
     run_text,
@@ -43,11 +37,19 @@ from polymap.report.text import (
     verdict_document,
     verdict_text,
 )
+from polymap.search.result import (
+    cost_document,
+    evaluation_document,
+    head_document,
+    json_text,
+    mapping_document,
+    result_document,
+)
 from polymap.workload import builtin_names, builtin_workload
 
 if TYPE_CHECKING:
     from polymap.networks import Sensitivity
-    from polymap.search.run import SearchResult
+    from polymap.search.result import SearchResult
 
 ANSWERED = 0
 BUG = ILLEGAL = 1
@@ -127,7 +129,7 @@ def _verify(options: Options) -> int:
     workload, arch, _ = _read(options) if options.workload else (None, None, None)
     text = read_text(options.proof)
     with interrupts_wait():
-        from polymap.proofs import verify, what_is_not
+        from polymap.verify import verify, what_is_not
 
     wrong = what_is_not(text)
     if wrong:

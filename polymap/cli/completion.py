@@ -47,7 +47,7 @@ complete -o filenames -F _polymap polymap
 
 def completion_text(shell: str) -> str:
     """Return the script that makes a shell of SHELLS complete the words of `polymap`."""
-    assert shell in SHELLS
+    assert shell in SHELLS  # parse() refuses others
     if shell == "fish":
         return _fish()
     if shell == "zsh":

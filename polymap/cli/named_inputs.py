@@ -27,8 +27,6 @@ from polymap.ir import (
     PolymapError,
     Workload,
 )
-from polymap.proofs import first_difference
-from polymap.report.text import head_document
 from polymap.schedules import (
     check_machine,
     check_mapping,
@@ -39,6 +37,8 @@ from polymap.schedules import (
     with_names_of,
 )
 from polymap.search.problem import parse_objective
+from polymap.search.result import head_document
+from polymap.verify import first_difference
 from polymap.workload import builtin_networks, load_workload
 
 Value = TypeVar("Value")

@@ -14,6 +14,7 @@ from polymap.cli.arguments import Options
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs
 from polymap.cli.output import Document, say, write_documents
+from polymap.formatting import table
 from polymap.inputs import located, parse_json, read_text, shown
 from polymap.ir import ArchError, Architecture, Mistake, OptionError, WorkloadError
 from polymap.networks import (
@@ -22,21 +23,20 @@ from polymap.networks import (
     NetworkAnswer,
     SweepProgress,
     answer_document,
-    answer_text,
     builtin_network,
     explore_network,
     merge_stores,
     states_of,
     sweep_document,
     sweep_of_document,
-    sweep_text,
 )
-from polymap.report import table
-from polymap.report.text import json_text
+from polymap.report.text import answer_text, sweep_text
+from polymap.search.result import json_text
 
 Note = Callable[[int, int, LayerAnswer], None]
 ANSWERED = 0
 NO_ANSWER = 3
+_BEGUN_S = 300.0  # in which processes begin, unless the machine is very busy
 
 
 def explore_whole_network(options: Options) -> int:
@@ -92,9 +92,10 @@ def _explored(net: Network, arch: Architecture, options: Options, note: Note) ->
 @contextmanager
 def _processes(count: int) -> Generator[ProcessPoolExecutor, None, None]:
     """Start so many processes, each by a task that loads polymap, and wait until all run: a pool that loses a process
-    while it starts another may never end. isl does not survive a fork."""
+    while it starts another may never end. isl does not survive a fork. Whoever has not begun after _BEGUN_S begins
+    later."""
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)])
+        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)], timeout=_BEGUN_S)
         yield pool
 
 

@@ -33,11 +33,11 @@ def assemble(
         traffic=counts.traffic,
         wires=counts.wires,
         occupancy_bits=tuple((use.level, use.occupancy_bits) for use in counts.uses[1:]),
-        energy_pj=_rounded(sum((energy for _, energy in energies), Fraction(0))),
-        energy_by_level_pj=tuple((name, _rounded(energy)) for name, energy in energies),
+        energy_pj=_nearest_float(sum((energy for _, energy in energies), Fraction(0))),
+        energy_by_level_pj=tuple((name, _nearest_float(energy)) for name, energy in energies),
         compute_cycles=compute_cycles(arch, counts),
         latency_cycles=latency_cycles(arch, counts),
-        utilization=_rounded(utilization_exact(arch, counts)),
+        utilization=_nearest_float(utilization_exact(arch, counts)),
         bottleneck=bottleneck(arch, counts),
         energy_by_level_pj_exact=energies,
         workload=workload,
@@ -128,7 +128,7 @@ def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
     """Return (name, cycles): the compute unit first, then every level that has a bandwidth, outermost first."""
     shares = [(arch.compute.name, Fraction(compute_cycles(arch, counts)))]
     for level, use in zip(arch.levels, counts.uses, strict=True):
-        assert level.name == use.level
+        assert level.name == use.level  # counters list the levels of the machine in its order
         shares.append((level.name, transfer_cycles(level, use)))
     return shares
 
@@ -167,7 +167,7 @@ def capacity_violations(arch: Architecture, counts: Counts) -> tuple[Violation, 
     return tuple(found)
 
 
-def _rounded(value: Fraction) -> float:
+def _nearest_float(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from polymap.costmodel.sets import Flow, Leaf, Ledger, Scene, read_tree
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -34,11 +35,9 @@ from polymap.ir import (
 from polymap.poly import Columns, Table, budget, is_exhausted, is_open, within
 from polymap.schedules import instance_text, point
 
-SECONDS = 20.0
-
 
 def stale_copies(
-    workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float = SECONDS
+    workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float = TUNING.coherence_s
 ) -> tuple[Violation, ...]:
     """Return a violation of kind "dependence" per tensor and level at which a stale copy is read or drained.
 
@@ -90,7 +89,7 @@ def _may_be_stale(
 
 def _of_tensor(workload: Workload, arch: Architecture, scene: Scene) -> Iterator[Violation]:
     for flow in scene.flows.values():
-        shared = _shared(flow)
+        shared = _elements_elsewhere(flow)
         if shared is None or shared.is_empty():
             continue
         timed = _Timed.of(scene.tensor, flow, shared)
@@ -101,7 +100,7 @@ def _of_tensor(workload: Workload, arch: Architecture, scene: Scene) -> Iterator
                 break
 
 
-def _shared(flow: Flow) -> Table | None:
+def _elements_elsewhere(flow: Flow) -> Table | None:
     """Return the elements, as rows (lanes, element), that another instance holds at some time as well; None where the
     place has one instance."""
     if not flow.lanes:
@@ -151,8 +150,8 @@ class _Timed:
         reader's stay begins before the writer's has ended."""
         began = self._among_clocks(self.flow.enters, "_event")
         pairs = self._after_writes(self.reads)
-        begun = pairs.join(began).less_or_equal(self._named("_event"), self.views)
-        return self._not_drained_before(begun.last(pairs.columns, self._named("_event")))
+        begun = pairs.join(began).less_or_equal(self._column_names("_event"), self.views)
+        return self._not_drained_before(begun.last(pairs.columns, self._column_names("_event")))
 
     def lost_writes(self) -> Table:
         """Return the pairs of a write and the last one before it whose stay does not end first."""
@@ -161,14 +160,14 @@ class _Timed:
             final = self._among_clocks(self.flow.end, "_event")
             ends = ends.minus(final.keep(ends.columns))
         pairs = self._after_writes(self.writes).union(self._in_one_step())
-        ended = pairs.join(ends).less_or_equal(self.views, self._named("_event"))
-        return self._not_drained_before(ended.first(pairs.columns, self._named("_event")))
+        ended = pairs.join(ends).less_or_equal(self.views, self._column_names("_event"))
+        return self._not_drained_before(ended.first(pairs.columns, self._column_names("_event")))
 
     def _not_drained_before(self, pairs: Table) -> Table:
         """Return the pairs of which the first write is not drained before the view under `_event` names."""
         drained = pairs.join(self._ends("_written", "_drained"))
-        after = drained.less_or_equal(self._named("_written"), self._named("_drained"))
-        in_time = after.less(self._named("_drained"), self._named("_event"))
+        after = drained.less_or_equal(self._column_names("_written"), self._column_names("_drained"))
+        in_time = after.less(self._column_names("_drained"), self._column_names("_event"))
         return pairs.minus(in_time.keep(pairs.columns))
 
     def _after_writes(self, rows: Table) -> Table:
@@ -189,12 +188,12 @@ class _Timed:
         pairs = self.writes.computed(copies).join(self.writes.rename(times | lanes))
         return pairs.less(tuple(lanes.values()), self.flow.lanes)
 
-    def _named(self, suffix: str) -> Columns:
+    def _column_names(self, suffix: str) -> Columns:
         return tuple(f"{name}{suffix}" for name in self.views)
 
     def _among_clocks(self, table: Table, suffix: str) -> Table:
         """Return rows of the place (clock, lanes, element) with their clock under the names of times."""
-        return table.rename(dict(zip(self.flow.place.clock, self._named(suffix), strict=True)))
+        return table.rename(dict(zip(self.flow.place.clock, self._column_names(suffix), strict=True)))
 
     def _ends(self, whose: str, suffix: str) -> Table:
         """Return the last views of stays, the lanes under names that end in `whose`, the clock in `suffix`."""

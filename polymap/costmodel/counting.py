@@ -11,13 +11,9 @@ from math import prod
 
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.costmodel.counts import Counts
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload, accesses_of
 from polymap.schedules import view_of
-
-COUNT_LIMIT_S = 30.0
-FEW_MOVES = 20_000  # a walk of so many takes 0.05 to 0.4 s
-MANY_MOVES = 2_000_000  # and of so many 5 to 40 s and some 200 MiB
-WALK_S_PER_MOVE = 4e-6
 
 
 def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds: float) -> tuple[Counts, str]:
@@ -30,7 +26,7 @@ def counted(workload: Workload, arch: Architecture, mapping: Mapping, *, seconds
     if counts is not None:
         return counts, "closed form"
     moves = moves_of(workload, mapping)
-    if moves <= FEW_MOVES:
+    if moves <= TUNING.few_moves:
         from polymap.costmodel.simulator import count_by_simulation
 
         return count_by_simulation(workload, arch, mapping), "steps"
@@ -54,7 +50,7 @@ def _by_sets_or_steps(
             return counts_of_sets(*question), "sets"
     except BudgetError as error:
         refused = None if is_exhausted(error) else error
-    if moves <= MANY_MOVES and (refused or moves * WALK_S_PER_MOVE <= left / 2):
+    if moves <= TUNING.many_moves and (refused or moves * TUNING.walk_s_per_move <= left / 2):
         walk = left if refused else 0.75 * left
         left -= walk
         try:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from polymap.asked import question_of
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.cost import Cost
-from polymap.costmodel.counting import COUNT_LIMIT_S, counted
+from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
+from polymap.costmodel.tuning import TUNING
 from polymap.inputs import expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.processes import ending_within
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping, placement_violations
 
 
@@ -28,9 +29,16 @@ def evaluate(
     """
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    with _limited(time_limit_s) as seconds:
+    with _time_limit(time_limit_s) as seconds:
         counts, method = counted(workload, arch, mapping, seconds=seconds)
         return _cost(workload, arch, mapping, counts, method, seconds)
+
+
+def evaluate_in_cpu_time(workload: Workload, arch: Architecture, mapping: Mapping, seconds: float) -> Cost:
+    """Return what `evaluate` does where counts and legality take no more than so many seconds of CPU time each."""
+    check_mapping(workload, arch, mapping)
+    counts, method = counted(workload, arch, mapping, seconds=seconds)
+    return _cost(workload, arch, mapping, counts, method, seconds)
 
 
 def cost_of_counts(
@@ -41,7 +49,7 @@ def cost_of_counts(
     Raises as `evaluate` does.
     """
     check_mapping(workload, arch, mapping)
-    with _limited(time_limit_s) as seconds:
+    with _time_limit(time_limit_s) as seconds:
         return _cost(workload, arch, mapping, counts, "steps", seconds)
 
 
@@ -52,7 +60,7 @@ def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mappin
 
     check_mapping(workload, arch, mapping)
     counts = count_by_simulation(workload, arch, mapping)
-    return _cost(workload, arch, mapping, counts, "simulation", COUNT_LIMIT_S)
+    return _cost(workload, arch, mapping, counts, "simulation", TUNING.count_limit_s)
 
 
 def violations(
@@ -61,16 +69,16 @@ def violations(
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
     workload, arch = question_of(workload, arch)
     check_mapping(workload, arch, mapping)
-    with _limited(time_limit_s) as seconds:
+    with _time_limit(time_limit_s) as seconds:
         counts, _ = counted(workload, arch, mapping, seconds=seconds)
         return _violations(workload, arch, mapping, counts, seconds)
 
 
 @contextmanager
-def _limited(time_limit_s: float | None) -> Generator[float, None, None]:
+def _time_limit(time_limit_s: float | None) -> Generator[float, None, None]:
     """Give the CPU time that each question inside may take; a limit that a user set ends them all, as wall time."""
     with ending_within(None if time_limit_s is None else expected_seconds(time_limit_s, "time_limit_s")):
-        yield COUNT_LIMIT_S if time_limit_s is None else time_limit_s
+        yield TUNING.count_limit_s if time_limit_s is None else time_limit_s
 
 
 def _cost(

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from math import prod
 
 from polymap.costmodel import evaluate
+from polymap.cpu.tuning import TUNING
 from polymap.ir import Architecture, Mapping, MappingNode, MemoryLevel, Spatial, Storage, Temporal, Workload, bounds
-
-_EXPOSED = 0.25  # of the transfers of a cache that cores share: prefetchers hide the rest behind the steps
 
 
 def transfer_cycles(
@@ -37,7 +36,7 @@ def transfer_cycles(
         is_shared = not arch.fanouts_above(level.name)
         cycles = float(bits / level.bandwidth_bits_per_cycle) / (1 if is_shared else threads)
         beside = max(beside, cycles)
-        waited += _EXPOSED * cycles if is_shared and level.implicit else 0
+        waited += TUNING.exposed_transfers * cycles if is_shared and level.implicit else 0
     return beside, waited
 
 

@@ -19,6 +19,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
 from polymap.cpu.tiles import MemorySteps, RegisterTile, is_streamed, register_tiles
+from polymap.cpu.tuning import TUNING
 from polymap.explore import search
 from polymap.ir import (
     Architecture,
@@ -34,15 +35,10 @@ from polymap.ir import (
     bounds,
 )
 from polymap.processes import cpu_seconds
-from polymap.search.run import SearchResult
+from polymap.schedules import view_of
+from polymap.search.result import SearchResult
 
-_TILES_TRIED = 2
 _LINE_BYTES = 64
-_SHORT = 8  # iterations below which a loop is not worth being innermost
-_NEARLY = 1.03  # tiles that take so many times the least cycles are tried too
-_ROWS_TOGETHER = 4  # that the prefetchers follow side by side, each over its whole length
-_CPU_S = 15.0  # for the choice of one layer's mapping
-_WORK_LIMIT = 300  # of the search of the loops around a tile: most are proven optimal before, and more finds little
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class CpuChoice:
     def is_fastest(self) -> bool:
         """Whether no other loops around this register tile are faster, or hardly."""
         least = self.tile.cycles * self.busiest_share + self._starts() * facts_of(self.arch).start_cycles
-        return self.cycles <= least * _NEARLY
+        return self.cycles <= least * TUNING.near_best
 
     @property
     def visits(self) -> int:
@@ -100,30 +96,21 @@ class CpuChoice:
 
     def _loops_outside_sums(self, output: str) -> list[tuple[Temporal | Spatial, int]]:
         """Return the loops around the registers' node of the output with their trips, outermost first."""
-        left, found = dict(self.rounded.extents()), list[tuple[Temporal | Spatial, int]]()
-        for node in self.mapping.nodes:
-            if isinstance(node, Storage) and node.level == self.arch.levels[-1].name and output in node.tensors:
-                break
-            if isinstance(node, Temporal | Spatial):
-                found.append((node, ceil(left[node.dim] / node.tile)))
-                left[node.dim] = min(left[node.dim], node.tile)
-        return found
+        view, innermost = view_of(self.rounded.extents(), self.mapping), self.arch.levels[-1].name
+        own = (each for each in view.storages if each.node.level == innermost and output in each.node.tensors)
+        registers = next(own, None)
+        return [(each.node, each.trips) for each in (view.loops if registers is None else registers.loops)]
 
     @property
     def threads(self) -> int:
         """Cores that the mapping uses."""
         cores = {fanout.name for fanout in self.arch.fanouts if fanout.kind is FanoutKind.CORE}
-        return self._used(cores)
+        return self._instances_in_use(cores)
 
-    def _used(self, fanouts: set[str]) -> int:
+    def _instances_in_use(self, fanouts: set[str]) -> int:
         """Return how many instances of some fan-outs the mapping uses."""
-        tile, used = dict(self.rounded.extents()), 1
-        for node in self.mapping.nodes:
-            if isinstance(node, Temporal | Spatial):
-                if isinstance(node, Spatial) and node.fanout in fanouts:
-                    used *= ceil(tile[node.dim] / node.tile)
-                tile[node.dim] = min(tile[node.dim], node.tile)
-        return used
+        loops = view_of(self.rounded.extents(), self.mapping).loops
+        return prod(each.trips for each in loops if isinstance(each.node, Spatial) and each.node.fanout in fanouts)
 
 
 def choose_cpu_mapping(
@@ -148,7 +135,7 @@ def choose_cpu_mapping(
     target = workload.tensor(workload.statements[0].target.tensor)
     lanes = facts.vector_bits // target.bits
     clock = clock or (cpu_seconds if time_limit_s is None else time.monotonic)
-    time_limit_s = _CPU_S if time_limit_s is None else time_limit_s
+    time_limit_s = TUNING.cpu_s if time_limit_s is None else time_limit_s
     end = clock() + time_limit_s
     for vector in vector_dims:
         tiles = register_tiles(workload, facts, vector, lanes, steps)
@@ -175,14 +162,14 @@ def _nearly_fastest(
     """Return the few tiles whose cycles on the core with the most of them are nearly the fewest, the best first."""
 
     def cycles(tile: RegisterTile) -> float:
-        rounded = _rounded(workload, tile, lanes, threads)
+        rounded = _with_whole_tiles(workload, tile, lanes, threads)
         return tile.cycles * _busiest_share(workload, rounded, _split_over_cores(rounded, tile, lanes, threads))
 
     if threads > 1:
         likely = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * threads]
         tiles = tuple(sorted(likely, key=lambda tile: round(cycles(tile))))
     least = cycles(tiles[0])
-    return [tile for tile in tiles if cycles(tile) <= least * _NEARLY][:_TILES_TRIED]
+    return [tile for tile in tiles if cycles(tile) <= least * TUNING.near_best][: TUNING.tiles_tried]
 
 
 def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:
@@ -197,7 +184,7 @@ def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) ->
     apart = {dim: sum(min(abs(each.get(dim, 0)), _LINE_BYTES) for each in steps.values()) for dim in dims}
     # Accumulations that may not be reordered keep the order of their reductions.
     last = [dim for dim in dims if workload.associative or dim in own or dim == dims[-1]]
-    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < _SHORT, apart[dim]))
+    inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < TUNING.innermost_iterations, apart[dim]))
     nodes: list[MappingNode] = [Storage(arch.levels[0].name, tuple(tensor.name for tensor in workload.tensors))]
     nodes += [Temporal(dim, 1) for dim in (*(dim for dim in dims if dim != inner), inner)]
     return Mapping((*nodes, Compute(statement.name)))
@@ -215,7 +202,7 @@ def _choice(
     is_scattered: bool,
 ) -> CpuChoice | None:
     """limit: the clock, when time is over by it, and the seconds until then."""
-    rounded = _rounded(workload, tile, lanes, threads)
+    rounded = _with_whole_tiles(workload, tile, lanes, threads)
     bits = workload.tensor(workload.statements[0].target.tensor).bits
     machine = cpu_machine(rounded, arch, (tile.vector,), threads, bits)
     counts = {tile.vector: tile.slots, **dict(tile.sizes)}
@@ -238,7 +225,7 @@ def _choice(
             break
         windows = {"intrinsic": {dim: rounded.extents()[dim] for dim in kept}} if kept else {}
         left = max(end - clock(), 0.1 * seconds)
-        result = _searched(rounded, dealt, {**rules, **windows}, left, clock)
+        result = _loops_around_tile(rounded, dealt, {**rules, **windows}, left, clock)
         if result.best is not None:
             mapping = _with_registers(result.best, rounded, machine, facts, set(names.values()), counts, tile.vector)
             mapping = _with_rows_together(mapping, rounded, tile.vector)
@@ -262,7 +249,7 @@ def _kept_whole(rounded: Workload, *, is_scattered: bool) -> list[list[str]]:
     return [way for number, way in enumerate(ways) if way not in ways[:number]]
 
 
-def _searched(
+def _loops_around_tile(
     workload: Workload,
     machine: Architecture,
     rules: dict[str, object],
@@ -276,7 +263,7 @@ def _searched(
         tiles="divide",
         constraints=rules,
         time_limit_s=time_limit_s,
-        work_limit=_WORK_LIMIT,
+        work_limit=TUNING.work_limit,
         clock=clock,
     )
 
@@ -358,13 +345,13 @@ def _with_rows_together(mapping: Mapping, workload: Workload, vector: str) -> Ma
     own = {dim for index in statement.target.index for dim in index.dims}
     long = [dim for dim in extents if extents[dim] > 1 and dim != vector]
     loops = [at for at, node in enumerate(mapping.nodes) if isinstance(node, Temporal)]
-    if len(long) != 1 or long[0] in own or extents[long[0]] <= _ROWS_TOGETHER or not loops:
+    if len(long) != 1 or long[0] in own or extents[long[0]] <= TUNING.rows_together or not loops:
         return mapping
     first = mapping.nodes[loops[0]]
     if not isinstance(first, Temporal) or first.dim != vector:
         return mapping
     at = loops[0]
-    return Mapping((*mapping.nodes[:at], Temporal(long[0], _ROWS_TOGETHER), *mapping.nodes[at:]))
+    return Mapping((*mapping.nodes[:at], Temporal(long[0], TUNING.rows_together), *mapping.nodes[at:]))
 
 
 def _with_cores_outside(mapping: Mapping, workload: Workload, core: str | None) -> Mapping:
@@ -442,7 +429,7 @@ def _with_dim(workload: Workload, dim: str) -> frozenset[str]:
     return frozenset(tensor.name for tensor in workload.tensors if dim in _dims(workload, tensor.name))
 
 
-def _rounded(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
+def _with_whole_tiles(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -> Workload:
     """Return the workload whose dims are whole register tiles, the vector dim one per core where it has as many; every
     tensor in the type of the sums, as registers hold it."""
     units = {**dict(tile.sizes), tile.vector: tile.slots * lanes}
@@ -455,10 +442,10 @@ def _rounded(workload: Workload, tile: RegisterTile, lanes: int, threads: int) -
         unit = units.get(widest, 1)
         sizes[widest] = ceil(counts[widest] / threads) * threads * unit
     bits = workload.tensor(workload.statements[0].target.tensor).bits
-    return _resized(workload, sizes, bits)
+    return _with_extents(workload, sizes, bits)
 
 
-def _resized(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
+def _with_extents(workload: Workload, sizes: dict[str, int], bits: int) -> Workload:
     """Return the workload with other extents, its tensors as large as these need, without constraints of its domain
     (padding is counted as if it were read)."""
     grown = tuple(Dim(dim.name, sizes[dim.name]) for dim in workload.dims)

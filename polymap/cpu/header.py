@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from polymap.costmodel.analysis import mapping_text
 from polymap.cpu.choose import CpuChoice
 from polymap.ir import Workload
-from polymap.report.figures import mapping_text
 
 
 def choice_lines(workload: Workload, choice: CpuChoice) -> list[str]:

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from polymap.cpu.tuning import TUNING
 from polymap.ir import ArchError, Architecture, Fanout, FanoutKind, MemoryLevel, Mistake, Multicast, Workload
-
-LOADS_PER_CYCLE = 2  # of whole vectors, where the first cache states no bandwidth; of elements at most in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class CpuFacts:
     registers_level: str
     lane: str
     core: str | None
-    loads_per_cycle: float = LOADS_PER_CYCLE
+    loads_per_cycle: float = TUNING.loads_per_cycle
     stores_per_cycle: float = 1
     refill_cycles: float = 1
     line_bytes: int = 64
@@ -47,7 +46,7 @@ class CpuFacts:
     @property
     def broadcasts_per_cycle(self) -> float:
         """Loads of one element to all lanes: as many as there are ports, also where a vector takes two of them."""
-        return max(self.loads_per_cycle, LOADS_PER_CYCLE)
+        return max(self.loads_per_cycle, TUNING.loads_per_cycle)
 
 
 def facts_of(arch: Architecture) -> CpuFacts:

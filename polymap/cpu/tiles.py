@@ -15,12 +15,8 @@ from math import ceil, prod
 
 from polymap.cpu.machine import CpuFacts
 from polymap.cpu.sets import evicted_lines, rows_collide
+from polymap.cpu.tuning import TUNING
 from polymap.ir import Workload
-
-_SLACK_CYCLES = 1  # multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few
-_TILE_CYCLES = 12  # around the steps: addresses, the call, the loop
-_MOST_SLOTS = 4  # where other dims can give sums too
-_LOADS_PER_STRETCH = 0.5  # what a line costs more than a load where the line before it was not read; of 33 tiles tried
 
 MemorySteps = Mapping[str, Mapping[str, int]]
 
@@ -55,7 +51,7 @@ def register_tiles(
     others = [dim for dim in own if dim != vector and extents[dim] > 1]
     found: list[RegisterTile] = []
     streamed = is_streamed(workload, vector)
-    widest = _MOST_SLOTS if others else (facts.registers - 1) // 2
+    widest = TUNING.most_slots if others else (facts.registers - 1) // 2
     for slots in range(1, min(widest, ceil(extents[vector] / lanes)) + 1):
         most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):
@@ -110,9 +106,9 @@ def _cycles(
         count = around * prod(number for _, number in choice)
         sums = prod(shape.values())
         loads = _loads(workload, facts, memory, vector, shape)
-        busiest = max(sums / facts.pipes, loads, facts.latency_cycles + _SLACK_CYCLES)
+        busiest = max(sums / facts.pipes, loads, facts.latency_cycles + TUNING.slack_cycles)
         evicted = evicted_lines(memory.get(statement.target.tensor, {}), vector, shape, facts) * facts.miss_cycles
-        stored = sums / facts.stores_per_cycle + _TILE_CYCLES
+        stored = sums / facts.stores_per_cycle + TUNING.tile_cycles
         total += count * (steps * busiest + stored)
         again += count * (stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted)
     return total, again
@@ -147,7 +143,7 @@ def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str
         reused = any(extents[dim] > 1 for dim in own if dim not in dims)
         if plain and reused:
             continue
-        total += _LOADS_PER_STRETCH / facts.loads_per_cycle * taken / shape[vector]
+        total += TUNING.loads_per_stretch / facts.loads_per_cycle * taken / shape[vector]
         if rows_collide(extents, access, memory.get(access.tensor, {}), shape, facts):
             total += facts.miss_cycles * taken
     return total

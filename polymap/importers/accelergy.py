@@ -9,10 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
-from polymap.asked import arch_of
 from polymap.importers.yaml_tables import Value, read_yaml
 from polymap.inputs import expected_kind, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
+from polymap.resolve import arch_of
 
 _COMPUTE_ACTIONS = {"pj": ("compute", "mac_random", "mult_random", "mac", "mult", "multiply")}
 _LEVEL_ACTIONS = {

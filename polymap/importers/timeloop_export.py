@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
-from polymap.asked import mapping_of, question_of
 from polymap.ir import (
     Architecture,
     Fanout,
@@ -19,6 +18,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.resolve import mapping_of, question_of
 from polymap.schedules import check_mapping, view_of
 
 Lines = list[str]

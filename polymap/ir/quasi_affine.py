@@ -68,7 +68,7 @@ class Affine:
 
     def coefficients(self) -> dict[str, int]:
         """Return dim name -> coefficient of a linear expression (assert: no floor occurs)."""
-        assert self.is_linear
+        assert self.is_linear  # who asks has looked
         return {atom: coefficient for coefficient, atom in self.terms if isinstance(atom, str)}
 
     def __str__(self) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 
+from polymap.formatting import listing
 from polymap.ir import Architecture, BudgetError, Tensor
 from polymap.layouts.bursts import burst_bits_of, bursts_of_layouts
 from polymap.layouts.layout import Layout, image_layouts, layout_of, row_major
 from polymap.networks import Feed, LayerAnswer
-from polymap.report import listing
 
 _MOST_PERMUTED = 3
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import is_table, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Tensor, Workload
 from polymap.layouts.layout import Ints, Layout, layout_of, row_major
 from polymap.layouts.transfers import Transfer, are_single, transfers
+from polymap.resolve import mapping_of, question_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Shown, Workload
 from polymap.layouts.bursts import expected_layouts
 from polymap.layouts.layout import Layout
 from polymap.layouts.touches import Touches, touches_of
+from polymap.resolve import mapping_of, question_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel.simulator import Leaf, Place, Tree, resolve
+from polymap.costmodel.simulator import HoldingNode, Leaf, Tree, resolve
 from polymap.ir import Access, Architecture, BudgetError, Mapping, Mistake, Operator, Workload
 from polymap.layouts.layout import Layout
 
@@ -158,7 +158,7 @@ def _single(listed: list[_Uses]) -> Iterator[tuple[Ints, Ints, Ints]]:
         yield uses.address, np.column_stack([uses.clock, ones, uses.coordinates, uses.order]), uses.coordinates
 
 
-def _moved(place: Place, listed: list[_Uses], *, only_sums: bool) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _moved(place: HoldingNode, listed: list[_Uses], *, only_sums: bool) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Yield (address, key, coordinates) of what the tiles of a place load and store.
 
     only_sums: they are accumulated from nothing, so that what no tile has held before is not loaded.

@@ -34,6 +34,7 @@ from polymap.ir import (
     is_box,
 )
 from polymap.layouts.layout import Ints
+from polymap.schedules import view_of
 
 MOST_TILES = 400_000  # of all instances and steps that are walked
 MOST_ELEMENTS = 200_000_000  # of all tiles that are walked
@@ -56,6 +57,7 @@ class _Loop:
 
     dim: str
     tile: int
+    trips: int
     fanout: int | None
     fixed: bool
 
@@ -112,11 +114,11 @@ def _walk_of(workload: Workload, arch: Architecture, mapping: Mapping, tensor: s
     fans = len(arch.fanouts_above(node.level))
     numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
     loops: list[_Loop] = []
-    for place, each in enumerate(mapping.nodes):
+    for place, each, _, _, trips in view_of(workload.extents(), mapping).loops:
         if isinstance(each, Temporal):
-            loops.append(_Loop(each.dim, each.tile, None, place < holder))
-        elif isinstance(each, Spatial):
-            loops.append(_Loop(each.dim, each.tile, numbers[each.fanout], numbers[each.fanout] < fans))
+            loops.append(_Loop(each.dim, each.tile, trips, None, place < holder))
+        else:
+            loops.append(_Loop(each.dim, each.tile, trips, numbers[each.fanout], numbers[each.fanout] < fans))
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor))
     return _Walk(workload, arch.fanouts, workload.tensor(tensor), access, tuple(loops), fans)
 
@@ -146,14 +148,8 @@ def _unsupported(workload: Workload, mapping: Mapping, tensor: str) -> str:
 
 def _digits(walk: _Walk) -> tuple[list[list[int]], list[int], list[int]]:
     """Return the digits of each fixed loop, and which of these loops are temporal and which spatial."""
-    tile = dict(walk.workload.extents())
-    values: list[list[int]] = []
-    for loop in walk.loops:
-        trips = -(-tile[loop.dim] // loop.tile)
-        tile[loop.dim] = min(loop.tile, tile[loop.dim])
-        if loop.fixed:
-            values.append(list(range(trips)))
     fixed = [loop for loop in walk.loops if loop.fixed]
+    values = [list(range(loop.trips)) for loop in fixed]
     temporal = [n for n, loop in enumerate(fixed) if loop.fanout is None]
     spatial = [n for n, loop in enumerate(fixed) if loop.fanout is not None]
     used = {dim for index in walk.access.index for dim in index.coefficients()} | {fixed[n].dim for n in spatial}

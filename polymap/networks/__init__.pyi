@@ -1,3 +1,12 @@
+from polymap.networks.columns import How as How
+from polymap.networks.coverage import missing_text as missing_text
+from polymap.networks.documents import (
+    answer_document as answer_document,
+    answer_rows as answer_rows,
+    share_of as share_of,
+    sweep_document as sweep_document,
+    sweep_rows as sweep_rows,
+)
 from polymap.networks.exploration import (
     LayerAnswer as LayerAnswer,
     NetworkAnswer as NetworkAnswer,
@@ -26,14 +35,4 @@ from polymap.networks.sweeps import (
     SweepRow as SweepRow,
     SweepTable as SweepTable,
     sweep_of_document as sweep_of_document,
-)
-from polymap.networks.texts import (
-    answer_document as answer_document,
-    answer_rows as answer_rows,
-    answer_text as answer_text,
-    machine_label as machine_label,
-    network_text as network_text,
-    sweep_document as sweep_document,
-    sweep_rows as sweep_rows,
-    sweep_text as sweep_text,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from polymap.formatting import exact, listing
 from polymap.networks.model import Network
-from polymap.report import exact, listing
 
 _MOST_OPERATORS = 4  # that a headline names
 

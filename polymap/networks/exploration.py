@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
-from polymap.asked import arch_of, workload_of
 from polymap.explore import explore, search
 from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
@@ -17,12 +16,12 @@ from polymap.networks.coverage import missing_text
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
-from polymap.report import unit_of
-from polymap.report.text import result_document, result_from_document
+from polymap.resolve import arch_of, workload_of
 from polymap.schedules import mapping_from_document
 from polymap.search.objective import objective_values
-from polymap.search.problem import parse_single
-from polymap.search.run import Hints, Options, SearchResult, open_structures_of
+from polymap.search.problem import parse_single, unit_of
+from polymap.search.result import SearchResult, result_document, result_from_document
+from polymap.search.run import Hints, Options, open_structures_of
 
 Document = dict[str, Any]
 
@@ -31,7 +30,11 @@ _KNOWN_BEFORE = ("start", "least", "open", "keeps_open", "counts_space")
 
 
 class Executor(Protocol):
-    """Anything with `submit`: an executor of concurrent.futures, Dask's, executorlib's, submitit's."""
+    """Anything with `submit`: an executor of concurrent.futures, Dask's, executorlib's, submitit's.
+
+    Its answers are waited for without a limit: each question has a time limit of its own, but how long it stands in the
+    queue of a cluster, only whoever owns that knows. Ctrl-C ends the wait, and so does an executor that breaks.
+    """
 
     def submit(self, fn: Callable[[Document], Document], /, *args: Document) -> Any:
         """Return a future, whose `result()` is what `fn` returns."""

@@ -10,17 +10,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 from polymap.arch import arch_to_document
-from polymap.asked import question_of
 from polymap.explore import explore
 from polymap.inputs import as_integer, expected_method, parse_json, shown
 from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
-from polymap.report.text import mapping_document, result_from_document
+from polymap.resolve import question_of
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
-from polymap.search.run import Options, SearchResult, open_structures_of
+from polymap.search.result import SearchResult, mapping_document, result_from_document
+from polymap.search.run import Options, open_structures_of
 from polymap.workload import workload_to_document
 
 _FIRST_SHARE = 0.1  # of the limit: what is known before parts are asked helps all of them

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from polymap.asked import arch_of, question_of
 from polymap.explore import search
 from polymap.inputs import as_fraction, is_table, shown
 from polymap.ir import (
@@ -26,10 +25,11 @@ from polymap.ir import (
     did_you_mean,
 )
 from polymap.networks.columns import Column, How, column_of
-from polymap.report.text import result_document
+from polymap.resolve import arch_of, question_of
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
-from polymap.search.run import Hints, Options, SearchResult
+from polymap.search.result import SearchResult, result_document
+from polymap.search.run import Hints, Options
 
 _BANDWIDTHS = ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
 _PROVEN = ("OPTIMAL", "INFEASIBLE")

@@ -15,7 +15,7 @@ from polymap.ir import BudgetError, Mistake
 from polymap.networks.columns import Column, How
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of
-from polymap.report.text import mapping_document
+from polymap.search.result import mapping_document
 from polymap.workload import workload_to_document
 
 _LEAST_S = 0.1  # that a question which goes on is given

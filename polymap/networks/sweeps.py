@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from polymap.arch import arch_from_document, arch_to_document
-from polymap.asked import arch_of, workload_of
 from polymap.inputs import expected_method, is_list, is_table, shown
 from polymap.ir import (
     Architecture,
@@ -29,6 +28,7 @@ from polymap.networks.exploration import Document, Executor
 from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
+from polymap.resolve import arch_of, workload_of
 from polymap.search.run import Options
 from polymap.workload import workload_from_document
 

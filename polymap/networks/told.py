@@ -7,7 +7,8 @@ from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mapping, Mistake, OutputError, Workload
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
-from polymap.search.run import SearchResult, number_of
+from polymap.search.result import SearchResult
+from polymap.search.run import number_of
 
 
 def told_cost(workload: Workload, arch: Architecture, objective: str, mapping: Mapping, told: object) -> Cost:

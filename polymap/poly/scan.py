@@ -233,6 +233,7 @@ class _State:
 
     def _advance(self, number: int, amounts: Integers, left: Sequence[int]) -> None:
         """Add to a row's sums; sums large enough that the row holds whatever follows are made equal."""
+        check_clock()
         row = self.rows[number]
         enough = -sum(min(row[other] * end for end in self.bounds[other]) for other in left)
         self.sums[number] = np.minimum(self.sums[number] + amounts, enough)
@@ -244,6 +245,7 @@ class _State:
 
     def _join(self) -> None:
         """Merge partial points with equal sums and equal values of the wanted dims."""
+        check_clock()
         columns = [*self.sums.values(), *self.values.values()]
         if not columns:
             self.weights = np.array([self.weights.sum()], dtype=self.weights.dtype)

@@ -44,7 +44,7 @@ def variables(space: isl.Space) -> dict[str, isl.Aff]:
     for position in range(space.dim(_SET)):
         name = space.get_dim_name(_SET, position)
         assert name is not None
-        assert name not in functions
+        assert name not in functions  # spaces are made of dims of one statement, each of its own name
         functions[name] = isl.Aff.var_on_domain(local, _SET, position)
     return functions
 

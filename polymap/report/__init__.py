@@ -1,5 +1,1 @@
-"""Figure data, and the pictures drawn from them."""
-
-from polymap.faces import face
-
-__getattr__, __dir__ = face(__name__)
+"""Answers for people: texts, figures, pages. Nothing that answers imports from here."""

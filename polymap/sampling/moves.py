@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import split
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
 from polymap.ir import (
     Architecture,
@@ -25,6 +24,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.resolve import mapping_of, question_of
 
 Factors = list[tuple[MappingNode, int]]  # nodes with their trips, 1 for storage
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import overload
 
-from polymap.asked import question_of
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
+from polymap.resolve import question_of
 from polymap.sampling.scores import Scores, score_mappings
 from polymap.schedules import dependence_violations
 from polymap.schedules.space import any_order_is_legal, uniform_trees

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.costmodel.tables import evaluate_many
@@ -40,6 +39,7 @@ from polymap.ir import (
     is_box,
     written_tensors,
 )
+from polymap.resolve import mapping_of, question_of
 from polymap.schedules.space import any_order_is_legal
 
 Ints = NDArray[np.int64]
@@ -482,7 +482,7 @@ def _groups_of_fanouts(arch: Architecture) -> tuple[tuple[int, ...], ...]:
 def _last_spanned(arch: Architecture, marks: Sequence[Mark], place: int) -> int:
     """Return the last segment above a storage node that the spatial loops of a mark span: of a level above them."""
     run = marks[place]
-    assert not isinstance(run, str)
+    assert not isinstance(run, str)  # asked of a run of spatial loops
     first = min(fanout for fanout, _ in run)
     levels = [(number, mark) for number, mark in enumerate(marks) if isinstance(mark, str) and number > place]
     return max((number for number, mark in levels if len(arch.fanouts_above(mark)) <= first), default=-1)

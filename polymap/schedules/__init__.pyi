@@ -38,3 +38,4 @@ from polymap.schedules.scattering import (
     Schedule as Schedule,
     TimeDim as TimeDim,
 )
+from polymap.schedules.signs import sign_vectors as sign_vectors

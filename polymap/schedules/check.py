@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from polymap.asked import mapping_of
 from polymap.inputs import as_integer, shown
 from polymap.ir import (
     ROLE_WORDS,
@@ -29,6 +28,7 @@ from polymap.ir import (
     Workload,
     did_you_mean,
 )
+from polymap.resolve import mapping_of
 from polymap.schedules.loop_view import ComputeInTree, view_of
 
 _MAX_DEPTH = 100

@@ -22,4 +22,5 @@ from polymap.workload.networks import (
     builtin_workload as builtin_workload,
     network_layers as network_layers,
 )
-from polymap.workload.notation import access_text as access_text, affine_text as affine_text
+from polymap.workload.notation import affine_text as affine_text
+from polymap.workload.text import statement_text as statement_text, workload_text as workload_text

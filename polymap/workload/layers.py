@@ -90,7 +90,7 @@ def conv2d(
     horizontal = _axis("WSF", numbers, (steps[1], rings[1], spreads[1]), mistakes)
     extras = Extras(bits, types, None, initial, temporary, associative, "conv2d" if name is None else name)
     if mistakes or vertical is None or horizontal is None:
-        assert mistakes
+        assert mistakes  # an axis is None only where its mistake was added
         # What is wrong with the other arguments is told in the same breath.
         return build("O[n] += I[n] * W[n]", {"n": 1}, extras, mistakes)
     return _convolution(numbers, vertical, horizontal, extras, skip=skip)

@@ -11,8 +11,8 @@ import pytest
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.networks.coverage import missing_text
+from polymap.networks.documents import answer_document, answer_rows, sweep_document
 from polymap.networks.model import MappedNode, Part, Unmapped, network_of_nodes
-from polymap.networks.texts import answer_document, answer_rows, sweep_document
 
 # Published multiply-accumulates (batch 1; torchvision's figures where the paper has none), and the number of layers.
 PUBLISHED = {

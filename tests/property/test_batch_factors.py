@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from polymap.costmodel.closed_form.carries import Axes, Judge, always, none_starts, none_stops
+from polymap.costmodel.closed_form.carries import Axes, StepFilter, always, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import (
     Chain,
-    Clock,
+    CountedSteps,
     Cut,
     Part,
     changes,
@@ -33,8 +33,8 @@ from polymap.costmodel.closed_form.window_sums import (
 )
 from polymap.costmodel.tables.digits import digits_of, first_back
 from polymap.costmodel.tables.factors import (
+    AcceptedSteps,
     FirstTile,
-    Judged,
     Kept,
     Places,
     WindowAll,
@@ -117,7 +117,7 @@ def test_one_dim_on_arrays() -> None:
         equal(Places(extent, chain, cut), columns, [places(each, cut, extent) for each in rows])
         moved = [places(each, cut + 1, extent) - places(each, cut, extent) for each in rows]
         equal(Places(extent, chain, cut, moving=True), columns, moved)
-        for clock in Clock:
+        for clock in CountedSteps:
             equal(Kept(extent, chain, cut, clock), columns, [kept_indices(extent, each, cut, clock) for each in rows])
         equal(FirstTile(extent, chain), columns, [first_indices(extent, each) for each in rows])
 
@@ -129,8 +129,8 @@ def first_indices(extent: int, chain: Chain) -> int:
     return sum(length * many for length, many in branches)
 
 
-@pytest.mark.parametrize("judge", [always, none_starts, none_stops])
-def test_a_judged_dim_on_arrays(judge: Judge) -> None:
+@pytest.mark.parametrize("step_filter", [always, none_starts, none_stops])
+def test_a_filtered_dim_on_arrays(step_filter: StepFilter) -> None:
     for seed in range(250):
         rng = random.Random(seed)
         extent = rng.choice((1, 2, 7, 12, 30))
@@ -141,8 +141,8 @@ def test_a_judged_dim_on_arrays(judge: Judge) -> None:
         cut = Cut(rng.randrange(times + 1), moved=False)
         if times and rng.random() < 0.5:
             cut = Cut(rng.randrange(times), moved=True)
-        wanted = [sum(often for often, tracks in changes(extent, each, cut) if judge(tracks)) for each in rows]
-        equal(Judged(extent, chain, cut, judge), columns, wanted)
+        wanted = [sum(often for often, tracks in changes(extent, each, cut) if step_filter(tracks)) for each in rows]
+        equal(AcceptedSteps(extent, chain, cut, step_filter), columns, wanted)
 
 
 def test_the_first_sibling_that_comes_back_on_arrays() -> None:
@@ -157,7 +157,7 @@ def test_the_first_sibling_that_comes_back_on_arrays() -> None:
         columns = random_columns(rng, extent, len(chain))
         cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
         wanted = [steps_back(extent, with_row(extent, chain, columns, row), cut) for row in range(ROWS)]
-        equal(Judged(extent, chain, cut, first_back), columns, wanted)
+        equal(AcceptedSteps(extent, chain, cut, first_back), columns, wanted)
         found += any(wanted)
     assert found > 25
 
@@ -213,7 +213,7 @@ def compare_windows(axes: Axes, cuts: tuple[Cut, ...], columns: list[Integers]) 
     equal(WindowDistinct(axes), columns, [distinct_elements(each) for each in rows])
     if {part for _, _, chain in axes for _, part, _ in chain} <= {Part.TIME, Part.EACH, Part.FREE}:
         equal(WindowFirst(axes), columns, [first_tile(each) for each in rows])
-    for clock in Clock:
+    for clock in CountedSteps:
         equal(WindowKept(axes, cuts, clock), columns, [kept_elements(each, cuts, clock) for each in rows])
     for name in Sums._fields:
         wanted = [getattr(sums_of_window(each, cuts), name) for each in rows]

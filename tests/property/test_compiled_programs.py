@@ -7,6 +7,7 @@ import ctypes
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
 from polymap.codegen.library import RegionCall
+from polymap.codegen.orders import TUNING
 from polymap.schedules import mapping_from_document
 from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
 from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
@@ -32,7 +34,7 @@ SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]
 
 @pytest.fixture(autouse=True)
 def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 1)
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=1))
 
 
 def small_sizes(name: str) -> dict[str, int]:

@@ -16,7 +16,7 @@ from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.run.result import SearchResult
+from polymap.search.result.result import SearchResult
 from tests.referee.problems import random_problem, scaled
 
 _PRIME = 10**30 + 57

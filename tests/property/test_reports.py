@@ -9,9 +9,9 @@ import pytest
 
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.analysis.footprint import footprints
+from polymap.costmodel.analysis.nest import mapping_text
 from polymap.costmodel.assembly import assemble, capacity_violations
 from polymap.costmodel.simulator.walk import count_by_simulation
-from polymap.report.figures.nest import mapping_text
 from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.figures.roofline import roofline_svg, roofline_text
 from polymap.report.figures.traffic import traffic_figure, traffic_svg, traffic_text

@@ -151,13 +151,13 @@ BUGS = (
     Bug(
         "an idle instance loses what it has",
         "digits",
-        "(branches[0][0] - need if clock is Clock.OWN else length)",
+        "(branches[0][0] - need if counted is CountedSteps.OWN else length)",
         "length",
     ),
     Bug(
         "an idle instance keeps partial sums",
         "digits",
-        "(branches[0][0] - need if clock is Clock.OWN else length)",
+        "(branches[0][0] - need if counted is CountedSteps.OWN else length)",
         "branches[0][0] - need",
     ),
     Bug(
@@ -196,8 +196,8 @@ BUGS = (
     Bug(
         "a carry further out keeps singles",
         "carries",
-        "self._factors.kept(extent, chain, outside, self._clock)",
-        "self._factors.kept(extent, chain, len(chain), self._clock)",
+        "self._factors.kept(extent, chain, outside, self._counted)",
+        "self._factors.kept(extent, chain, len(chain), self._counted)",
     ),
     Bug("multicast where there is none", "carries", "Part.EACH if machine.repeats[fanout] else united", "united"),
     Bug(
@@ -238,7 +238,7 @@ BUGS = (
     Bug(
         "siblings of two kinds are taken for one",
         "window_sums",
-        'return kinds.pop() if len(kinds) == 1 else "mixed"',
+        'return kinds.pop() if len(kinds) == 1 else "differing"',
         "return min(kinds)",
     ),
     Bug(
@@ -257,8 +257,8 @@ BUGS = (
     Bug(
         "an arrival in the same step is forgotten",
         "partial_tiles",
-        "for judge in (none_stops, none_moves)",
-        "for judge in (always, none_moves)",
+        "for step_filter in (none_stops, none_moves)",
+        "for step_filter in (always, none_moves)",
     ),
     Bug(
         "siblings do not start inside a carry",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.orders import Chosen, Core, choose
+from polymap.codegen.orders import TUNING, Chosen, Core, choose
 from tests.c_to_c import parameters_of
 from tests.compiled_programs import expected_arrays, sanitized_case
 
@@ -21,16 +22,16 @@ SIZES = (37, 41, 29, 31, 43)
 
 @pytest.fixture(autouse=True)
 def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 1)
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=1))
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch, rows: int = 12, lanes: int = 8, terms: int = 7) -> None:
     """Make tiles so small that arrays of a test hold many, and let small nests be changed."""
-    values = {"contraction._TILE_ROWS": rows, "contraction._TILE_LANES": lanes, "contraction._TILE_TERMS": terms}
-    values |= {"contraction._LEAST_EXTENT": 4, "contraction._LEAST_INSTANCES": 64, "bands._SIZE": 24}
-    values |= {"wavefronts._LEAST_EXTENT": 4, "wavefronts._LEAST_INSTANCES": 64}
-    for name, value in values.items():
-        monkeypatch.setattr(f"{ORDERS}.{name}", value)
+    tuning = replace(TUNING, tile_rows=rows, tile_lanes=lanes, tile_terms=terms, band_size=24)
+    tuning = replace(tuning, contraction_extent=4, contraction_instances=64)
+    tuning = replace(tuning, wavefront_extent=4, wavefront_instances=64)
+    for module in ("contraction", "bands", "wavefronts"):
+        monkeypatch.setattr(f"{ORDERS}.{module}.TUNING", tuning)
 
 
 def sizes_of(name: str) -> dict[str, int]:
@@ -153,7 +154,7 @@ def test_an_array_may_have_the_name_of_a_tile(tmp_path: Path, monkeypatch: pytes
 
 
 def test_loops_are_parallel_where_threads_meet_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 2**14)
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=2**14))
     few, many = (
         pm.compile(pm.from_c(KERNELS["jacobi-2d"][0], {"tsteps": 3, "n": n}), "cpu_avx2", threads=2).source
         for n in (60, 200)

@@ -11,7 +11,7 @@ import pytest
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.orders import Core, choose
+from polymap.codegen.orders import TUNING, Core, choose
 from polymap.codegen.programs import program_function
 from polymap.ir import MemoryLevel
 from tests.compiled_programs import sanitized_case
@@ -24,10 +24,9 @@ SIZES = {"tsteps": 19, "tmax": 19, "n": 23, "nx": 21, "ny": 26}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 1)
-    monkeypatch.setattr(f"{TILES}._STEPS", 3)
-    monkeypatch.setattr(f"{TILES}._SIZES", (5, 4, 2))
-    monkeypatch.setattr(f"{TILES}._ROW_SIZES", (11, 4))
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=1))
+    tuning = replace(TUNING, time_steps=3, time_tile_sizes=(5, 4, 2), time_tile_row_sizes=(11, 4))
+    monkeypatch.setattr(f"{TILES}.TUNING", tuning)
 
 
 def machine(cache_bytes: int) -> pm.Architecture:
@@ -73,8 +72,9 @@ def test_stencils_that_stay_in_the_cache_are_left_alone(name: str) -> None:
 
 def test_cores_take_tiles_of_different_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads meet after a wave of tiles, not after every sweep of a tile's rows."""
-    monkeypatch.setattr("polymap.codegen.programs.function._LEAST_PARALLEL", 2**14)
-    monkeypatch.setattr(f"{TILES}._STEPS", 8)
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=2**14))
+    tuning = replace(TUNING, time_steps=8, time_tile_sizes=(5, 4, 2), time_tile_row_sizes=(11, 4))
+    monkeypatch.setattr(f"{TILES}.TUNING", tuning)
     sizes = {"tsteps": 100, "n": 700}
     workload = pm.from_c(KERNELS["jacobi-2d"][0], sizes)
     chosen = choose(workload, Core(256, 16, 200_000), threads=2)

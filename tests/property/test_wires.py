@@ -34,7 +34,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.report.text import result_document, result_from_document
+from polymap.search.result import result_document, result_from_document
 from polymap.workload.einsums import einsum
 from tests.case_machines import with_long_numbers, with_wires
 from tests.cases import Case, random_case, random_general_case

@@ -15,10 +15,11 @@ from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.objective.scores import exact_score
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.holding import HolderEdge
 from polymap.search.problem.problem import Problem
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
 from polymap.search.sibling_bounds.joint import JointStructure, Part, Recurrence
-from polymap.search.sibling_bounds.joint_costs import Edge, LoopOrder, NodeView
+from polymap.search.sibling_bounds.joint_costs import LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
 from polymap.search.sibling_bounds.structures import sibling_counts
 
@@ -278,7 +279,7 @@ def _checked(
     component: Component,
     view: NodeView,
     cell: tuple[int, ...],
-    edge: Edge,
+    edge: HolderEdge,
     number: int,
     rows: Rows,
     node: Placed,

@@ -35,7 +35,7 @@ from tests.c_to_c import (
 )
 from tests.c_to_c_functions import run_functions
 from tests.c_to_c_programs import run
-from tests.wild_programs import random_named
+from tests.wild_programs import random_crossed, random_named
 
 LOCALS = """
 void f(int n, int m, double A[n][m], double B[n][m], double y[n]) {
@@ -308,6 +308,20 @@ def test_random_functions_with_odd_names_chains_and_late_counters_equal_their_or
     assert not tally.wrong
     assert tally.functions >= 8
     assert tally.refused["auto PM281"] >= 2
+
+
+@pytest.mark.slow
+def test_random_functions_with_macros_late_counters_and_conditional_reads_equal_their_originals() -> None:
+    tally = run_functions(0, 8, turns=1, make=random_crossed)
+    assert not tally.wrong
+    assert tally.functions >= 4
+
+
+@pytest.mark.soak
+def test_many_random_functions_with_macros_late_counters_and_conditional_reads_equal_their_originals() -> None:
+    tally = run_functions(1000, 300, make=random_crossed)
+    assert not tally.wrong
+    assert tally.functions >= 150
 
 
 @pytest.mark.soak

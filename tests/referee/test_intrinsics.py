@@ -11,13 +11,13 @@ from polymap.checker import Problem as Checked, Refused, cost as checked_cost, p
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
 from polymap.ir import OptionError
-from polymap.proofs import verify
 from polymap.schedules import mapping_to_document
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.objective.rule_checks import refusals
 from polymap.search.problem import rules_from_document
 from polymap.search.run.certificate import check_certifiable
 from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
+from polymap.verify import verify
 from tests.case_machines import with_open_levels
 from tests.referee.demands import Table, meets
 from tests.referee.problems import random_problem

@@ -380,7 +380,7 @@ BUGS = (
     Bug("spread windows are intervals", NodeView.least_bits, "if self._is_unspread(group, unit) and not", "if not"),
     Bug("windows are cut by time alone", NodeView._is_unspread, "== 1 for d", ">= 1 for d"),
     Bug("sums return from the start", NodeView.returns, "stays - self.nodes.elements + starts", "stays + starts"),
-    Bug("sums return past shared nodes", NodeView.returns, "if not edge.returns", "if False"),
+    Bug("sums return past shared nodes", NodeView.returns, "if self.nodes.shared[edge.source]", "if False"),
     Bug(
         "the short tile is full",
         _private(Crossings, "_slope"),

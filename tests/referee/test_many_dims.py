@@ -30,8 +30,8 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.limits import OutOfTime
+from polymap.search.result.result import SearchResult
 from polymap.search.run.answer import number_of
-from polymap.search.run.result import SearchResult
 from polymap.workload.einsums import einsum
 from tests.referee.problems import lengthened, scaled
 from tests.second_prover.prover import second_proof

@@ -20,9 +20,9 @@ from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
+from polymap.search.result.result import SearchResult
 from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
-from polymap.search.run.result import SearchResult
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
 

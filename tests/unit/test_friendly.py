@@ -52,6 +52,15 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"workload": LAYER, "arch": FLAT, "objective": "energy", "limit": 2, "time_limit_s": 2},
     ),
     "sample_mappings": (pm.sample_mappings, {"workload": LAYER, "arch": FLAT, "n": 3, "seed": 0}),
+    "space.structures": (
+        lambda **words: next(pm.space.structures(**words)),
+        {"workload": LAYER, "arch": FLAT, "constraints": {"innermost": ["k"]}},
+    ),
+    "space.size": (pm.space.size, {"workload": LAYER, "arch": FLAT, "tiles": "divide"}),
+    "space structure's score": (
+        next(pm.space.structures(LAYER, FLAT)).score,
+        {"objective": "energy", "time_limit_s": 2},
+    ),
     "explain": (pm.explain, {"workload": LAYER, "arch": FLAT}),
     "mapping_svg": (pm.mapping_svg, {"workload": LAYER, "arch": FLAT}),
     "mapping_text": (pm.mapping_text, {"workload": LAYER, "mapping": BEST, "arch": FLAT}),

@@ -67,7 +67,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_explore_is_the_function_whatever_is_imported_first() -> None:
-    program = "import polymap.explore, polymap, polymap.search.run.result; print(callable(polymap.explore))"
+    program = "import polymap.explore, polymap, polymap.search.result; print(callable(polymap.explore))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
 

@@ -13,12 +13,12 @@ from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.analysis.buffer_bound import Proven, least_traffic_bits
 from polymap.costmodel.evaluation import evaluate
+from polymap.formatting import size
 from polymap.ir.errors import MappingError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
-from polymap.report.numbers import size
 from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests import cases

@@ -17,8 +17,8 @@ import polymap as pm
 from polymap.costmodel.analysis.crossovers import family, placements
 from polymap.ir.loopnest import Workload
 from polymap.search.enumeration import Walking
+from polymap.search.result.result import Progress, SearchResult
 from polymap.search.run.driver import Resumption
-from polymap.search.run.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 
 TINY = pm.matmul(m=2, n=2, k=2)

@@ -56,14 +56,14 @@ def prune(block: Block) -> Block:
 
 def inlined(block: Block) -> Block:
     """Return the block with constants that equal a variable or a number replaced by it."""
-    return _inlined(block, {})
+    return _inline(block, {})
 
 
-def _inlined(block: Block, known: dict[str, Expr]) -> Block:
+def _inline(block: Block, known: dict[str, Expr]) -> Block:
     known = dict(known)
     kept: list[Stmt] = []
     for statement in block:
-        new = _substituted(statement, known)
+        new = _substitute(statement, known)
         if isinstance(new, Declare) and new.type == "const int" and isinstance(new.value, Name | Int):
             known[new.name] = new.value
             continue
@@ -73,9 +73,9 @@ def _inlined(block: Block, known: dict[str, Expr]) -> Block:
     return tuple(kept)
 
 
-def _substituted(statement: Stmt, known: dict[str, Expr]) -> Stmt:
+def _substitute(statement: Stmt, known: dict[str, Expr]) -> Stmt:
     def swap(value: Expr) -> Expr:
-        return _swapped(value, known)
+        return _replace_names(value, known)
 
     match statement:
         case Declare(kind, name, value):
@@ -85,32 +85,32 @@ def _substituted(statement: Stmt, known: dict[str, Expr]) -> Stmt:
         case Copy(target, value):
             return Copy(swap(target), swap(value))
         case For(name, start, stop, body, pragma):
-            return For(name, swap(start), swap(stop), _inlined(body, known), pragma)
+            return For(name, swap(start), swap(stop), _inline(body, known), pragma)
         case If(condition, body, otherwise):
-            return If(swap(condition), _inlined(body, known), _inlined(otherwise, known))
+            return If(swap(condition), _inline(body, known), _inline(otherwise, known))
         case Run(called, arguments):
             return Run(called, tuple(swap(argument) for argument in arguments))
         case Scope(body):
-            return Scope(_inlined(body, known))
+            return Scope(_inline(body, known))
         case Count() | Remark() | Local():
             return statement
     assert_never(statement)
 
 
-def _swapped(value: Expr, known: dict[str, Expr]) -> Expr:
+def _replace_names(value: Expr, known: dict[str, Expr]) -> Expr:
     match value:
         case Int():
             return value
         case Name(text):
             return known.get(text, value)
         case Binary(symbol, left, right):
-            return folded(symbol, _swapped(left, known), _swapped(right, known))
+            return folded(symbol, _replace_names(left, known), _replace_names(right, known))
         case Element(array, index):
-            return Element(array, tuple(_swapped(i, known) for i in index))
+            return Element(array, tuple(_replace_names(i, known) for i in index))
         case Invoke(called, arguments):
-            return Invoke(called, tuple(_swapped(argument, known) for argument in arguments))
+            return Invoke(called, tuple(_replace_names(argument, known) for argument in arguments))
         case Choice(condition, yes, no):
-            return Choice(_swapped(condition, known), _swapped(yes, known), _swapped(no, known))
+            return Choice(_replace_names(condition, known), _replace_names(yes, known), _replace_names(no, known))
     assert_never(value)
 
 

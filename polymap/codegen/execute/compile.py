@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from polymap.codegen.execute.tuning import TUNING
 from polymap.ir import CompilerError, Mistake
 from polymap.processes import Caps, run_within
 
 _MEBIBYTE = 2**20
 FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
-_SHOWN = 2000
 _COMPILE = Caps(cpu_s=300)
 
 
@@ -71,7 +71,7 @@ def compile_with(command: tuple[str, ...], target: Path, name: str, advice: str)
         raise CompilerError(Mistake("PM603", f"{name} did not finish within {_COMPILE.cpu_s:g} s"))
     if done.code != 0 or not target.exists():
         said = done.complaint.decode("utf-8", "replace")
-        what = f"{name} refused the program (exit code {done.code}): {said[:_SHOWN].strip()}"
+        what = f"{name} refused the program (exit code {done.code}): {said[: TUNING.shown_characters].strip()}"
         raise CompilerError(Mistake("PM603", what, _NO_OPENMP if _lacks_openmp(said) else advice))
 
 
@@ -97,7 +97,7 @@ def execute(program: Path, arguments: tuple[str, ...], limits: Limits) -> tuple[
     if done.took_too_long:
         raise CompilerError(_ended(f"took more than {limits.seconds:g} s"))
     if done.code != 0:
-        said = done.complaint[:_SHOWN].decode("ascii", "replace").strip()
+        said = done.complaint[: TUNING.shown_characters].decode("ascii", "replace").strip()
         raise CompilerError(_ended(f"ended with code {done.code} {said}".strip()))
     return done.printed.decode("ascii"), done.seconds
 

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.codegen.execute.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -30,7 +31,6 @@ Data = dict[str, Values]
 Points = dict[str, NDArray[np.int64]]
 Mask = NDArray[np.bool_]
 
-_BLOCK = 1 << 20
 _EVERYWHERE: Mask = np.array(1, dtype=np.bool_)
 _TRUTHS = ("<", "<=", "==", "!=", "&&", "||", "!")
 _UFUNCS: dict[Operator, np.ufunc] = {
@@ -83,8 +83,8 @@ def _blocks(workload: Workload, statement: Statement) -> Iterator[Points]:
     """Yield the points of the domain in lexicographic order, as one index array per dim."""
     shape = [workload.extents()[dim] for dim in statement.dims]
     size = math.prod(shape)
-    for start in range(0, size, _BLOCK):
-        numbers = np.arange(start, min(start + _BLOCK, size))
+    for start in range(0, size, TUNING.instances_at_once):
+        numbers = np.arange(start, min(start + TUNING.instances_at_once, size))
         columns = np.unravel_index(numbers, shape) if shape else ()
         points = dict(zip(statement.dims, columns, strict=True))
         inside = np.ones(len(numbers), dtype=bool)

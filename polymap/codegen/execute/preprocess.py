@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from polymap.codegen.execute.compile import find_compiler, plain_english
+from polymap.codegen.execute.tuning import TUNING
 from polymap.inputs import read_text, shown
 from polymap.ir import CompilerError, Mistake, OptionError
 from polymap.processes import Caps, run_within
@@ -19,7 +20,6 @@ _MARKER = re.compile(r'#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"([ \d]*)')
 _FLAG = re.compile(r"-[DU][A-Za-z_][A-Za-z0-9_]*(=.*)?|-I.+", re.DOTALL)
 _LIMITS = Caps(cpu_s=60)
 _SYSTEM = "3"  # the mark of lines from the system's headers
-_SHOWN = 2000
 
 
 def preprocessed(path: str | Path, flags: Iterable[str] = ()) -> str:
@@ -45,7 +45,9 @@ def preprocessed(path: str | Path, flags: Iterable[str] = ()) -> str:
     if done.took_too_long:
         raise CompilerError(Mistake("PM605", f"the preprocessor did not finish within {_LIMITS.cpu_s:g} s"))
     if done.code != 0:
-        said = done.complaint.decode("utf-8", "replace")[:_SHOWN].strip().replace(str(place), place.name)
+        said = (
+            done.complaint.decode("utf-8", "replace")[: TUNING.shown_characters].strip().replace(str(place), place.name)
+        )
         hint = "Name the folders of headers (-I, --include), and what the build defines (-D, --define)."
         raise CompilerError(Mistake("PM605", f"the preprocessor refuses {shown(place.name)}: {said}", hint))
     return _own_lines(done.printed.decode("utf-8", "replace"))

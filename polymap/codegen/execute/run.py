@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.asked import question_of
 from polymap.codegen.c import INCLUDES, MAIN, TRANSFER, emit
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
@@ -33,6 +32,7 @@ from polymap.ir import (
     Workload,
     written_tensors,
 )
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping, dependence_violations
 
 _DEFAULT_LIMITS = Limits()
@@ -161,7 +161,7 @@ def run_program(
                 file.write(data[tensor.name].astype(_dtype(types[tensor.name])).tobytes())
     printed, seconds = execute(program, ("input", "output"), limits)
     outputs = _read_outputs(workload, types, program.with_name("output"))
-    counted, steps, instances = _counted(workload, arch, printed)
+    counted, steps, instances = _counter_rows(workload, arch, printed)
     if workload.original is None:
         expected = reference(workload, data)
         matches = all(_equal(outputs[name], name, expected, types[name]) for name in outputs)
@@ -313,7 +313,7 @@ def rounding_bound(additions: int, dtype: type[np.float32 | np.float64]) -> floa
     return worst / (1 - worst) if worst < 0.5 else 8 * math.sqrt(additions) * unit
 
 
-def _counted(workload: Workload, arch: Architecture, printed: str) -> tuple[tuple[Traffic, ...], int, int]:
+def _counter_rows(workload: Workload, arch: Architecture, printed: str) -> tuple[tuple[Traffic, ...], int, int]:
     """Return the printed counters as rows, in order, and the numbers of steps and instances."""
     lines = printed.splitlines()
     rows: dict[tuple[int, int], tuple[int, ...]] = {}

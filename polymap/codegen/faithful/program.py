@@ -46,7 +46,7 @@ from polymap.codegen.lower import (
     ClockStep,
     Guard,
     Layout,
-    Place,
+    StoragePoint,
     Use,
     buffer_arrays,
     c_name,
@@ -97,7 +97,7 @@ def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> 
             parts.enters[buffer.place.number] = parts.keep(load_function(layout, parts.needs, buffer))
     run = _run(parts)
     _check_memory(parts)
-    return Program((*_opening(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
+    return Program((*_declarations_of_program(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
 
 
 def _check_memory(parts: _Parts) -> None:
@@ -128,19 +128,19 @@ def _clock(parts: _Parts, clock: Clock) -> Block:
     match clock:
         case ClockLoop(loop, above, body):
             layers, stop = clock_bound(parts.layout.frame, loop, above, temporal(above))
-            inner: Block = (*_moved(parts, loop.depth), *_clock(parts, body))
+            inner: Block = (*_note_advance(parts, loop.depth), *_clock(parts, body))
             return wrap(layers, (For(loop.name, Int(0), stop, inner),))
         case ClockBranch(depth, _, children):
             steps: list[Stmt] = []
             for child in children:
-                steps += [*_moved(parts, depth), Scope(_clock(parts, child))]
+                steps += [*_note_advance(parts, depth), Scope(_clock(parts, child))]
             return tuple(steps)
         case ClockStep(use):
             return _step(parts, use)
     assert_never(clock)
 
 
-def _moved(parts: _Parts, depth: int) -> Block:
+def _note_advance(parts: _Parts, depth: int) -> Block:
     return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if parts.enters else ()
 
 
@@ -169,7 +169,7 @@ def _changes(parts: _Parts, use: Use) -> Block:
     for place in reversed(nest.places):
         if place.number in parts.leaves:
             here = use.path[: len(place.path)] == place.path
-            when = _relevant_depth(nest.workload, place) if here else _parting(place, use)
+            when = _relevant_depth(nest.workload, place) if here else _branch_depth(place, use)
             changes.append(_when(when, _leave(parts, place, more=int(here))))
     for place in nest.places:
         if place.number in parts.enters and use.path[: len(place.path)] == place.path:
@@ -181,7 +181,7 @@ def _when(depth: int, call: Stmt) -> Stmt:
     return If(Binary("<", _ADVANCED, Int(depth + 1)), (call,))
 
 
-def _leave(parts: _Parts, place: Place, more: int) -> Run:
+def _leave(parts: _Parts, place: StoragePoint, more: int) -> Run:
     run = parts.leaves[place.number]
     arguments = tuple(Int(more) if argument == Name("more") else argument for argument in run.arguments)
     if not more:
@@ -189,7 +189,7 @@ def _leave(parts: _Parts, place: Place, more: int) -> Run:
     return Run(run.function, arguments)
 
 
-def _parting(place: Place, use: Use) -> int:
+def _branch_depth(place: StoragePoint, use: Use) -> int:
     """Return the clock depth of the branch at which the storage node and the statement diverge."""
     for i, (mine, other) in enumerate(zip(place.path, use.path, strict=False)):
         if mine != other:
@@ -197,7 +197,7 @@ def _parting(place: Place, use: Use) -> int:
     raise AssertionError("the statement is below the place")
 
 
-def _relevant_depth(workload: Workload, place: Place) -> int:
+def _relevant_depth(workload: Workload, place: StoragePoint) -> int:
     """Return the depth of the innermost clock component above the node that can change its tile; -1 for none."""
     extents = workload.extents()
     relevant: set[str] = set()
@@ -227,7 +227,7 @@ def _types_remark(workload: Workload) -> str:
     return f"/* Held and computed as float: {listed}. Traffic is counted in words of their own. */\n" if short else ""
 
 
-def _opening(parts: _Parts) -> list[Text | Array]:
+def _declarations_of_program(parts: _Parts) -> list[Text | Array]:
     """Return includes, macros, counters, buffers, and the scratch space that the transfers need."""
     layout, needs = parts.layout, parts.needs
     opening: list[Text | Array] = [

@@ -194,12 +194,12 @@ def _operand(step: Step, index: int, access: Access, values: Values) -> Block:
     name, kind = f"a{index}", f"const {step.registers.operands[index]}"
     if step.reads_merge(access):
         return (Declare(kind, name, Element(step.operand(index), (_UNIT,))),)
-    cell, axes = _located(step, access, values, name)
+    cell, axes = _cell_of_access(step, access, values, name)
     holder = step.holder(access)
     return (*axes, Declare(kind, name, holder.value(cell)), Count(counter("reads", holder)))
 
 
-def _located(step: Step, access: Access, values: Values, name: str) -> tuple[Expr, Block]:
+def _cell_of_access(step: Step, access: Access, values: Values, name: str) -> tuple[Expr, Block]:
     """Return the cell of an access at its holder, and the declarations that it needs."""
     holder = step.holder(access)
     axes = axis_values(step.layout, access, values, prefix=f"{name}_x")
@@ -213,7 +213,7 @@ def _result(step: Step, values: Values) -> Block:
     if step.arrivals_merge():
         kept = Assign(Element(step.result, (_UNIT,)), "=", result)
         return (kept, Assign(Element(step.active, (_UNIT,)), "=", Int(1)))
-    cell, axes = _located(step, target, values, "target")
+    cell, axes = _cell_of_access(step, target, values, "target")
     declared = Declare("const int", "cell", cell)
     holder, operator = step.holder(target), step.use.statement.operator
     if operator is Operator.ASSIGN:

@@ -75,7 +75,7 @@ def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:
     type (PM631), another shape (PM632), elements that are not dense in C order or not aligned (PM633), memory that
     cannot be written (PM634).
     """
-    found = _viewed(value, form)
+    found = _view_of(value, form)
     mistake = _mistake(found, form, written=written)
     if mistake is not None:
         raise InputError(mistake)
@@ -91,7 +91,7 @@ def check_apart(outputs: Sequence[tuple[str, Values]], others: Sequence[tuple[st
                 raise InputError(Mistake("PM634", what, "Pass another array as out, or leave it out."))
 
 
-def _viewed(value: object, form: ArrayForm) -> Values:
+def _view_of(value: object, form: ArrayForm) -> Values:
     if isinstance(value, np.ndarray):
         return _as_bits(cast("Values", value), form)
     hint = f"Expected a numpy array of {form.kind}{list(form.shape)}, or what has DLPack or the buffer protocol."

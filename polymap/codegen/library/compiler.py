@@ -60,7 +60,11 @@ def host_compiler(*, exact: bool = False) -> Compiler:
     command = _command()
     path = shutil.which(command[0])
     if path is None:
-        what = f"no C compiler: CC is {os.environ['CC']!r}, and there is no such program" if _named() else _NONE
+        what = (
+            f"no C compiler: CC is {os.environ['CC']!r}, and there is no such program"
+            if _is_compiler_named()
+            else _NONE
+        )
         hint = "Install one (Debian: apt install gcc), or set CC to the path of one."
         raise CompilerError(Mistake("PM602", what, hint))
     words = (path, *command[1:])
@@ -80,13 +84,13 @@ def compile_shared(compiler: Compiler, source: Path, target: Path, threads: int)
     compile_with(words, target.absolute(), words[0], advice)
 
 
-def _named() -> bool:
+def _is_compiler_named() -> bool:
     return bool(os.environ.get("CC", "").strip())
 
 
 def _command() -> tuple[str, ...]:
     """Return the words of CC, or the first compiler found ("cc" if there is none)."""
-    if _named():
+    if _is_compiler_named():
         return _split("CC")
     return (next((name for name in COMPILERS if shutil.which(name)), "cc"),)
 

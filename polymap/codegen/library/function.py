@@ -106,7 +106,7 @@ class NativeCall:
                 starts.append(value.address)
                 is_packed = self.function.packed is not None
                 continue
-            values = _checked(value, expected, written=False)
+            values = _array_argument(value, expected, written=False)
             found.append(values)
             starts.append(address_of(values))
         return found, starts, is_packed
@@ -124,10 +124,12 @@ class NativeCall:
             names = ", ".join(each.form.tensor for each in self.writes)
             what = f"out is {shown(type(out).__name__)}, and {len(self.writes)} arrays are written"
             raise InputError(Mistake("PM636", what, f"Expected a tuple of {names}."))
-        return [_checked(value, expected, written=True) for value, expected in zip(given, self.writes, strict=True)]
+        return [
+            _array_argument(value, expected, written=True) for value, expected in zip(given, self.writes, strict=True)
+        ]
 
 
-def _checked(value: object, expected: Expected, *, written: bool) -> Values:
+def _array_argument(value: object, expected: Expected, *, written: bool) -> Values:
     """Return an array that a caller passed. Raises InputError as `array_of` does."""
     if expected.is_met_by(value):
         return cast("Values", value)

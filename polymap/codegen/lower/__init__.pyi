@@ -30,7 +30,7 @@ from polymap.codegen.lower.nest import (
     ClockLoop as ClockLoop,
     ClockStep as ClockStep,
     Loop as Loop,
-    Place as Place,
+    StoragePoint as StoragePoint,
     Use as Use,
     clock_below as clock_below,
     instance_order as instance_order,

@@ -14,7 +14,7 @@ from enum import Enum
 
 from polymap.codegen.c import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
 from polymap.codegen.lower.elements import ElementType, c_name, element_types
-from polymap.codegen.lower.nest import Nest, Place
+from polymap.codegen.lower.nest import Nest, StoragePoint
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr
 from polymap.codegen.lower.window import moduli
 from polymap.ir import (
@@ -62,7 +62,7 @@ def rules(workload: Workload) -> dict[str, Rule]:
 class Buffer:
     """A place as arrays: cell = instance * slots + slot."""
 
-    place: Place
+    place: StoragePoint
     name: str
     modulus: tuple[int, ...]
     slots: int
@@ -110,7 +110,7 @@ class Layout:
 
     def operator(self, tensor: str) -> Operator:
         """Return the operator of a tensor of partial sums."""
-        assert self.rules[tensor] is Rule.SUMS
+        assert self.rules[tensor] is Rule.SUMS  # asked where partial sums are zeroed or added
         return next(s.operator for s in self.nest.workload.statements if s.target.tensor == tensor)
 
     def neutral(self, tensor: str) -> Expr:
@@ -205,7 +205,7 @@ def _magnitude(form: Affine, extents: dict[str, int]) -> int:
     return size
 
 
-def _buffer(nest: Nest, place: Place) -> Buffer:
+def _buffer(nest: Nest, place: StoragePoint) -> Buffer:
     tensor = nest.workload.tensor(place.tensor)
     number = [t.name for t in nest.workload.tensors].index(place.tensor)
     level = nest.arch.levels[place.level].name

@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import Operator, Statement, Tensor, Workload, written_tensors
 from polymap.workload.c import bits_of, limits, type_of
 
@@ -24,8 +25,6 @@ _FLOATS = {
 }
 SHORT_FLOATS = ("float16", "bfloat16", "half")  # held and computed as float
 _UNSIGNED = re.compile(r"u(?:int)?(\d+)")
-_NAME_LENGTH = 20
-_LARGEST_TRIAL_BITS = 12
 _LARGEST_SUM_BITS = 62
 
 
@@ -71,11 +70,11 @@ def element_types(workload: Workload) -> dict[str, ElementType]:
         return {tensor.name: _of_c(workload, tensor) for tensor in workload.tensors}
     written = written_tensors(workload)
     trial_bits = _trial_bits(workload)
-    declared = {tensor.name: _declared(tensor, trial_bits) for tensor in workload.tensors}
+    declared = {tensor.name: _type_of_tensor(tensor, trial_bits) for tensor in workload.tensors}
     if _is_general(workload) and any(kind.is_float for kind in declared.values()):
         # A program that mixes types computes in the widest float; integers in it are whole-numbered floats.
         declared = {name: ElementType("double", kind.low, kind.high) for name, kind in declared.items()}
-    return {name: _accumulated(workload, name, declared) if name in written else declared[name] for name in declared}
+    return {name: _type_of_sums(workload, name, declared) if name in written else declared[name] for name in declared}
 
 
 def _of_c(workload: Workload, tensor: Tensor) -> ElementType:
@@ -87,7 +86,7 @@ def _of_c(workload: Workload, tensor: Tensor) -> ElementType:
         wide = any(value_type(workload, statement) == "float64" for statement in adds)
         return ElementType(c_type, -8, 8, "double" if wide else c_type)
     low, high = limits(kind)
-    most = 2**15 if bits_of(kind) <= 16 else 2**_LARGEST_TRIAL_BITS
+    most = 2**15 if bits_of(kind) <= 16 else 2**TUNING.trial_bits
     return ElementType(c_type, max(low, -most), min(high, most), c_type, wraps=True)
 
 
@@ -121,14 +120,14 @@ def registers(workload: Workload, types: dict[str, ElementType], statement: Stat
 
 def _trial_bits(workload: Workload) -> int:
     """Return how many bits random integers may have so that no 64-bit sum overflows."""
-    bits = _LARGEST_TRIAL_BITS
+    bits = TUNING.trial_bits
     for statement in workload.statements:
         additions = math.prod(workload.extents()[dim] for dim in statement.dims)
         bits = min(bits, (_LARGEST_SUM_BITS - additions.bit_length()) // max(1, len(statement.reads)))
     return max(2, bits)
 
 
-def _declared(tensor: Tensor, trial_bits: int) -> ElementType:
+def _type_of_tensor(tensor: Tensor, trial_bits: int) -> ElementType:
     kind = tensor.element_type
     if kind in _FLOATS:
         return ElementType(_FLOATS[kind], -8, 8)
@@ -143,7 +142,7 @@ def _is_general(workload: Workload) -> bool:
     return any(statement.operator is Operator.ASSIGN for statement in workload.statements)
 
 
-def _accumulated(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
+def _type_of_sums(workload: Workload, name: str, declared: dict[str, ElementType]) -> ElementType:
     kind = declared[name]
     if kind.is_float:
         return kind
@@ -183,4 +182,4 @@ def c_name(prefix: str, user_name: str) -> str:
 
     The prefix keeps it apart from C's keywords and library names.
     """
-    return f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', user_name)[:_NAME_LENGTH]}"
+    return f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', user_name)[: TUNING.name_length]}"

@@ -1,7 +1,8 @@
-"""The loop tree as code generation sees it: loops with trip counts, places, uses and the clock.
+"""The loop tree as code generation reads it: loops with trip counts, storage points, uses and the clock.
 
-A *place* is one tensor at one Storage node. Its *fixed* loops are the temporal ones above it and the spatial ones over
-fan-outs above its level; all other loops run inside its tile. A *use* is one statement below it with all its loops.
+A *storage point* is one tensor at one Storage node. Its *fixed* loops are the temporal ones above it and the spatial
+ones over fan-outs above its level; all other loops run inside its tile. A *use* is one statement below it with all its
+loops.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoragePoint:
     """One tensor at one Storage node (or at the outermost level). level: index among the machine's levels.
 
     depth: number of clock components above. path, branch_depths: the branch choices above and their clock components.
@@ -143,25 +144,25 @@ class Nest:
 
     workload: Workload
     arch: Architecture
-    places: tuple[Place, ...]
+    places: tuple[StoragePoint, ...]
     clock: Clock
     uses: tuple[Use, ...]
     clock_names: tuple[str, ...]
 
-    def places_of(self, tensor: str) -> tuple[Place, ...]:
+    def places_of(self, tensor: str) -> tuple[StoragePoint, ...]:
         """Return the places of a tensor, outermost first."""
         return tuple(place for place in self.places if place.tensor == tensor)
 
-    def holder(self, use: Use, tensor: str) -> Place:
+    def holder(self, use: Use, tensor: str) -> StoragePoint:
         """Return the innermost place that serves `tensor` to a statement."""
         return [place for place in self.places_of(tensor) if use in place.uses][-1]
 
-    def between(self, parent: Place, fanouts: int) -> tuple[tuple[int, Fanout], ...]:
+    def between(self, parent: StoragePoint, fanouts: int) -> tuple[tuple[int, Fanout], ...]:
         """Return (index, fan-out) between a parent place and whatever has `fanouts` fan-outs above it."""
         return tuple(enumerate(self.arch.fanouts))[parent.fanouts : fanouts]
 
 
-def clock_below(nest: Nest, place: Place) -> Clock:
+def clock_below(nest: Nest, place: StoragePoint) -> Clock:
     """Return the part of the clock below a place."""
     clock = nest.clock
     while True:
@@ -184,7 +185,7 @@ class _Reader:
 
     workload: Workload
     arch: Architecture
-    places: list[Place] = field(default_factory=list[Place])
+    places: list[StoragePoint] = field(default_factory=list[StoragePoint])
     uses: list[Use] = field(default_factory=list[Use])
     loops: int = 0
     names: list[str] = field(default_factory=list[str])
@@ -240,7 +241,7 @@ class _Reader:
             return
         fanouts = len(self.arch.fanouts_above(node.level))
         for tensor in node.tensors:
-            self.places.append(Place(0, tensor, level, above, at.depth, at.path, at.branch_depths, fanouts))
+            self.places.append(StoragePoint(0, tensor, level, above, at.depth, at.path, at.branch_depths, fanouts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +262,13 @@ def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
     reader = _Reader(workload, arch)
     clock = reader.walk(mapping.nodes, workload.extents(), (), _Position())
     uses = tuple(reader.uses)
-    outermost = [Place(0, tensor.name, 0, (), 0, (), (), 0) for tensor in workload.tensors]
-    places: list[Place] = []
+    outermost = [StoragePoint(0, tensor.name, 0, (), 0, (), (), 0) for tensor in workload.tensors]
+    places: list[StoragePoint] = []
     for place in (*outermost, *reader.places):
         parents = [p.number for p in places if p.tensor == place.tensor and place.path[: len(p.path)] == p.path]
         below = tuple(use for use in uses if _serves(place, use))
         places.append(
-            Place(
+            StoragePoint(
                 number=len(places),
                 tensor=place.tensor,
                 level=place.level,
@@ -283,6 +284,6 @@ def read_nest(workload: Workload, arch: Architecture, mapping: Mapping) -> Nest:
     return Nest(workload, arch, tuple(places), clock, uses, tuple(reader.names))
 
 
-def _serves(place: Place, use: Use) -> bool:
+def _serves(place: StoragePoint, use: Use) -> bool:
     below = use.path[: len(place.path)] == place.path
     return below and bool(accesses_of(use.statement, place.tensor))

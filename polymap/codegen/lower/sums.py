@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import Affine, Apply, Expression, Floor, Operator, Read, Statement, Workload
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-_MOST_UNROLLED = 32  # iterations; gcc writes out loops of up to 16
 _AFFECTED = """\
 #if defined(__GNUC__) && !defined(__clang__) && (__GNUC__ < 11 || (__GNUC__ == 11 && __GNUC_MINOR__ < 5) || \\
     (__GNUC__ == 12 && __GNUC_MINOR__ < 4) || (__GNUC__ == 13 && __GNUC_MINOR__ < 2))
@@ -74,7 +74,7 @@ def _has_inner_sum(workload: Workload, statement: Statement, times: Sequence[Aff
     for place in reversed(range(len(entries))):
         if set(entries[place].dims) - own:
             return True
-        if _extent(workload, entries[place], entries[:place]) > _MOST_UNROLLED:
+        if _extent(workload, entries[place], entries[:place]) > TUNING.unrolled_iterations:
             return False
     return False
 

@@ -118,7 +118,7 @@ class _Digits:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The C variables of dims: `d0`, `d1`, ... in the workload's order, and their extents.
+    """The C variables of dims, `d0`, `d1`, ... in the workload's order, with their extents.
 
     exact: loops in scope that never run past the end of the enclosing tile.
     """

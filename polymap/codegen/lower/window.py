@@ -7,13 +7,12 @@ strides and the gaps that spatial loops over inner fan-outs leave.
 
 from __future__ import annotations
 
-from polymap.codegen.lower.nest import Place, Use
+from polymap.codegen.lower.nest import StoragePoint, Use
+from polymap.codegen.lower.tuning import TUNING
 from polymap.ir import Access, Affine, Tensor
 
-_SEARCH_LIMIT = 4096
 
-
-def moduli(place: Place, tensor: Tensor) -> tuple[int, ...]:
+def moduli(place: StoragePoint, tensor: Tensor) -> tuple[int, ...]:
     """Return the modulus of every axis, at most the axis' own length (then it is the index itself)."""
     if place.level == 0:
         return tensor.shape
@@ -21,7 +20,7 @@ def moduli(place: Place, tensor: Tensor) -> tuple[int, ...]:
     return tuple(min(length, _modulus(place, accesses, axis, length)) for axis, length in enumerate(tensor.shape))
 
 
-def _modulus(place: Place, accesses: tuple[tuple[Use, Access], ...], axis: int, length: int) -> int:
+def _modulus(place: StoragePoint, accesses: tuple[tuple[Use, Access], ...], axis: int, length: int) -> int:
     forms = [(use, access.index[axis]) for use, access in accesses]
     if not forms:
         return 1
@@ -38,7 +37,7 @@ def _modulus(place: Place, accesses: tuple[tuple[Use, Access], ...], axis: int, 
     return _smallest_modulus(values, length)
 
 
-def _free_values(place: Place, use: Use, form: Affine, limit: int) -> set[int] | None:
+def _free_values(place: StoragePoint, use: Use, form: Affine, limit: int) -> set[int] | None:
     """Return the offsets that the free loops reach along one axis (a superset at ragged ends), None if too many."""
     values = {form.constant}
     for dim, coefficient in form.coefficients().items():
@@ -54,7 +53,7 @@ def _free_values(place: Place, use: Use, form: Affine, limit: int) -> set[int] |
 def _smallest_modulus(values: set[int], length: int) -> int:
     low, high = min(values), max(values)
     hull = high - low + 1
-    if hull == len(values) or hull > _SEARCH_LIMIT:
+    if hull == len(values) or hull > TUNING.window_search:
         return min(hull, length)
     ordered = sorted(values)
     for candidate in range(len(values), hull):

@@ -175,7 +175,7 @@ def _forms(workload: Workload, names: list[str], layout: str) -> tuple[ArrayForm
     forms: list[ArrayForm] = []
     for number, name in enumerate(names):
         tensor = workload.tensor(name)
-        shape, sizes, strides, before = _placed(workload, tensor, layout)
+        shape, sizes, strides, before = _array_layout(workload, tensor, layout)
         plain = _NAME.fullmatch(name) and name not in _TAKEN
         parameter = name if plain else f"T{number}_{re.sub('[^A-Za-z0-9]', '', name)[:12]}"
         forms.append(ArrayForm(name, parameter, kinds[name], shape, sizes, strides, before, name in written))
@@ -209,7 +209,7 @@ def _likely(tensor: Tensor) -> str:
 Placed = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def _placed(workload: Workload, tensor: Tensor, layout: str) -> Placed:
+def _array_layout(workload: Workload, tensor: Tensor, layout: str) -> Placed:
     """Return the array's shape, and sizes, strides and padding per axis of the tensor."""
     bare = workload.bare
     if bare is None:

@@ -268,7 +268,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     """Return the functions for callers: on weights packed ahead, and on weights as they are."""
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in nest.packings if each is not None and is_heap(each)]
-    own = "\n".join([*_allocated(whole, names), *lines_of(outer_loops(nest), 1), *_freed(whole)])
+    own = "\n".join([*_allocations(whole, names), *lines_of(outer_loops(nest), 1), *_releases(whole)])
     entry = f"\n{signature(name, arrays)}\n{{\n{own}\n}}"
     if ahead is None:
         return [entry]
@@ -277,7 +277,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
         nest, packings=tuple(ahead if each.ahead == ahead else each.packing for each in nest.plan.operands), ahead=ahead
     )
     rest = [each for each in whole if each.form.tensor != tensor]
-    loops = "\n".join([*_allocated(rest, names), *lines_of(outer_loops(given), 1), *_freed(rest)])
+    loops = "\n".join([*_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(rest)])
     pack = "\n".join(lines_of(copy_loops(ahead, names), 1))
     return [
         f"\nlong {name}_packed_elements(void)\n{{\n    return {ahead.elements};\n}}",
@@ -287,7 +287,7 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     ]
 
 
-def _allocated(packings: list[Packing], names: dict[str, str]) -> list[str]:
+def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
     lines: list[str] = []
     for packing in packings:
         kind, to = packing.form.c_type, packing.parameter
@@ -298,5 +298,5 @@ def _allocated(packings: list[Packing], names: dict[str, str]) -> list[str]:
     return lines
 
 
-def _freed(packings: list[Packing]) -> list[str]:
+def _releases(packings: list[Packing]) -> list[str]:
     return [f"    free({packing.parameter});" for packing in packings]

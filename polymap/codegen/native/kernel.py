@@ -8,11 +8,9 @@ from itertools import product
 from polymap.codegen.c import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
 from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
 from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
+from polymap.codegen.native.tuning import TUNING
 from polymap.codegen.native.variants import Group, Side, is_static
 from polymap.ir import Apply, Expression, Read
-
-_UNROLLED_STEPS = 9
-_FEW_USES = 4  # of a loaded vector, for which gcc loads it anew each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +66,18 @@ def kernel_text(kernel: Kernel) -> Text:
     body: list[Stmt] = [Declare("vec", _accumulator(*each), Name("(vec){0}")) for each in _positions(kernel, {})]
     # What is in memory is added last: its loads would delay the first multiply-adds.
     additions = tuple(_access(kernel, *each, back=False) for each in _positions(kernel, {}))
-    body += _reduced(kernel, 0, {}, {})
+    body += _reduction_loops(kernel, 0, {}, {})
     if plan.continues:
         body += additions
     elif plan.split:
         body.append(If(Name("!first"), additions))
-    body += _finished(kernel)
+    body += _tail_steps(kernel)
     body += [_access(kernel, *each, back=True) for each in _positions(kernel, {})]
     head = f"static WIDE void {kernel.name}({', '.join(parameters(plan))})"
     return Text("\n".join(["", head, "{", *lines_of(tuple(body), 1), "}"]))
 
 
-def _finished(kernel: Kernel) -> Block:
+def _tail_steps(kernel: Kernel) -> Block:
     """Return the tail's steps on every accumulator, where its sum is whole."""
     plan = kernel.plan
     if plan.tail is None:
@@ -130,7 +128,7 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     return Scope((Declare("vec", "some", copy), call, *after))
 
 
-def _reduced(
+def _reduction_loops(
     kernel: Kernel, level: int, known: dict[str, Expr | int], ranges: dict[str, tuple[int, int]]
 ) -> list[Stmt]:
     """Return the loops over the reductions from number `level` on. known: a C text or number per open one."""
@@ -142,12 +140,12 @@ def _reduced(
     spans = _spans(kernel, dim, ranges)
     if _is_unrolled(kernel, level):
         taps = _taps(kernel, dim, spans)
-        if 1 < len({tap for tap, _, _ in taps}) <= _UNROLLED_STEPS:
+        if 1 < len({tap for tap, _, _ in taps}) <= TUNING.unrolled_steps:
             return [Scope(tuple(_products(kernel, {**known, dim: 0}, _by_operand(kernel, taps), hold=True)))]
     for first, stop, inside in spans:
         if _has_phases(kernel, dim) and isinstance(first, Int) and isinstance(stop, Int):
             for tap in range(first.value, stop.value):
-                found += _reduced(kernel, level + 1, {**known, dim: tap}, inside)
+                found += _reduction_loops(kernel, level + 1, {**known, dim: tap}, inside)
         else:
             found += _span(kernel, level, known, inside, (first, stop))
     return found
@@ -168,13 +166,13 @@ def _span(
         size = plan.extents[inner]
         both = f"{name}{dim_names(plan)[inner]}"
         low, high = (Int(e.value * size) if isinstance(e, Int) else Name(f"{_text(e)} * {size}") for e in ends)
-        body = _reduced(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
+        body = _reduction_loops(kernel, level + 2, {**known, dim: 0, inner: Name(both)}, ranges)
         return [For(both, low, high, tuple(body))]
     if isinstance(first, Int) and isinstance(stop, Int):
         count = stop.value - first.value
         if count == 1:
-            return _reduced(kernel, level + 1, {**known, dim: first.value}, ranges)
-    return [For(name, first, stop, tuple(_reduced(kernel, level + 1, {**known, dim: Name(name)}, ranges)))]
+            return _reduction_loops(kernel, level + 1, {**known, dim: first.value}, ranges)
+    return [For(name, first, stop, tuple(_reduction_loops(kernel, level + 1, {**known, dim: Name(name)}, ranges)))]
 
 
 Product = tuple[dict[str, int], tuple[int, ...], int]
@@ -286,7 +284,7 @@ def _step(kernel: Kernel, known: dict[str, Expr | int], ranges: dict[str, tuple[
     """
     products: list[Product] = [({}, index, slot) for index, slot in _positions(kernel, ranges)]
     slots = len({slot for _, _, slot in products})
-    return _products(kernel, known, products, hold=slots < len(products) <= _FEW_USES * slots)
+    return _products(kernel, known, products, hold=slots < len(products) <= TUNING.few_uses * slots)
 
 
 def _products(
@@ -369,18 +367,18 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
             Declare(
                 "const vec",
                 name,
-                Name(_widened(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
+                Name(_vector_as_sums(plan, operand, f"*(const any_{kind} *)({operand.parameter} + {place})")),
             ),
         )
     part = f"{name}_part"
     return (
         Declare(f"any_{kind}", part, Name(f"(any_{kind}){{0}}")),
         Run("memcpy", (Name(f"&{part}"), Name(f"{operand.parameter} + {place}"), Name(f"{lanes} * sizeof({kind})"))),
-        Declare("const vec", name, Name(_widened(plan, operand, part))),
+        Declare("const vec", name, Name(_vector_as_sums(plan, operand, part))),
     )
 
 
-def _widened(plan: KernelPlan, operand: Operand, vector: str) -> str:
+def _vector_as_sums(plan: KernelPlan, operand: Operand, vector: str) -> str:
     if operand.form.kind == "bfloat16":
         return f"(vec)(__builtin_convertvector({vector}, bits_vec) << 16)"
     if operand.form.c_type == plan.accumulator:

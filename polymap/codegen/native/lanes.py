@@ -1,4 +1,4 @@
-"""The dims of a workload whose neighbouring indices a vector may hold, read off the arrays of its callers."""
+"""The dims that can be vectorized: those whose neighbouring indices are neighbours in the caller's arrays."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.plan import NoPlan, check_sum
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import Access, Statement, Workload, bounds
-
-_FEW_SUMS = 64  # products per element from which on a scattered store costs little
 
 
 def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
@@ -47,7 +46,7 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
             continue
         scattered = _factor(statement.target, forms[statement.target.tensor], dim) != 1
         unused = 1 - extents[dim] / (-(-extents[dim] // lanes) * lanes)
-        few = scattered and sums < _FEW_SUMS
+        few = scattered and sums < TUNING.few_sums
         rank = (float(few), round(10 * unused), float(bool(slid)), float(scattered), float(len(packed)), number)
         ranked.append((rank, dim))
     return tuple(dim for _, dim in sorted(ranked))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from polymap.codegen.c import Block, Copy, Declare, Element, Expr, For, If, Int, Name, Run, Stmt, add, multiply, total
 from polymap.codegen.native.arrays import ArrayForm, Linear
-
-_CHUNK = 16  # elements of a source row that are copied at once: a cache line of floats
+from polymap.codegen.native.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +179,12 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], elem
     assert packing.vector is not None
     if packing.source.of(packing.vector) == 1:
         return (For(name, Int(0), span.count, (lanes,)),)
-    stop = Name(f"{name}_chunk + {_CHUNK}")
-    if not isinstance(span.count, Int) or span.count.value % _CHUNK:
+    stop = Name(f"{name}_chunk + {TUNING.copied_row}")
+    if not isinstance(span.count, Int) or span.count.value % TUNING.copied_row:
         stop = Name(f"MIN({stop.text}, {_text(span.count)})")
     chunk = For(name, Name(f"{name}_chunk"), stop, (element,))
     lanes = For("lane", Int(0), Name("valid"), (chunk,))
-    return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=_CHUNK),)
+    return (For(f"{name}_chunk", Int(0), span.count, (lanes,), step=TUNING.copied_row),)
 
 
 def _text(count: Expr) -> str:
@@ -277,7 +276,7 @@ def _common(row: Axis, low: int, high: int, kind: str, copies: Block) -> Stmt:
 
 def _phase(row: Axis, phase: int) -> tuple[Copy, tuple[Expr, Expr]]:
     """Return the copy of element i of a phase, and the first i and the last, plus 1, that the source has."""
-    start, count = _shifted(row.start, phase), -(-(row.length - phase) // row.stride)
+    start, count = _start_of_phase(row.start, phase), -(-(row.length - phase) // row.stride)
     at = Name(f"{row.source * row.stride}L * i + {row.source}L * ({start})")
     copy = Copy(Element("to", (Name(f"i + {phase * row.phase}" if phase else "i"),)), Element("from", (at,)))
     if isinstance(start, int):
@@ -287,7 +286,7 @@ def _phase(row: Axis, phase: int) -> tuple[Copy, tuple[Expr, Expr]]:
     return copy, (Name(first), Name(f"MIN({count}, ({row.size + row.stride - 1} - {start}) / {row.stride})"))
 
 
-def _shifted(start: int | str, phase: int) -> int | str:
+def _start_of_phase(start: int | str, phase: int) -> int | str:
     if isinstance(start, int):
         return start + phase
     return f"({start} + {phase})" if phase else start

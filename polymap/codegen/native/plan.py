@@ -15,6 +15,7 @@ from math import prod
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
 from polymap.codegen.native.tails import Tail
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -32,21 +33,14 @@ from polymap.ir import (
     Workload,
     bounds,
 )
-from polymap.schedules import LoopInTree, StorageInTree, view_of
+from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
 
 ELEMENT_BYTES = {
     "float": 4,
     "double": 8,
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
-MOST_ACCUMULATORS = 64
 _LINE_BYTES = 64
-# Rows this far apart share one set of a first cache with 4 KiB per way.
-_COLLIDING_BYTES = 4096
-_ROWS_OF_A_SET = 8  # its ways: as many rows of a tile stay side by side
-_READS_PER_COPY = 1
-_STACK_BYTES = 2**20  # larger buffers come from malloc, whose fresh pages cost more than several copies
-_MOST_REPEATS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +52,15 @@ class OuterLoop:
     enclosing: int
     is_parallel: bool
 
+    @property
+    def trips(self) -> int:
+        """How many steps there are."""
+        return trip_count(self.enclosing, self.tile)
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An axis whose index `step * out + spread * tap + constant` must be in 0 <= index < size, or reads padding."""
+    """A padded axis: padding is read unless 0 <= `step * out + spread * tap + constant` < size."""
 
     out: str
     tap: str
@@ -83,8 +82,8 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A read. at: its position in the caller's array; inside: factors of the indices inside a tile, in the packed array
-    if it is packed; packing: how it is."""
+    """A read. at: its position in the caller's array. packing: the copy it is read from, if any. inside: strides of the
+    indices inside a tile, in the copy if there is one."""
 
     form: ArrayForm
     name: str
@@ -364,8 +363,8 @@ def _check_size(plan: KernelPlan) -> None:
     count = plan.slots
     for size in plan.tile.values():
         count *= size
-    if count > MOST_ACCUMULATORS:
-        raise NoPlan(f"the register tile has {count} vectors, more than {MOST_ACCUMULATORS}")
+    if count > TUNING.most_accumulators:
+        raise NoPlan(f"the register tile has {count} vectors, more than {TUNING.most_accumulators}")
     starts = vector_starts(plan)
     if any(start != number * plan.block for number, (start, _) in enumerate(starts)):
         raise NoPlan("tiles of the vector dim are not all of one size")
@@ -402,7 +401,7 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
         packings = _panels(plan, form, linear) if reused or factor != 1 else None
     else:
-        packings = _padded(plan, form, linear)
+        packings = _rows_with_padding(plan, form, linear)
     if packings is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
     if packings is None:
@@ -420,18 +419,18 @@ def _window(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> O
     if twice or min(factors) < 0:
         raise NoPlan(f"{access.tensor}, which slides along the vector dim, is read in two ways")
     levels = [_window_at(plan, access, form, level) for level in range(len(plan.outer) + 1)]
-    fitting = _fitting(plan, levels)
+    fitting = _copies_that_fit(plan, levels)
     if not fitting:
         raise NoPlan(f"the window of {access.tensor} is large or often copied")
-    packing = min(fitting, key=lambda each: (_copied(plan, each), -each.level))
+    packing = min(fitting, key=lambda each: (_copied_elements(plan, each), -each.level))
     inside = Linear({each.span.dim: each.inner for each in packing.dims}, 0)
     return Operand(form, f"a{number}", form.linear(access), inside, is_vector=True, packing=packing)
 
 
-def _copied(plan: KernelPlan, packing: Packing) -> int:
+def _copied_elements(plan: KernelPlan, packing: Packing) -> int:
     """Return how many elements all copies of a window have."""
     own = prod(axis.length for axis in packing.axes)
-    return own * prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level])
+    return own * prod(loop.trips for loop in plan.outer[: packing.level])
 
 
 def _window_at(plan: KernelPlan, access: Access, form: ArrayForm, level: int) -> Packing:
@@ -489,7 +488,7 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
 
     whole = at(0)
     near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner(each) == _inner(whole)]
-    fitting = _fitting(plan, near)
+    fitting = _copies_that_fit(plan, near)
     return whole, min(fitting, key=lambda each: (_repeats(plan, each), -each.level), default=whole)
 
 
@@ -497,35 +496,35 @@ def _inner(packing: Packing) -> dict[str, int]:
     return {each.span.dim: each.inner for each in packing.dims}
 
 
-def _padded(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
+def _rows_with_padding(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[None, Packing] | None:
     """Return padded rows for an operand whose rows would fall onto few sets of a cache, if it is read often enough."""
     width = ELEMENT_BYTES[form.c_type]
-    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % _COLLIDING_BYTES == 0]
+    rows = [dim for dim in plan.tile if linear.of(dim) and linear.of(dim) * width % TUNING.colliding_bytes == 0]
     contiguous = any(linear.of(dim) == 1 for dim in plan.reductions)
-    if not contiguous or not any(plan.tile[dim] > _ROWS_OF_A_SET for dim in rows):
+    if not contiguous or not any(plan.tile[dim] > TUNING.rows_of_a_set for dim in rows):
         return None
     found: list[Packing] = []
     for level in plan.held.get(form.tensor, ()):
         spans = tuple(_span(plan, dim, level) for dim in linear.factors)
         found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
     reads = plan.extents[plan.vector] // plan.lanes
-    often = [each for each in _fitting(plan, found) if _repeats(plan, each) * _READS_PER_COPY <= reads]
+    often = [each for each in _copies_that_fit(plan, found) if _repeats(plan, each) * TUNING.reads_per_copy <= reads]
     return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None
 
 
 def is_heap(packing: Packing) -> bool:
     """Return whether a copy is too large for the stack."""
-    return packing.elements * ELEMENT_BYTES[packing.form.c_type] > _STACK_BYTES
+    return packing.elements * ELEMENT_BYTES[packing.form.c_type] > TUNING.stack_bytes
 
 
-def _fitting(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
-    return [each for each in found if not is_heap(each) and _repeats(plan, each) <= _MOST_REPEATS]
+def _copies_that_fit(plan: KernelPlan, found: list[Packing]) -> list[Packing]:
+    return [each for each in found if not is_heap(each) and _repeats(plan, each) <= TUNING.most_repeats]
 
 
 def _repeats(plan: KernelPlan, packing: Packing) -> int:
     """Return how often each element is copied: the iterations of loops around that do not change the tile."""
     own = {each.span.dim for each in packing.dims}
-    return prod(-(-loop.enclosing // loop.tile) for loop in plan.outer[: packing.level] if loop.dim not in own)
+    return prod(loop.trips for loop in plan.outer[: packing.level] if loop.dim not in own)
 
 
 def _span(plan: KernelPlan, dim: str, level: int) -> Span:

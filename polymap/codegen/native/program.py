@@ -47,8 +47,8 @@ from polymap.codegen.lower import (
     Frame,
     Layout,
     Loop,
-    Place,
     Rule,
+    StoragePoint,
     Use,
     Values,
     axis_values,
@@ -65,6 +65,7 @@ from polymap.codegen.lower import (
     wrap,
 )
 from polymap.codegen.native.plan import ELEMENT_BYTES
+from polymap.codegen.native.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -79,14 +80,12 @@ from polymap.ir import (
     WorkloadError,
 )
 
-_LARGEST_BUFFER = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A local buffer for the tile of an accumulated tensor: per axis the dim, its size, and the digits inside."""
 
-    place: Place
+    place: StoragePoint
     use: Use
     name: str
     sizes: tuple[int, ...]
@@ -127,7 +126,7 @@ def lower_native(workload: Workload, arch: Architecture, mapping: Mapping) -> Pr
     frame = Frame(layout.frame.names, layout.frame.extents, exact)
     stages = tuple(stage for place in nest.places for stage in _stage(layout, place, sunk))
     native = Native(layout, frame, sunk, cores, stages)
-    opening = _opening(native)
+    opening = _head_of_program(native)
     check_memory(sum(prod(each.shape) * ELEMENT_BYTES[each.type] for each in opening if isinstance(each, Array)))
     body: Block = (*_zeros(native), *_open(native, nest.clock, ()))
     kernel = Function("run", (), prune(inlined(body)), "")
@@ -142,7 +141,7 @@ def _check_types(workload: Workload) -> None:
             raise WorkloadError(Mistake("PM624", what, hint))
 
 
-def _opening(native: Native) -> list[Text | Array]:
+def _head_of_program(native: Native) -> list[Text | Array]:
     layout = native.layout
     hints = OPENMP_HINTS if native.cores or native.sunk else ""
     head = NATIVE_HEAD + hints + includes(layout) + extremes(layout) + order_of_sums(layout.nest.workload)
@@ -194,7 +193,7 @@ def _open_loops(native: Native, loops: tuple[Loop, ...], index: int, clock: Cloc
         return body  # what stands here is met again with the loops that follow
     for stage in native.stages:
         if _contains(clock, stage.use) and stage.place.above == loops[:index]:
-            body = _staged(native, stage, body)
+            body = _body_with_copies(native, stage, body)
     return body
 
 
@@ -303,15 +302,15 @@ def _write(native: Native, use: Use, values: Values, value: Expr) -> Block:
     axes, place = axis_values(native.layout, target, values), _element(native, target)
     if operator is Operator.ASSIGN:
         return (*axes, Copy(place, value))
-    return (*axes, Declare("const int", "at", place.index[0]), _accumulated(place.array, kind, operator, value))
+    return (*axes, Declare("const int", "at", place.index[0]), _accumulation(place.array, kind, operator, value))
 
 
-def _accumulated(array: str, kind: ElementType, operator: Operator, value: Expr) -> Copy:
+def _accumulation(array: str, kind: ElementType, operator: Operator, value: Expr) -> Copy:
     place = Element(array, (Name("at"),))
     return Copy(place, combine(kind, operator, place, value))
 
 
-def _stage(layout: Layout, place: Place, sunk: frozenset[str]) -> list[Stage]:
+def _stage(layout: Layout, place: StoragePoint, sunk: frozenset[str]) -> list[Stage]:
     """Return the buffer of a place, or none: the innermost place of a tensor with loops inside that accumulate."""
     if place.level == 0 or len(place.uses) != 1 or layout.rules[place.tensor] is not Rule.SUMS:
         return []
@@ -337,10 +336,10 @@ def _stage(layout: Layout, place: Place, sunk: frozenset[str]) -> list[Stage]:
             free = free or loop.name not in fixed
         sizes.append(size)
     stage = Stage(place, use, f"tile{place.number}", tuple(sizes))
-    return [stage] if stage.length <= _LARGEST_BUFFER else []
+    return [stage] if stage.length <= TUNING.staged_elements else []
 
 
-def _fixed(native: Native, stage: Stage) -> frozenset[str]:
+def _names_of_fixed_loops(native: Native, stage: Stage) -> frozenset[str]:
     return frozenset(loop.name for loop in stage.place.above) - native.sunk
 
 
@@ -351,13 +350,13 @@ def _inner_index(native: Native, stage: Stage) -> Expr:
     for dim, size in zip(dims, stage.sizes, strict=True):
         inner: Expr = Int(0)
         for loop in stage.use.digits(dim):
-            if loop.name not in _fixed(native, stage):
+            if loop.name not in _names_of_fixed_loops(native, stage):
                 inner = add(inner, multiply(Name(loop.name), loop.tile))
         number = add(multiply(number, size), inner)
     return number
 
 
-def _staged(native: Native, stage: Stage, body: Block) -> Block:
+def _body_with_copies(native: Native, stage: Stage, body: Block) -> Block:
     """Return the body between the copy into the local buffer and the copy back."""
     kind = native.layout.types[stage.place.tensor].c_type
     inwards = _tile_copy(native, stage, back=False)
@@ -370,7 +369,7 @@ def _tile_copy(native: Native, stage: Stage, *, back: bool) -> Block:
     target = statement.target
     bare = Statement(statement.name, statement.dims, (), target, statement.operator, (), statement.expression, ())
     use = Use(bare, tuple(loop for loop in stage.use.loops if loop.dim in _dims(target)), ())
-    fixed = _fixed(native, stage)
+    fixed = _names_of_fixed_loops(native, stage)
     layers, values = point_layers(native.frame, use, fixed, _dims(target))
     inner: Expr = Int(0)
     dims = [form.dims[0] for form in target.index if form.dims]

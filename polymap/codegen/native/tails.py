@@ -116,7 +116,7 @@ def _steps(given: Sequence[str | Requantize]) -> tuple[Step | Requantize, ...]:
         raise OptionError(Mistake("PM623", what, f'Expected a list of steps, such as tail=["{given[:20]}"].'))
     for each in given:
         if isinstance(each, Requantize):
-            found.append(_checked(each))
+            found.append(_check_requantize(each))
         elif isinstance(each, str) and each in known:  # pyright: ignore[reportUnnecessaryIsInstance]
             found.append(known[each])
         else:
@@ -125,7 +125,7 @@ def _steps(given: Sequence[str | Requantize]) -> tuple[Step | Requantize, ...]:
     return tuple(found)
 
 
-def _checked(step: Requantize) -> Requantize:
+def _check_requantize(step: Requantize) -> Requantize:
     limits = _RANGES.get(step.to) if isinstance(step.to, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if limits is None:
         what = f"requantisation is asked to {shown(step.to)}"
@@ -267,13 +267,13 @@ def _on_vector(tail: Tail, form: VectorForm, each: Sum, step: Step | Requantize,
     linear, origin = (form.store, "o_at") if step is Step.ADD else (tail.channel, "b_at")
     place = f"{origin} + {form.place(linear, each)}"
     if isinstance(step, Requantize):
-        return Scope(_requantized(tail, step, array, form, each, place))
+        return Scope(_requantizing_steps(tail, step, array, form, each, place))
     assert array is not None
-    load = _taken(array, place, linear.of(form.vector), form.lanes, each.used, "vec")
+    load = _vector_of_array(array, place, linear.of(form.vector), form.lanes, each.used, "vec")
     return Scope((*load, Copy(name, Name(f"{each.name} + taken"))))
 
 
-def _taken(array: ArrayForm, place: str, step: int, lanes: int, used: int, kind: str) -> Block:
+def _vector_of_array(array: ArrayForm, place: str, step: int, lanes: int, used: int, kind: str) -> Block:
     """Return the vector `taken` of an array's elements."""
     at = f"{array.parameter} + {place}"
     if step == 0:
@@ -284,14 +284,14 @@ def _taken(array: ArrayForm, place: str, step: int, lanes: int, used: int, kind:
     return (Declare(kind, "taken", Name(f"({kind}){{0}}")), call)
 
 
-def _requantized(
+def _requantizing_steps(
     tail: Tail, step: Requantize, array: ArrayForm | None, form: VectorForm, each: Sum, place: str
 ) -> Block:
     """Return the steps to integers, which stay in the accumulator as bits of 32 each."""
     load: Block = ()
     factor = _float(step.scale or 1.0)
     if array is not None:
-        load = _taken(array, place, tail.channel.of(form.vector), form.lanes, each.used, "scaled")
+        load = _vector_of_array(array, place, tail.channel.of(form.vector), form.lanes, each.used, "scaled")
         factor = "taken"
     value = each.name if tail.target.kind == "float32" else f"__builtin_convertvector({each.name}, scaled)"
     low, high = (_float(end - step.zero_point) for end in _RANGES[step.to])

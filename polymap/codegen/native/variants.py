@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from polymap.codegen.native.plan import Guard, KernelPlan, NoPlan, tile_starts
-
-MOST_KERNELS = 48
+from polymap.codegen.native.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ def kernels(plan: KernelPlan) -> dict[tuple[Side, ...], int]:
     """
     sides = [tuple(dict.fromkeys(run.side for run in runs(plan, dim))) for dim in (*plan.tile, plan.vector)]
     found = list(product(*sides))
-    if len(found) > MOST_KERNELS:
-        raise NoPlan(f"the tiles have {len(found)} different forms, more than {MOST_KERNELS}")
+    if len(found) > TUNING.most_kernels:
+        raise NoPlan(f"the tiles have {len(found)} different forms, more than {TUNING.most_kernels}")
     return {combination: number for number, combination in enumerate(found)}
 
 

@@ -1,4 +1,4 @@
-"""Nests of several statements whose contractions are tiled together, as in factorizations.
+"""Tiling of a nest of several statements as one permutable band, as in matrix factorizations.
 
 `A[i][j] -= A[i][k] * A[k][j]` of an LU factorization cannot leave its nest: rows, lanes and terms of all statements of
 the nest are made one permutable band, in which a statement without terms of its own runs at the term where its values
@@ -12,14 +12,12 @@ from dataclasses import replace
 from math import lcm
 
 from polymap.codegen.orders.contraction import Contraction
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Affine, BudgetError, Floor, Statement, Workload
 from polymap.poly import Map, budget, function
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import dependence_relations
 
-# Smaller than tiles of nests of one statement, as tiles on the diagonal are loops of points; the same for all dims, so
-# that the diagonal goes through corners of tiles.
-_SIZE = 48
 _BEFORE = Affine((), -1)  # a term before the first
 Entries = Mapping[str, Affine]
 
@@ -91,9 +89,9 @@ def in_strips(
 
 def _sizes(found: Contraction) -> tuple[int, ...]:
     if not found.lane:
-        return found.rows, _SIZE
+        return found.rows, TUNING.band_size
     unit = lcm(found.rows, found.panel)
-    size = max(unit, _SIZE - _SIZE % unit)
+    size = max(unit, TUNING.band_size - TUNING.band_size % unit)
     return size, size, size
 
 

@@ -10,13 +10,13 @@ from polymap.codegen.orders.bands import in_one_band, in_strips
 from polymap.codegen.orders.contiguous import contiguous_order, cost_of, is_legal
 from polymap.codegen.orders.contraction import Contraction, Core, contraction_of, sum_of
 from polymap.codegen.orders.time_tiles import in_time_tiles
+from polymap.codegen.orders.tuning import TUNING
 from polymap.codegen.orders.wavefronts import side_by_side
 from polymap.ir import Affine, Floor, Workload
 from polymap.processes import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import expanded
 
-_SECONDS = 8.0  # of CPU time
 _Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]
 
 
@@ -46,11 +46,11 @@ def choose(
 
     threads: that take part. tiled: contractions, and steps of time, may be tiled.
     """
-    plain = _chosen(workload, facts if tiled else None, threads, clock)
+    plain = _best_order(workload, facts if tiled else None, threads, clock)
     wider = expanded(workload)
     if wider == workload:
         return plain
-    other = _chosen(wider, facts if tiled else None, threads, clock)
+    other = _best_order(wider, facts if tiled else None, threads, clock)
     if _worth(other) >= _worth(plain):
         return plain
     changes = (*other.changes, "variables of one iteration became arrays over the loops")
@@ -65,8 +65,8 @@ def _worth(chosen: Chosen) -> tuple[float, float]:
     return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
 
 
-def _chosen(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
-    until = clock() + _SECONDS
+def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
+    until = clock() + TUNING.choice_cpu_s
     text = Schedule.original(workload, strict=True).normal()
     schedule, found = text, list[Contraction]()
     if facts is not None:

@@ -1,5 +1,5 @@
-"""The order in which a program is printed: the text's, its loops exchanged where innermost ones then step through
-memory element by element.
+"""Loop interchange for unit stride: the order of the text, with loops exchanged where the innermost one then steps
+through memory element by element.
 
 Every float is rounded as in the text: no sum changes its order.
 """
@@ -10,14 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
 from polymap.processes import cpu_seconds
 from polymap.schedules import Loop, Schedule, TimeDim, schedule_violations
-
-_SECONDS = 4.0  # of CPU time
-_STRIDED_READ = 1.0
-_STRIDED_WRITE = 1.5
-_SUMMED = 1.0  # a sum of floats in the innermost loop waits for itself
 
 
 def contiguous_order(
@@ -31,7 +27,7 @@ def contiguous_order(
     that is legal and fewer accesses of innermost loops are strided. What takes too long to decide stays as it is,
     and so do the loops of the statements `kept`."""
     best = (start or Schedule.original(workload, strict=True)).normal()
-    until = clock() + _SECONDS
+    until = clock() + TUNING.exchange_cpu_s
     found = True
     while found:
         found = False
@@ -55,11 +51,11 @@ def is_legal(schedule: Schedule, seconds: float) -> bool:
 def _better(schedule: Schedule, kept: frozenset[str]) -> list[Schedule]:
     """Return the schedules with one exchange more that cost less, the best first."""
     now = cost_of(schedule)
-    priced = [(cost_of(each), number, each) for number, each in enumerate(_exchanged(schedule, kept))]
+    priced = [(cost_of(each), number, each) for number, each in enumerate(_loop_exchanges(schedule, kept))]
     return [each for cost, _, each in sorted(priced, key=lambda entry: entry[:2]) if cost < now]
 
 
-def _exchanged(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
+def _loop_exchanges(schedule: Schedule, kept: frozenset[str]) -> Iterator[Schedule]:
     """Yield the schedules with an innermost loop and one around it exchanged, in a nest of their own."""
     loops = schedule.loops()
     for inner in loops:
@@ -97,23 +93,23 @@ def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
         times = [each for each in schedule.times[statement.name] if each.terms]
         if times and statement.name not in free:
             instances = prod(extents[dim] for dim in statement.dims)
-            total += instances * _strided(schedule.workload, statement, times[-1])
+            total += instances * _iteration_cost(schedule.workload, statement, times[-1])
     return total
 
 
-def _strided(workload: Workload, statement: Statement, innermost: Affine) -> float:
+def _iteration_cost(workload: Workload, statement: Statement, innermost: Affine) -> float:
     """Return the cost of one iteration of a loop over a dim."""
     dims = innermost.dims
     if len(dims) != 1:
         return 0.0
     steps = [step_of(workload, access, dims[0]) for access in statement.reads]
-    cost = sum(_STRIDED_READ for step in steps if step is None or abs(step) > 1)
+    cost = sum(TUNING.strided_read for step in steps if step is None or abs(step) > 1)
     step = step_of(workload, statement.target, dims[0])
     if step is None or abs(step) > 1:
-        return cost + _STRIDED_WRITE
+        return cost + TUNING.strided_write
     kind = workload.tensor(statement.target.tensor).element_type or ""
     waits = step == 0 and statement.operator is not Operator.ASSIGN and kind.startswith("float")
-    return cost + (_SUMMED if waits else 0.0)
+    return cost + (TUNING.innermost_sum if waits else 0.0)
 
 
 def step_of(workload: Workload, access: Access, dim: str) -> int | None:

@@ -10,22 +10,17 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.codegen.orders.contiguous import step_of
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Access, Apply, Expression, Number, Operator, Read, Statement, Workload
 
-CHAINS = 8  # sums that hide the latency of an addition: 4 cycles, on two pipes
-LANE_VECTORS = 2  # vectors per row of a register tile
-MOST_ROWS = 12
-_TILE_ROWS, _TILE_LANES, _TILE_TERMS = 96, 96, 128
-_LEAST_EXTENT, _LEAST_INSTANCES = 24, 2**16
 _FLOATS = ("float32", "float64")
-_MOST_PACKS = 4
 _COMBINED = ("+", "-", "*", "/", "neg")
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Facts of a core. vector_bits: of a register; registers: how many there are. cache_bytes: of the second cache, its
-    own; 0: none is known."""
+    """Facts of a core. vector_bits: of a vector register; registers: how many it has. cache_bytes: of its own second
+    cache; 0: unknown."""
 
     vector_bits: int
     registers: int
@@ -55,7 +50,7 @@ class Contraction:
     @property
     def panel(self) -> int:
         """Return how many elements of a row a register tile has."""
-        return self.lanes * LANE_VECTORS
+        return self.lanes * TUNING.lane_vectors
 
 
 def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Contraction | None:
@@ -65,14 +60,14 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
         return None
     found = _dims(workload, statement)
     extents = workload.extents()
-    if found is None or any(extents[dim] < _LEAST_EXTENT for dim in found):
+    if found is None or any(extents[dim] < TUNING.contraction_extent for dim in found):
         return None
-    if prod(extents[dim] for dim in statement.dims) < _LEAST_INSTANCES:
+    if prod(extents[dim] for dim in statement.dims) < TUNING.contraction_instances:
         return None
     lanes = max(1, facts.vector_bits // target.bits)
-    rows = min(MOST_ROWS, (facts.registers - 4) // LANE_VECTORS)
-    panel = lanes * LANE_VECTORS
-    tile = (_near(_TILE_ROWS, rows), _near(_TILE_LANES, panel), _TILE_TERMS)
+    rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)
+    panel = lanes * TUNING.lane_vectors
+    tile = (_near(TUNING.tile_rows, rows), _near(TUNING.tile_lanes, panel), TUNING.tile_terms)
     made = Contraction(statement.name, *found, rows, lanes, tile)
     return made if rows > 0 and is_separable(statement, made) else None
 
@@ -94,8 +89,10 @@ def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
         step is None or abs(step) > 1 for step in across
     ):
         return None
-    small = prod(extents[dim] for dim in statement.dims) < _LEAST_INSTANCES // 4 or extents[row] < 2 * CHAINS
-    return None if small else Contraction(statement.name, row, "", term, CHAINS, 1, (CHAINS, extents[term]))
+    chains, instances = TUNING.chains, prod(extents[dim] for dim in statement.dims)
+    if instances < TUNING.contraction_instances // 4 or extents[row] < 2 * chains:
+        return None
+    return Contraction(statement.name, row, "", term, chains, 1, (chains, extents[term]))
 
 
 def _is_float(workload: Workload, statement: Statement) -> bool:
@@ -141,7 +138,7 @@ def is_separable(statement: Statement, found: Contraction) -> bool:
         any(varies(each, dim) for each in statement.reads) for dim in (found.row, found.lane, found.term)
     ):
         return False
-    return len(packs_of(statement, found)) <= _MOST_PACKS
+    return len(packs_of(statement, found)) <= TUNING.most_packs
 
 
 def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]:
@@ -161,21 +158,21 @@ def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]
 
 def is_mixed(statement: Statement, expression: Expression, found: Contraction) -> bool:
     """Return whether a value varies with the row and with the lane."""
-    dims = _varying(statement, expression)
+    dims = _dims_of(statement, expression)
     return found.row in dims and found.lane in dims
 
 
 def is_of_lanes(statement: Statement, expression: Expression, found: Contraction) -> bool:
     """Return whether a value varies with the lane."""
-    return found.lane in _varying(statement, expression)
+    return found.lane in _dims_of(statement, expression)
 
 
-def _varying(statement: Statement, expression: Expression) -> set[str]:
+def _dims_of(statement: Statement, expression: Expression) -> set[str]:
     match expression:
         case Read(number):
             return {dim for index in statement.reads[number].index for dim in index.dims}
         case Apply(_, arguments):
-            return {dim for each in arguments for dim in _varying(statement, each)}
+            return {dim for each in arguments for dim in _dims_of(statement, each)}
         case _:
             return set()
 

@@ -1,4 +1,4 @@
-"""Loops over time that sweep arrays larger than a cache: several steps are taken while a part of them stays in it.
+"""Time tiling of stencils: several time steps are computed on a part of the arrays while it stays in a cache.
 
 A stencil `B[i][j] = f(A[i-1][j], A[i+1][j])` in a loop over t fetches its arrays in every step. Where an a, and a
 number b of each statement, exist so that i + a t + b falls along no dependence, tiles of steps and of that coordinate
@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from math import prod
 
 from polymap.codegen.orders.contiguous import is_legal
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Affine, BudgetError, Floor, Statement, Workload
 from polymap.poly import Map, budget, differences, dim_bounds, function
 from polymap.schedules import Loop, Schedule, TimeDim
 from polymap.workload import dependence_relations
 
-_STEPS = 8  # an eighth of the transfers is left
-_SIZES = (64, 32, 16, 8)  # of a tile along axes of rows
-_ROW_SIZES = (16384, 4096, 1024, 256)  # along the axis that vectors run over
-_LARGEST_SKEW = 8
-_LARGEST_SHIFT = 32
 Relations = Sequence[tuple[Statement, Statement, Map]]
 Entries = Mapping[str, Affine]
 Skewed = tuple[Entries, int]  # a coordinate of each statement, and its factor of the step
@@ -30,7 +26,7 @@ Skewed = tuple[Entries, int]  # a coordinate of each statement, and its factor o
 
 @dataclass(frozen=True, slots=True)
 class TimeTiles:
-    """A loop over the dim `step` of each statement, in tiles of _STEPS; entries and sizes: of the coordinates."""
+    """A loop over the dim `step` of each statement, in tiles of `time_steps`; entries and sizes: of the coordinates."""
 
     loop: Loop
     steps: Entries
@@ -41,7 +37,8 @@ class TimeTiles:
         names = sorted({dim for entry in self.steps.values() for dim in entry.dims})
         sizes = " x ".join(str(size) for size in self.sizes)
         own = ", ".join(self.loop.statements)
-        return f"{own} in tiles of {_STEPS} steps of {', '.join(names)} and {sizes} rows, skewed, that stay in a cache"
+        steps = f"{TUNING.time_steps} steps of {', '.join(names)}"
+        return f"{own} in tiles of {steps} and {sizes} rows, skewed, that stay in a cache"
 
 
 def in_time_tiles(
@@ -59,7 +56,7 @@ def in_time_tiles(
         tiles = _tiles_of(schedule, loop, cache_bytes, threads)
         if tiles is None:
             continue
-        made = _tiled(schedule, tiles, threads)
+        made = _schedule_in_tiles(schedule, tiles, threads)
         if clock() < until and is_legal(made, until - clock()):
             schedule = made
             found.append(tiles)
@@ -73,7 +70,7 @@ def _tiles_of(schedule: Schedule, loop: Loop, cache_bytes: int, threads: int) ->
     before = any(at.time.dims for name in own for at in schedule.scattering(name).places[: loop.position])
     if before or not _is_time(workload, own, steps):
         return None
-    shapes = list(_swept(workload, own, steps))
+    shapes = list(_arrays_of_every_step(workload, own, steps))
     if sum(prod(shape) * width for shape, width in shapes) <= cache_bytes * threads:
         return None
     rank = len(next(iter(own.values())).target.index)
@@ -118,12 +115,14 @@ def _is_time(workload: Workload, own: Mapping[str, Statement], steps: Entries) -
         if len(terms) != 1 or terms[0][0] != 1 or not isinstance(terms[0][1], str):
             return False
         dim = terms[0][1]
-        if extents[dim] < 2 * _STEPS or any(dim in index.dims for index in statement.target.index):
+        if extents[dim] < 2 * TUNING.time_steps or any(dim in index.dims for index in statement.target.index):
             return False
     return True
 
 
-def _swept(workload: Workload, own: Mapping[str, Statement], steps: Entries) -> Iterator[tuple[tuple[int, ...], int]]:
+def _arrays_of_every_step(
+    workload: Workload, own: Mapping[str, Statement], steps: Entries
+) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield (shape, bytes of an element) of the arrays that every step touches."""
     once, every = set[str](), set[str]()
     for name, statement in own.items():
@@ -141,9 +140,9 @@ def _sizes(
     """Return the largest tile along the first axes, those of the skews, whose part of the arrays in two steps is no
     larger than `most_bytes`; None if there is none."""
     tiled = len(skews)
-    inner = _ROW_SIZES if tiled == rank else (0,)
+    inner = TUNING.time_tile_row_sizes if tiled == rank else (0,)
     for last in inner:
-        for size in _SIZES if tiled > 1 or tiled < rank else (last,):
+        for size in TUNING.time_tile_sizes if tiled > 1 or tiled < rank else (last,):
             sizes = (*(size,) * (tiled - 1), last or size)
             if sum(prod(_part(shape, sizes, skews, rank)) * width for shape, width in shapes) <= most_bytes:
                 return sizes
@@ -160,7 +159,7 @@ def _part(shape: tuple[int, ...], sizes: tuple[int, ...], skews: Sequence[int], 
 def _coordinate(own: Mapping[str, Statement], steps: Entries, relations: Relations, axis: int) -> Skewed | None:
     """Return `index + a step + b` of each statement, index: of its result along the axis, so that none of them falls
     along a dependence, and the a, the least, with the least b. None if there is none."""
-    for skew in range(_LARGEST_SKEW + 1):
+    for skew in range(TUNING.time_skew + 1):
         plain = {name: each.target.index[axis] + steps[name] * skew for name, each in own.items()}
         shifts = _shifts(plain, relations)
         if shifts is not None:
@@ -184,19 +183,19 @@ def _shifts(plain: Entries, relations: Relations) -> dict[str, int] | None:
             found[sink] = max(found[sink], found[source] + length)
         if found == before:
             return found
-        if max(found.values()) > _LARGEST_SHIFT:
+        if max(found.values()) > TUNING.time_shift:
             return None
     return None
 
 
-def _tiled(schedule: Schedule, tiles: TimeTiles, threads: int) -> Schedule:
+def _schedule_in_tiles(schedule: Schedule, tiles: TimeTiles, threads: int) -> Schedule:
     """Return the schedule with the numbers of tiles before the loop. For several threads, tiles are taken in waves: in
     one, the tiles of different steps do not wait for each other."""
     changed: dict[str, list[TimeDim]] = {}
     for name in tiles.loop.statements:
         places = list(schedule.scattering(name).places)
         at = tiles.loop.position
-        steps = Affine(((1, Floor(tiles.steps[name], _STEPS)),))
+        steps = Affine(((1, Floor(tiles.steps[name], TUNING.time_steps)),))
         numbers = [
             Affine(((1, Floor(each[name], size)),)) if each[name].terms else Affine((), each[name].constant // size)
             for each, size in zip(tiles.entries, tiles.sizes, strict=True)

@@ -1,4 +1,5 @@
-"""Innermost loops whose iterations wait for one another: several iterations of the loop around them run side by side.
+"""Skewing of recurrences: where an innermost loop carries a dependence, several iterations of the loop around it run
+side by side.
 
 A recurrence such as `A[i][j] = f(A[i][j-1], A[i-1][j+1])` does one element per latency of its operations. At times
 j + 2 i the rows of a strip are independent of each other, and the processor overlaps them.
@@ -9,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from polymap.codegen.orders.contiguous import is_legal, step_of
+from polymap.codegen.orders.tuning import TUNING
 from polymap.ir import Affine, Floor, Statement
 from polymap.schedules import Loop, Schedule, TimeDim
-
-_STRIP = 8  # chains that hide the latency of an addition, 4 cycles on two pipes
-_LARGEST_SKEW = 3
-_LEAST_EXTENT = 4 * _STRIP
-_LEAST_INSTANCES = 2**14
 
 
 def side_by_side(
@@ -29,10 +26,10 @@ def side_by_side(
     for outer in schedule.loops():
         if kept & set(outer.statements) or set(changed) & set(outer.statements):
             continue
-        waiting = _waiting(schedule, outer, until, clock)
+        waiting = _dependent_loops(schedule, outer, until, clock)
         if not waiting:
             continue
-        for skew in range(_LARGEST_SKEW + 1):
+        for skew in range(TUNING.wavefront_skew + 1):
             made, turned = (_in_strips(schedule, outer, waiting, skew, sign) for sign in (1, -1))
             if all(clock() < until and is_legal(each, until - clock()) for each in (made, turned)):
                 schedule = made
@@ -41,7 +38,7 @@ def side_by_side(
     return schedule, tuple(changed)
 
 
-def _waiting(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], float]) -> tuple[Loop, ...]:
+def _dependent_loops(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], float]) -> tuple[Loop, ...]:
     """Return the innermost loops directly inside a loop that carry dependences, and that walk along rows of arrays."""
     inner = [
         each
@@ -59,7 +56,7 @@ def _waiting(schedule: Schedule, outer: Loop, until: float, clock: Callable[[], 
             and _recurs(schedule, loop, statements)
             and _has_strides(schedule, outer, statements)
         ):
-            turned = _turned(schedule, loop)
+            turned = _with_loop_reversed(schedule, loop)
             if clock() < until and not is_legal(turned, until - clock()):
                 found.append(loop)
     return tuple(found)
@@ -70,7 +67,7 @@ def _is_plain(schedule: Schedule, loop: Loop) -> bool:
     extents = schedule.workload.extents()
     for name in loop.statements:
         terms = schedule.scattering(name).places[loop.position].time.terms
-        if len(terms) != 1 or not isinstance(terms[0][1], str) or extents[terms[0][1]] < _LEAST_EXTENT:
+        if len(terms) != 1 or not isinstance(terms[0][1], str) or extents[terms[0][1]] < TUNING.wavefront_extent:
             return False
     return True
 
@@ -100,10 +97,10 @@ def _has_strides(schedule: Schedule, outer: Loop, statements: Sequence[Statement
         for name in each.dims:
             size *= extents[name]
         total += size
-    return far and total >= _LEAST_INSTANCES
+    return far and total >= TUNING.wavefront_instances
 
 
-def _turned(schedule: Schedule, loop: Loop) -> Schedule:
+def _with_loop_reversed(schedule: Schedule, loop: Loop) -> Schedule:
     """Return the schedule with a loop backwards: legal where its iterations do not wait for one another."""
     changed: dict[str, list[TimeDim]] = {}
     for name in loop.statements:
@@ -120,7 +117,8 @@ def _in_strips(schedule: Schedule, outer: Loop, waiting: Sequence[Loop], skew: i
     for name, part in _parts(schedule, outer):
         places = list(schedule.scattering(name).places)
         row = places[outer.position].time
-        head = [*places[: outer.position], TimeDim(Affine(((1, Floor(row, _STRIP)),))), TimeDim(Affine((), part))]
+        strip = TimeDim(Affine(((1, Floor(row, TUNING.chains)),)))
+        head = [*places[: outer.position], strip, TimeDim(Affine((), part))]
         if name in inside:
             at = inside[name].position
             column = places[at].time

@@ -75,11 +75,15 @@ def tiled(
     outer = tuple(dim for dim in own.dims if dim not in found.dims)
     count = len(outer) + len(found.dims)
     inside = _instances_of_tiles(own, found, outer)
-    whole = inside.domain().subtract(_ragged(inside, own, found, outer)).subtract(_aliased(inside, own))
+    whole = (
+        inside.domain()
+        .subtract(_incomplete_tiles(inside, own, found, outer))
+        .subtract(_tiles_with_aliases(inside, own))
+    )
     at = _times_of_tiles(inside, times[own.name], found)
     for each in statements:
         if each.name != own.name:
-            whole = whole.subtract(_shared(at, times[each.name], found))
+            whole = whole.subtract(_tiles_with_other_statements(at, times[each.name], found))
     whole = whole.coalesce()
     if whole.is_empty():
         return None
@@ -136,14 +140,14 @@ def _without(relation: isl.Map, own: SourceStatement, dims: Sequence[str]) -> is
     return relation
 
 
-def _ragged(inside: isl.Map, own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Set:
+def _incomplete_tiles(inside: isl.Map, own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Set:
     """Return the tiles that do not run all terms for each of their rows and lanes."""
     pairs = _without(inside, own, (found.term,))
     terms = _without(inside, own, found.dims[:-1])
     return pairs.intersect(terms).subtract(inside).domain()
 
 
-def _aliased(inside: isl.Map, own: SourceStatement) -> isl.Set:
+def _tiles_with_aliases(inside: isl.Map, own: SourceStatement) -> isl.Set:
     """Return the tiles that read elements which they write, beside the sums themselves."""
     target = own.references[-1]
     found = isl.Set.empty(inside.domain().get_space())
@@ -165,7 +169,7 @@ def _times_of_tiles(inside: isl.Map, times: isl.Map, found: Contraction) -> isl.
     return head.coalesce()
 
 
-def _shared(at: isl.Map, times: isl.Map, found: Contraction) -> isl.Set:
+def _tiles_with_other_statements(at: isl.Map, times: isl.Map, found: Contraction) -> isl.Set:
     """Return the tiles during which another statement runs."""
     end = found.end
     rest = times.dim(_OUT) - end
@@ -181,14 +185,14 @@ def _bounds(
     for place in range(count):
         points = points.set_dim_name(_PARAM, place, f"n{place}")
     context = _as_parameters(whole, count)
-    singles = [_alone(points, own.dims.index(dim)) for dim in found.dims]
+    singles = [_projection_onto(points, own.dims.index(dim)) for dim in found.dims]
     if not all(map(_has_no_gaps, singles)):
         return None
     rows, *columns, terms = (_ends(each, context, names) for each in singles)
     if not found.lane:
         return Bounds(rows, ("0", "0"), terms, ("0", "0"))
     row, lane = own.dims.index(found.row), own.dims.index(found.lane)
-    pairs = _projected(points, [place for place in range(len(own.dims)) if place not in (row, lane)])
+    pairs = _without_places(points, [place for place in range(len(own.dims)) if place not in (row, lane)])
     at_row = pairs.move_dims(_PARAM, count, _SET, 0 if row < lane else 1, 1).set_dim_name(_PARAM, count, "i")
     if not _has_no_gaps(at_row):
         return None
@@ -196,11 +200,11 @@ def _bounds(
     return Bounds(rows, columns[0], terms, _ends(at_row, known, names))
 
 
-def _alone(points: isl.Set, place: int) -> isl.Set:
-    return _projected(points, [each for each in range(points.dim(_SET)) if each != place])
+def _projection_onto(points: isl.Set, place: int) -> isl.Set:
+    return _without_places(points, [each for each in range(points.dim(_SET)) if each != place])
 
 
-def _projected(points: isl.Set, places: Sequence[int]) -> isl.Set:
+def _without_places(points: isl.Set, places: Sequence[int]) -> isl.Set:
     for place in reversed(places):
         points = points.project_out(_SET, place, 1)
     return points

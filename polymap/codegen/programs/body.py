@@ -72,7 +72,7 @@ def instance(workload: Workload, storage: Storage, statement: Statement, *, in_t
     if statement.operator is Operator.ASSIGN:
         body.append(Copy(place, value))
     elif statement.comparison:
-        body += _compared(storage, statement, place, value)
+        body += _extreme_of_comparison(storage, statement, place, value)
     else:
         kind = _sum_type(workload, storage, statement)
         body.append(Copy(place, combine(kind, statement.operator, place, value)))
@@ -81,7 +81,7 @@ def instance(workload: Workload, storage: Storage, statement: Statement, *, in_t
     return Scope(tuple(body))
 
 
-def _compared(storage: Storage, statement: Statement, place: Expr, value: Expr) -> Block:
+def _extreme_of_comparison(storage: Storage, statement: Statement, place: Expr, value: Expr) -> Block:
     """Return the maximum or minimum by the comparison of the text."""
     kind = storage.forms[statement.target.tensor].c_type
     found = _COMPARISON.fullmatch(statement.comparison)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
 from polymap.codegen.lower import IN_TURN, Rule, check_indices, check_memory, rules, sums_in_turn
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
-from polymap.codegen.orders import Contraction
+from polymap.codegen.orders import TUNING, Contraction
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import filled
 from polymap.codegen.programs.region import region_of, times_of
@@ -35,9 +35,6 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
-_OPERATIONS, _SECONDS = 8_000_000, 15.0  # of isl, for the loops of a program
-_CHECKED = 100_000  # of isl, for the check that its loops lose nothing
-_LEAST_PARALLEL = 2**14  # instances between two meetings of the threads
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
 
 
@@ -66,18 +63,18 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _check_sums(workload, storage)
-    with budget(_OPERATIONS, seconds=_SECONDS, what="the loops of a program"):
+    with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         region, times = region_of(workload, storage, sums_in_turn(workload, schedule.times)), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
         clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
-        parallel = Parallel(threads > 1, (), clauses, dealt, _LEAST_PARALLEL)
+        parallel = Parallel(threads > 1, (), clauses, dealt, TUNING.parallel_instances)
         region, times, tiles = with_tiles(workload, storage, region, times, contractions, _NAMES)
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
-    check_instances(node, region, times, _NAMES.counter, _CHECKED)
+    check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_start(workload, storage), *loops)
-    whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_freed(storage)])
+    whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
     helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
@@ -146,7 +143,7 @@ def _block_bytes(storage: Storage) -> int:
     return sum(size + -size % ALIGNMENT for size in sizes)
 
 
-def _freed(storage: Storage) -> list[str]:
+def _release(storage: Storage) -> list[str]:
     return ["    free(block);"] if _block_bytes(storage) else []
 
 

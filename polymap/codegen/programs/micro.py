@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polymap.codegen.c import Element, Expr, Name, expression
 from polymap.codegen.lower import affine_expr, c_expression
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm
-from polymap.codegen.orders import LANE_VECTORS, Contraction, is_mixed, is_of_lanes, packs_of
+from polymap.codegen.orders import TUNING, Contraction, is_mixed, is_of_lanes, packs_of
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Expression, Read, Statement
 
@@ -101,13 +101,13 @@ def _register_tiles(tile: _Tile) -> list[str]:
     found, bounds = tile.found, tile.bounds
     return [
         f"    const long j0 = {bounds.lanes[0]}, j1 = {bounds.lanes[1]}, steps = k1 - k0 + 1;",
-        *(line for number, each in enumerate(tile.packs) for line in _packed(tile, number, each)),
+        *(line for number, each in enumerate(tile.packs) for line in _packing_loops(tile, number, each)),
         f"    for (long j = j0; j <= j1; j += {found.panel})",
         f"        for (long r = i0; r <= i1; r += {found.rows}) {{",
         *_ends_of_rows(tile),
-        *_borrowed(tile),
+        *_pointer_to_sums(tile),
         *_sums(tile),
-        *_returned(tile),
+        *_copy_back(tile),
         "        }",
     ]
 
@@ -141,7 +141,7 @@ def _vector(kind: str) -> str:
     return f"{kind}_lanes"
 
 
-def _packed(tile: _Tile, number: int, value: Expression) -> list[str]:
+def _packing_loops(tile: _Tile, number: int, value: Expression) -> list[str]:
     """Return the loops that lay out the values of rows (or lanes) so that a register tile reads them one by one."""
     lanes = tile.is_of_lanes(value)
     found = tile.found
@@ -215,7 +215,7 @@ def _place(tile: _Tile, row: str, lane: str) -> str:
     return expression(tile.element(tile.statement.target, tile.values(row, lane, "0")))
 
 
-def _borrowed(tile: _Tile) -> list[str]:
+def _pointer_to_sums(tile: _Tile) -> list[str]:
     """Return what points at the sums: in the array, or copied where the register tile goes beyond its rows or lanes."""
     panel, rows = tile.found.panel, tile.found.rows
     target = tile.statement.target
@@ -233,7 +233,7 @@ def _borrowed(tile: _Tile) -> list[str]:
     ]
 
 
-def _returned(tile: _Tile) -> list[str]:
+def _copy_back(tile: _Tile) -> list[str]:
     panel = tile.found.panel
     pad = " " * 12
     return [
@@ -247,7 +247,7 @@ def _sums(tile: _Tile) -> list[str]:
     """Return the register tile: its sums as variables, and the loop over the terms."""
     found, pad = tile.found, " " * 12
     kind, terms = _vector(tile.kind), found.tile[2]
-    cells = [(row, vector) for row in range(found.rows) for vector in range(LANE_VECTORS)]
+    cells = [(row, vector) for row in range(found.rows) for vector in range(TUNING.lane_vectors)]
     place = "({kind}_any *)(at + {row} * step + {lane})"
     lines: list[str] = []
     for row, vector in cells:
@@ -260,10 +260,12 @@ def _sums(tile: _Tile) -> list[str]:
     lines.append(f"{pad}for (long k = 0; k < steps; ++k) {{")
     for number, value in enumerate(tile.packs):
         if tile.is_of_lanes(value):
-            for vector in range(LANE_VECTORS):
+            for vector in range(TUNING.lane_vectors):
                 where = f"(l{number}_at + {vector * found.lanes})"
                 lines.append(f"{pad}    const {kind} l{number}_{vector} = *(const {kind}_any *){where};")
-    lines += [f"{pad}    s{row}_{vector} = s{row}_{vector} + {_added(tile, row, vector)};" for row, vector in cells]
+    lines += [
+        f"{pad}    s{row}_{vector} = s{row}_{vector} + {_summand_of_step(tile, row, vector)};" for row, vector in cells
+    ]
     for number, value in enumerate(tile.packs):
         name, width = (f"l{number}", found.panel) if tile.is_of_lanes(value) else (f"r{number}", found.rows)
         lines.append(f"{pad}    {name}_at += {width};")
@@ -274,7 +276,7 @@ def _sums(tile: _Tile) -> list[str]:
     return lines
 
 
-def _added(tile: _Tile, row: int, vector: int) -> str:
+def _summand_of_step(tile: _Tile, row: int, vector: int) -> str:
     """Return what is added to a vector of sums in one step, joined as in the text."""
 
     def joined(value: Expression) -> Expr:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import c_name
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm, program_forms
+from polymap.codegen.orders import TUNING
 from polymap.ir import Affine, Statement, Tensor, Workload, accesses_of
 
-STACK_BYTES = 2**20  # of all temporaries together; what is larger comes from malloc
 ALIGNMENT = 64
 
 Times = Mapping[str, tuple[Affine, ...]]
@@ -46,7 +46,7 @@ class Storage:
     def places(self) -> dict[str, int | None]:
         """Return where each temporary begins in the block, None for those on the stack."""
         found: dict[str, int | None] = {}
-        left, end = STACK_BYTES, 0
+        left, end = TUNING.temporaries_on_stack_bytes, 0
         for tensor in self.local:
             size = self.bytes_of(tensor)
             if size <= left:
@@ -67,7 +67,7 @@ def storage_of(workload: Workload, times: Times) -> Storage:
     dropped: dict[str, int] = {}
     local: list[ArrayForm] = []
     for number, form in enumerate(temporary):
-        lost = _dropped(workload, workload.tensor(form.tensor), times)
+        lost = _unneeded_axes(workload, workload.tensor(form.tensor), times)
         if lost:
             dropped[form.tensor] = lost
         shape = form.shape[lost:]
@@ -77,7 +77,7 @@ def storage_of(workload: Workload, times: Times) -> Storage:
     return Storage(forms, callers, tuple(form.tensor for form in local), dropped)
 
 
-def _dropped(workload: Workload, tensor: Tensor, times: Times) -> int:
+def _unneeded_axes(workload: Workload, tensor: Tensor, times: Times) -> int:
     """Return how many leading axes a temporary can do without: those indexed by dims that stay the same from the first
     to the last access of an element."""
     if workload.original is None:

@@ -18,12 +18,11 @@ import islpy as isl
 
 from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.region import Region
+from polymap.codegen.source.tuning import TUNING
 from polymap.codegen.source.values import constant, parameter, variable
 from polymap.ir import BudgetError, Mistake, SolverError
 from polymap.poly import CONTEXT, budget
 
-OPERATIONS = 500_000  # of isl, for the loops at some sizes
-SIZES = (3, 7, 67)  # of the first parameter, at which loops are checked; isl answers for all instances at once
 _SET, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.out, isl.dim_type.param
 Points = TypeVar("Points", isl.Set, isl.Map)
 
@@ -50,7 +49,12 @@ class _Call:
 
 
 def lost_statement(
-    node: isl.AstNode, region: Region, times: Times, prefix: str, sizes: Mapping[str, int], operations: int = OPERATIONS
+    node: isl.AstNode,
+    region: Region,
+    times: Times,
+    prefix: str,
+    sizes: Mapping[str, int],
+    operations: int = TUNING.checked_operations,
 ) -> str:
     """Return the name of a statement of which the loops do not run every instance once at its time; "" for none found.
 
@@ -72,9 +76,11 @@ def lost_statement(
     return ""
 
 
-def check_instances(node: isl.AstNode, region: Region, times: Times, prefix: str, operations: int = OPERATIONS) -> None:
+def check_instances(
+    node: isl.AstNode, region: Region, times: Times, prefix: str, operations: int = TUNING.checked_operations
+) -> None:
     """Raise SolverError where isl's loops are found not to run every instance once, at some small and large sizes."""
-    for least in SIZES if region.parameters else SIZES[:1]:
+    for least in TUNING.checked_sizes if region.parameters else TUNING.checked_sizes[:1]:
         sizes = {name: least + 2 * number for number, name in enumerate(region.parameters)}
         lost = lost_statement(node, region, times, prefix, sizes, operations)
         if lost:
@@ -249,9 +255,9 @@ class _Reader:
                     return constant(self.sizes[name], self.length)
                 return parameter(name, self.length)
             case _:
-                return self._computed(expression, _operation(expression))
+                return self._value_of_operation(expression, _operation(expression))
 
-    def _computed(self, expression: isl.AstExpr, operation: str) -> isl.PwAff:
+    def _value_of_operation(self, expression: isl.AstExpr, operation: str) -> isl.PwAff:
         if operation in ("cond", "select"):
             holds = self.condition(expression.get_op_arg(0))
             then, other = (self.value(expression.get_op_arg(place)) for place in (1, 2))
@@ -262,11 +268,11 @@ class _Reader:
         if operation == "minus":
             return first.neg()
         for each in rest:
-            first = _applied(operation, first, each)
+            first = _result_of(operation, first, each)
         return first
 
 
-def _applied(operation: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
+def _result_of(operation: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
     match operation:
         case "add":
             return left.add(right)

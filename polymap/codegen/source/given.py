@@ -8,15 +8,12 @@ import islpy as isl
 
 from polymap.codegen.source.dependences import Times, time_map
 from polymap.codegen.source.loops import OPENMP, Demanded
-from polymap.codegen.source.orders import OPERATIONS
 from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.codegen.source.tuning import TUNING
 from polymap.ir import Affine, Dim, Floor, Mistake, ScheduleError, Statement, Workload
 from polymap.poly import CONTEXT, budget
 from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import from_c, read_program
-
-_MOST_UNROLLED = 64
-_SOME_SIZE = 9  # of a parameter without a value: large enough that most loops run
 
 
 def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Workload:
@@ -25,9 +22,9 @@ def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Worklo
     Raises as `from_c` does.
     """
     program = read_program(source, sizes, file)
-    with budget(OPERATIONS, what="the reading of a C program with symbolic sizes"):
+    with budget(TUNING.operations, what="the reading of a C program with symbolic sizes"):
         missing = [name for name in region_of(program, sizes, file).parameters if name not in sizes]
-    some = {name: _SOME_SIZE + 2 * number for number, name in enumerate(missing)}
+    some = {name: TUNING.example_size + 2 * number for number, name in enumerate(missing)}
     return from_c(source, {**sizes, **some}, file=file)
 
 
@@ -44,7 +41,7 @@ def demanded(schedule: Schedule) -> tuple[Demanded, ...]:
             case LoopKind.VECTOR:
                 found.append(Demanded(loop.position, statements, "#pragma omp simd"))
             case LoopKind.UNROLLED:
-                text = f"#pragma GCC unroll {loop.factor or _MOST_UNROLLED}"
+                text = f"#pragma GCC unroll {loop.factor or TUNING.most_unrolled}"
                 found.append(Demanded(loop.position, statements, text, independent=False))
     return tuple(found)
 
@@ -53,18 +50,18 @@ def given_times(region: Region, schedule: Schedule) -> Times:
     """Return the times of a schedule over loop counters from 0."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
-    found = {each.name: _scheduled(each, region, own) for each in region.statements}
+    found = {each.name: _statement_with_times(each, region, own) for each in region.statements}
     other = [each for each in region.statements if found[each.name] is None]
     if other:
         text = f"{other[0].name}[{','.join(other[0].dims)}] (line {other[0].line})"
         hint = "Make it for from_c(source, sizes), with sizes at which every statement runs."
         raise ScheduleError(Mistake("PM283", f"the schedule is one of other statements: it lacks {text}", hint))
-    with budget(OPERATIONS, what="a schedule as a relation"):
+    with budget(TUNING.operations, what="a schedule as a relation"):
         pairs = [(each, found[each.name]) for each in region.statements]
         return {each.name: _given_time(each, like, dims, schedule) for each, like in pairs if like is not None}
 
 
-def _scheduled(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
+def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
     """Return the statement whose times a statement gets: itself, or where it has no instance at the sizes of the
     schedule, another piece of its assignment; None if there is none."""
     pieces = [other for other in region.statements if (other.line, other.dims) == (each.line, each.dims)]

@@ -148,7 +148,9 @@ class _Loops:
                 other: Block = ()
                 if node.if_has_else_node():
                     other = self.block(node.if_get_else_node(), inside_parallel=inside_parallel)
-                return (If(self.expression(node.if_get_cond()), _opened(body), _opened(other)),)
+                return (
+                    If(self.expression(node.if_get_cond()), _statements_of_scope(body), _statements_of_scope(other)),
+                )
             case "user":
                 return (self._instance(node.user_get_expr()),)
             case kind:
@@ -159,16 +161,16 @@ class _Loops:
         start = self.expression(node.for_get_init())
         if node.for_is_degenerate():
             body = self.block(node.for_get_body(), inside_parallel=inside_parallel)
-            return Scope((Declare("const long", name, start), *_opened(body)))
+            return Scope((Declare("const long", name, start), *_statements_of_scope(body)))
         pragma = self._pragma(
             int(name.removeprefix(self.names.counter)), _inside(node), inside_parallel=inside_parallel
         )
         body = self.block(node.for_get_body(), inside_parallel=inside_parallel or bool(pragma))
         end = self.expression(node.for_get_cond())
-        assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")
+        assert isinstance(end, Binary) and end.left == Name(name) and end.symbol in ("<", "<=")  # so isl writes loops
         step = self.expression(node.for_get_inc())
         assert isinstance(step, Int)
-        return For(name, start, end.right, _opened(body), pragma, "long", end.symbol, step.value)
+        return For(name, start, end.right, _statements_of_scope(body), pragma, "long", end.symbol, step.value)
 
     def _pragma(self, place: int, inside: frozenset[str], *, inside_parallel: bool) -> str:
         """Return the line before a loop: empty, or that its iterations may run in parallel."""
@@ -273,7 +275,7 @@ class _Loops:
         return value
 
 
-def _opened(block: Block) -> Block:
+def _statements_of_scope(block: Block) -> Block:
     """Return the statements of a block that is one scope; the braces of a loop are enough for it."""
     return block[0].body if len(block) == 1 and isinstance(block[0], Scope) else block
 

@@ -9,11 +9,10 @@ import islpy as isl
 
 from polymap.codegen.source.dependences import Conflict, by_level, original_times
 from polymap.codegen.source.region import Region, SourceStatement
+from polymap.codegen.source.tuning import TUNING
 from polymap.poly import CONTEXT, Effort, budget, plain_text, schedule_of, with_parameters, within_work
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
-OPERATIONS = 30_000_000  # of isl
-CPU_S = 30.0  # of isl's scheduler
 
 
 def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> dict[str, isl.Map]:
@@ -23,22 +22,27 @@ def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reord
 
 
 def isl_order(
-    region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool, cpu_s: float = CPU_S
+    region: Region,
+    conflicts: Sequence[Conflict],
+    tile: int,
+    *,
+    reorder_sums: bool,
+    cpu_s: float = TUNING.scheduler_cpu_s,
 ) -> dict[str, isl.Map]:
     """Return the times of the order that isl's scheduler chooses (Pluto-like), its permutable bands tiled.
 
     Raises ScheduleError where it finds none, as for some programs with divisions in subscripts; BudgetError after
-    `OPERATIONS` of isl's operations or `cpu_s` seconds of CPU time (its linear programs count as no operations).
+    `TUNING.operations` of isl's operations or `cpu_s` seconds of CPU time (linear programs count as no operations).
     """
     what, names = "isl's order of a C program", tuple(region.parameters)
-    with budget(OPERATIONS, seconds=math.inf, what=what):
+    with budget(TUNING.operations, seconds=math.inf, what=what):
         kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
         domains = plain_text([each.domain for each in region.statements], names)
         relations = plain_text(list(by_level(kept, original_times(region))), names)
-    found = within_work(Effort(OPERATIONS, cpu_s), what, scheduled, domains, relations)
-    with budget(OPERATIONS, seconds=math.inf, what=what):
+    found = within_work(Effort(TUNING.operations, cpu_s), what, scheduled, domains, relations)
+    with budget(TUNING.operations, seconds=math.inf, what=what):
         schedule = isl.Schedule(found, CONTEXT)
-        schedule = schedule if tile == 1 else _tiled(schedule.get_root(), tile).get_schedule()
+        schedule = schedule if tile == 1 else _with_tiled_bands(schedule.get_root(), tile).get_schedule()
         return _times_of(schedule, region, names)
 
 
@@ -69,7 +73,7 @@ def _times_of(schedule: isl.Schedule, region: Region, names: Sequence[str] = ())
     return times
 
 
-def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
+def _with_tiled_bands(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
     """Return the node with all permutable bands of two or more loops below it tiled."""
     if node.get_type() == isl.schedule_node_type.band and node.band_n_member() > 1 and node.band_get_permutable():
         times = node.band_get_partial_schedule()
@@ -82,7 +86,7 @@ def _tiled(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
 
 def _children(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
     for place in range(node.n_children()):
-        node = _tiled(node.child(place), tile).parent()
+        node = _with_tiled_bands(node.child(place), tile).parent()
     return node
 
 
@@ -109,7 +113,7 @@ def _child(group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Con
     for number in range(depth):
         own = [each.equate(isl.dim_type.in_, number, _OUT, number) for each in own]
     end = depth + 1
-    while tile > 1 and _nested(group, end) and _permutable(own, group, depth, end + 1):
+    while tile > 1 and _is_in_one_loop(group, end) and _permutable(own, group, depth, end + 1):
         end += 1
     inner = _tree(group, end, conflicts, tile)
     for place in reversed(range(depth, end)):
@@ -120,7 +124,7 @@ def _child(group: Sequence[SourceStatement], depth: int, conflicts: Sequence[Con
     return inner
 
 
-def _nested(group: Sequence[SourceStatement], depth: int) -> bool:
+def _is_in_one_loop(group: Sequence[SourceStatement], depth: int) -> bool:
     """Return whether one loop holds all statements at a depth."""
     return all(len(each.dims) > depth for each in group) and len({each.position[depth] for each in group}) == 1
 

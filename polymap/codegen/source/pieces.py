@@ -106,7 +106,7 @@ def _piecewise_aliases(each: Assign, scope: Scope) -> dict[str, CExpression]:
     for name in names_of(each.value).union(*(names_of(part) for part in subscripts(each.target))):
         meaning = scope.names.get(name)
         if isinstance(meaning, Alias):
-            whole = _unfolded(meaning)
+            whole = _full_expression(meaning)
             if is_piecewise(whole) and all(scope.names.get(other) == own for other, own in _meanings(whole, meaning)):
                 found[name] = whole
     return found
@@ -129,9 +129,11 @@ def _is_affine(expression: CExpression, scope: Scope) -> bool:
     return not extreme and all(_is_affine(part, scope) for part in parts(expression))
 
 
-def _unfolded(meaning: Alias) -> CExpression:
+def _full_expression(meaning: Alias) -> CExpression:
     """Return the expression of an integer, with those that it is computed from."""
-    inner = {name: _unfolded(own) for name, own in _meanings(meaning.expression, meaning) if isinstance(own, Alias)}
+    inner = {
+        name: _full_expression(own) for name, own in _meanings(meaning.expression, meaning) if isinstance(own, Alias)
+    }
     return replaced(meaning.expression, inner)
 
 

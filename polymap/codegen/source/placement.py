@@ -44,13 +44,13 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
-    live = _aligned(text.live, lines)
+    live = _text_without_comments(text.live, lines)
     first = last = 0
     if text.marks:
         first, last = starts[text.marks[0]], starts[text.marks[1] - 1]
         function = _around(live, first)
     else:
-        function = _named(live, program.program.name)
+        function = _function_named(live, program.program.name)
         if function is not None:
             first, last = _body(live, function)
     if function is None:
@@ -65,7 +65,7 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
         source[:first],
         source[first:last],
         source[last:],
-        _rest(_aligned(_without_directives(program), lines)[last : function[2]], program),
+        _rest(_text_without_comments(_without_directives(program), lines)[last : function[2]], program),
         nested,
         words,
         *numbers,
@@ -125,7 +125,7 @@ def _reachable(name: str, bodies: Mapping[str, list[str]], found: set[str]) -> I
             waiting += bodies.get(word, ())
 
 
-def _aligned(plain: Sequence[str], lines: list[str]) -> str:
+def _text_without_comments(plain: Sequence[str], lines: list[str]) -> str:
     """Return the text without comments, each line as long as the original's (continued lines lack their backslash)."""
     return "\n".join(one.ljust(len(other))[: len(other)] for one, other in zip(plain, lines, strict=True))
 
@@ -157,7 +157,7 @@ def _around(text: str, place: int) -> Span | None:
     return next((each for each in _functions(text) if each[1] < place < each[2]), None)
 
 
-def _named(text: str, name: str) -> Span | None:
+def _function_named(text: str, name: str) -> Span | None:
     head = re.compile(rf"\b{re.escape(name)}\s*\(")
     return next((each for each in _functions(text) if name and head.search(text, each[0], each[1])), None)
 

@@ -291,7 +291,7 @@ class _Walker:
         kind = each.element_type or "int32"
         if each.value is None or each.shape or each.name in self.changed or "int" not in kind:
             return False
-        if any(part.element_type not in _WIDE for part in _typed(each.value)):
+        if any(part.element_type not in _WIDE for part in _literals_and_casts(each.value)):
             return False
         try:
             value(each.value, scope)
@@ -357,7 +357,7 @@ class _Walker:
     def _add(self, each: Assign, place: _Place, guard: CExpression | None, pieces: Sequence[Piece], name: str) -> None:
         """Add a statement that is made of pieces."""
         position = (*place.numbers, place.next_number())
-        domain = self._named(place.domain, place, name)
+        domain = self._with_names(place.domain, place, name)
         if domain.is_empty():
             return
         reads = self._reads(pieces, place, name)
@@ -375,14 +375,14 @@ class _Walker:
         body = ast.Assign(c_expression(each.target), each.operator, c_expression(each.value))
         text: ast.Stmt = body if guard is None else ast.If(c_expression(guard), (body,))
         shown = [each.target, each.value, *(() if guard is None else (guard,))]
-        constants = self._needed(each, shown, place)
+        constants = self._integers_of_body(each, shown, place)
         self.statements.append(
             SourceStatement(
                 name, place.dims, place.signs, position, domain, constants, text, (*reads, own), accumulates, each.line
             )
         )
 
-    def _named(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
+    def _with_names(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
         domain = domain.set_tuple_name(name)
         for number, label in enumerate(place.dims):
             domain = domain.set_dim_name(_SET, number, label)
@@ -392,13 +392,13 @@ class _Walker:
         """Return what pieces read, the same text in several pieces as one."""
         found: dict[tuple[str, bool], Reference] = {}
         for piece in pieces:
-            domain = self._named(piece.domain, place, name)
+            domain = self._with_names(piece.domain, place, name)
             if domain.is_empty():
                 continue
             for part in (part for whole in piece.used for part in self._data_in(whole, place)):
                 reference = self._reference(part, place, domain, reads=True)
                 key = render(part), render(part) == render(piece.assign.target)
-                found[key] = reference if key not in found else _joined(found[key], reference)
+                found[key] = reference if key not in found else _union_of_references(found[key], reference)
         return list(found.values())
 
     def _target(self, each: Assign, pieces: Sequence[Piece], place: _Place, name: str, *, reads: bool) -> Reference:
@@ -406,12 +406,12 @@ class _Walker:
         whole: Reference | None = None
         for piece in pieces:
             if piece.writes:
-                domain = self._named(piece.domain, place, name)
+                domain = self._with_names(piece.domain, place, name)
                 own = self._reference(piece.assign.target, place, domain, reads=reads, writes=True)
-                whole = own if whole is None else _joined(whole, own)
+                whole = own if whole is None else _union_of_references(whole, own)
         if whole is None:
             nowhere = place.domain.subtract(place.domain)
-            return self._reference(each.target, place, self._named(nowhere, place, name), reads=reads, writes=True)
+            return self._reference(each.target, place, self._with_names(nowhere, place, name), reads=reads, writes=True)
         return whole
 
     def _data_in(self, expression: CExpression, place: _Place) -> Iterator[Name | Item]:
@@ -432,7 +432,7 @@ class _Walker:
         elements = elements.set_tuple_name(_OUT, array).intersect_domain(domain)
         return Reference(array, elements, reads, writes, place.declared.get(array))
 
-    def _needed(self, each: Assign, shown: Sequence[CExpression], place: _Place) -> tuple[Constant, ...]:
+    def _integers_of_body(self, each: Assign, shown: Sequence[CExpression], place: _Place) -> tuple[Constant, ...]:
         """Return the integers that a body names, in the order of their declaration."""
         wanted = {part.name for whole in shown for part in _parts(whole) if isinstance(part, Name)}
         kept: list[Constant] = []
@@ -510,12 +510,12 @@ def _typed_parts(statements: Sequence[CStatement]) -> Iterator[tuple[str, str]]:
                 whole = [index for item in found for index in item.index]
             case Block():
                 pass
-        for part in (inner for one in whole for inner in _typed(one)):
+        for part in (inner for one in whole for inner in _literals_and_casts(one)):
             if part.element_type not in FLOATS:
                 yield render(part), SPELLING[part.element_type]
 
 
-def _typed(expression: CExpression) -> Iterator[Literal | Cast]:
+def _literals_and_casts(expression: CExpression) -> Iterator[Literal | Cast]:
     """Yield the literals and casts of an expression."""
     for part in _parts(expression):
         if isinstance(part, Literal | Cast):
@@ -583,7 +583,7 @@ def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
             return ""
 
 
-def _joined(one: Reference, other: Reference) -> Reference:
+def _union_of_references(one: Reference, other: Reference) -> Reference:
     """Return the reference to what either touches."""
     return replace(one, elements=one.elements.union(other.elements).coalesce())
 

@@ -14,13 +14,12 @@ import islpy as isl
 from polymap.codegen.source.dependences import accumulate, original_times
 from polymap.codegen.source.region import Reference, Region, SourceStatement, region_of
 from polymap.codegen.source.transform import check_types
+from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import expected_text
 from polymap.poly import CountFormula, budget, count_formula
 from polymap.workload.c import checked_sizes, read_program
 
 _OUT, _SET, _DIV = isl.dim_type.out, isl.dim_type.set, isl.dim_type.div
-_OPERATIONS, _SECONDS = 30_000_000, 60.0
-_MOST_DISTANCES = 12
 _KINDS = ("flow", "anti", "output")
 
 
@@ -84,7 +83,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
     """
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
-    with budget(_OPERATIONS, seconds=_SECONDS, what="the analysis of a C program with symbolic sizes"):
+    with budget(TUNING.operations, seconds=TUNING.seconds, what="the analysis of a C program with symbolic sizes"):
         region = region_of(program, sizes, file)
         if any(name not in sizes for name in region.parameters):
             check_types(region, file)
@@ -105,7 +104,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
 def has_parameters(source: str, *, file: str = "C source") -> bool:
     """Return whether the loops of a C region depend on values that the text does not tell."""
     program = read_program(source, {}, file)
-    with budget(_OPERATIONS, seconds=_SECONDS, what="the reading of a C program with symbolic sizes"):
+    with budget(TUNING.operations, seconds=TUNING.seconds, what="the reading of a C program with symbolic sizes"):
         return bool(region_of(program, {}, file).parameters)
 
 
@@ -129,7 +128,7 @@ class _Pair:
             self.source.name,
             self.sink.name,
             self.source.dims[: self.shared],
-            _fixed(self.distances),
+            _constant_distances(self.distances),
             self.signs,
             self.relation.to_str(),
         )
@@ -140,9 +139,9 @@ def _pairs(region: Region) -> Iterator[_Pair]:
     for first in region.statements:
         for second in region.statements:
             order = times[first.name].lex_lt_map(times[second.name])
-            shared = _shared(first, second)
+            shared = _common_depth(first, second)
             for kind in _KINDS:
-                for (array, sums), relations in _touching(first, second, kind, order).items():
+                for (array, sums), relations in _pairs_of_instances(first, second, kind, order).items():
                     if sums and kind != "output":
                         continue  # these pairs write the element as well
                     apart = tuple(
@@ -160,7 +159,7 @@ def _pairs(region: Region) -> Iterator[_Pair]:
                     yield _Pair(told, array, first, second, shared, relation.coalesce(), apart, signs)
 
 
-def _touching(
+def _pairs_of_instances(
     first: SourceStatement, second: SourceStatement, kind: str, order: isl.Map
 ) -> dict[tuple[str, bool], list[isl.Map]]:
     """Return (array, whether both accumulate onto it) -> pairs of instances of one kind, per pair of references."""
@@ -192,7 +191,7 @@ def _same_variable(pairs: isl.Map, one: Reference, other: Reference) -> isl.Map:
     return pairs
 
 
-def _shared(first: SourceStatement, second: SourceStatement) -> int:
+def _common_depth(first: SourceStatement, second: SourceStatement) -> int:
     """Return how many loops two statements share."""
     count = 0
     for one, other, here, there in zip(first.dims, second.dims, first.position, second.position, strict=False):
@@ -211,14 +210,14 @@ def _odd_places(apart: isl.Set, shared: int) -> isl.Set:
     return apart.coalesce()
 
 
-def _fixed(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
+def _constant_distances(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
     """Return the distances of each convex part: numbers where they are constant."""
     found: dict[tuple[int | None, ...], None] = {}
     for part in (part for each in distances for part in each.get_basic_sets()):
         whole = isl.Set.from_basic_set(part)
         values = [whole.plain_get_val_if_fixed(_SET, place) for place in range(whole.dim(_SET))]
         found[tuple(int(value.to_str()) if value.is_int() else None for value in values)] = None
-    return tuple(found) if len(found) <= _MOST_DISTANCES else ()
+    return tuple(found) if len(found) <= TUNING.most_distances else ()
 
 
 def _signs(distances: isl.Set, known: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

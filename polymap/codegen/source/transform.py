@@ -19,6 +19,7 @@ from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import Placed, placed
 from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.codegen.source.tuning import TUNING
 from polymap.codegen.source.values import known_size
 from polymap.inputs import expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
@@ -28,8 +29,6 @@ from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 
-_OPERATIONS = 30_000_000
-_SECONDS = 60.0
 _WIDE = ("int", "long", "")
 
 
@@ -64,22 +63,22 @@ def transform_c(
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = placed(source, program, file)
-    with _limited("the reading of a C program with symbolic sizes"):
+    with _isl_budget("the reading of a C program with symbolic sizes"):
         region = region_of(program, sizes, file, by_pieces=schedule is not None)
     if sizes or not region.parameters:
         from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
     else:
         check_types(region, file)
     _check_names(program, region, place, file)
-    with _limited("the dependences of a C program with symbolic sizes"):
+    with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
     wanted = Parallel(parallel, () if schedule is None else demanded(schedule))
     if schedule is None:
-        choose = partial(_chosen, region, conflicts, reorder_sums=reorder_sums)
+        choose = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         orders = [partial(choose, each, size) for each, size in _attempts(order, tile)]
     else:
         orders = [partial(_own, region, schedule)]
-    write = partial(_written, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
+    write = partial(_text_of_order, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
     text = _first_written(write, orders)
     is_crlf = 0 < source.count("\r\n") == source.count("\n")
     return text.replace("\n", "\r\n") if is_crlf else text
@@ -103,7 +102,7 @@ def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys((each, size) for each in orders for size in (tile, 1)))
 
 
-def _written(
+def _text_of_order(
     region: Region,
     conflicts: Sequence[Conflict],
     wanted: Parallel,
@@ -115,18 +114,18 @@ def _written(
 ) -> str:
     """Return the text of an order that is found legal."""
     times, name = order_of()
-    with _limited("the legality of an order"):
+    with _isl_budget("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
     names = _free_names(place.words)
-    with _limited("the loops of an order"):
+    with _isl_budget("the loops of an order"):
         node = isl_loops(region, times, names)
     check_instances(node, region, times, names.counter)
-    with _limited("the loops of an order"):
+    with _isl_budget("the loops of an order"):
         return _text(region, times, node, names, conflicts, wanted, place, program, name)
 
 
-def _limited(what: str) -> AbstractContextManager[None]:
-    return budget(_OPERATIONS, seconds=_SECONDS, what=what)
+def _isl_budget(what: str) -> AbstractContextManager[None]:
+    return budget(TUNING.operations, seconds=TUNING.seconds, what=what)
 
 
 def _check_options(order: str, tile: int) -> None:
@@ -216,7 +215,7 @@ def _end_of_scope(rest: Sequence[str], at: int) -> int:
 # --- the order ---
 
 
-def _chosen(
+def _times_of_choice(
     region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
 ) -> tuple[Times, str]:
     """Return the times of an order that polymap chooses, and what it is called."""
@@ -227,7 +226,7 @@ def _chosen(
         except (BudgetError, ScheduleError):
             if order == "isl":
                 raise
-    with _limited("the order of a C program"):
+    with _isl_budget("the order of a C program"):
         return own_order(region, conflicts, tile, reorder_sums=reorder_sums), f"the original's{tiled}"
 
 
@@ -235,10 +234,10 @@ def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *,
     """Refuse times that break a dependence."""
     found = broken(conflicts, times, reorder_sums=reorder_sums)
     if found is not None:
-        raise _violated(region, *found, "but not in this order")
+        raise _error_of_conflict(region, *found, "but not in this order")
 
 
-def _violated(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
+def _error_of_conflict(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
     own = {each.name: each for each in region.statements}
     first, second, where = instances(pairs, own[conflict.source], own[conflict.sink])
     where = f" (for {where})" if where else ""
@@ -266,7 +265,7 @@ def _text(
     try:
         block = loops_of(region, times, conflicts, parallel, names, node)
     except LoopConflictError as error:
-        raise _violated(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
+        raise _error_of_conflict(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
     code = "\n".join(lines)
@@ -274,7 +273,7 @@ def _text(
     lines = [
         *_remark(region, times, name),
         *(f"#define {text}" for _, text in macros),
-        *_guarded(lines, region, place, program),
+        *_guard_block(lines, region, place, program),
         *(f"#undef {key}" for key, _ in macros),
     ]
     _check_macros(code, region, place, program)
@@ -286,7 +285,7 @@ def _text(
 def _conditional(lines: list[str], region: Region, place: Placed, program: CProgram) -> tuple[str, list[str]]:
     """Return what stands above the file, and the new text, with the original for other options of the compiler."""
     conditions = conditions_of(program, place)
-    if not _tested(region, program):  # else the original stands in it, with its directives
+    if not _parameters_of_sizes(region, program):  # else the original stands in it, with its directives
         lines = [*lines, *place.directives]
     if not (conditions.here or conditions.above):
         return "", lines
@@ -316,16 +315,16 @@ def _check_macros(code: str, region: Region, place: Placed, program: CProgram) -
         raise WorkloadError(Mistake("PM281", what, "Define it above them."))
 
 
-def _tested(region: Region, program: CProgram) -> dict[str, int]:
+def _parameters_of_sizes(region: Region, program: CProgram) -> dict[str, int]:
     """Return the parameters whose given values the new loops need."""
     arrays = {each.array for statement in region.statements for each in statement.references}
     words = sorted(program.prepared.words - arrays)
     return {word: size for word in words if (size := known_size(word, region.values)) is not None}
 
 
-def _guarded(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
+def _guard_block(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
     """Return the loops in a block of their own; for given sizes with the original beside it."""
-    tests = _tested(region, program)
+    tests = _parameters_of_sizes(region, program)
     if not tests:
         return ["{", *lines, "}"]
     test = " && ".join(f"{word} == {size}" for word, size in tests.items())

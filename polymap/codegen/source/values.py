@@ -92,7 +92,7 @@ def value(expression: CExpression, scope: Scope) -> isl.PwAff:
         case Literal(_, number) if number is not None:
             return constant(number, scope.depth)
         case Name(name):
-            return _named(expression, name, scope)
+            return _value_of_name(expression, name, scope)
         case Unary("-", operand):
             return value(operand, scope).neg()
         case Unary("+", operand):
@@ -121,7 +121,7 @@ def value(expression: CExpression, scope: Scope) -> isl.PwAff:
             raise NotAffineError(expression)
 
 
-def _named(expression: CExpression, name: str, scope: Scope) -> isl.PwAff:
+def _value_of_name(expression: CExpression, name: str, scope: Scope) -> isl.PwAff:
     meaning = scope.names.get(name)
     if isinstance(meaning, int):
         return variable(meaning, scope.depth)

@@ -14,9 +14,17 @@ from polymap.costmodel.analysis.dataflows import (
     dataflow as dataflow,
     reuse_counts as reuse_counts,
 )
-from polymap.costmodel.analysis.footprint import (
-    bits_at_once as bits_at_once,
-    footprints as footprints,
+from polymap.costmodel.analysis.footprint import bits_at_once as bits_at_once
+from polymap.costmodel.analysis.nest import (
+    Held as Held,
+    NestFigure as NestFigure,
+    NestRow as NestRow,
+    RowKind as RowKind,
+    bare_figure as bare_figure,
+    bare_text as bare_text,
+    label as label,
+    mapping_text as mapping_text,
+    nest_figure as nest_figure,
 )
 from polymap.costmodel.analysis.rooflines import (
     OPERATIONS_PER_INSTANCE as OPERATIONS_PER_INSTANCE,

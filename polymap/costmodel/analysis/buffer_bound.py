@@ -45,13 +45,12 @@ from itertools import islice, permutations, product
 from math import ceil, lcm, log, prod
 
 from polymap.costmodel.analysis.bounds import compulsory_bits
+from polymap.costmodel.analysis.tuning import TUNING
 from polymap.costmodel.closed_form import WorkloadModel, workload_model
 from polymap.ir import Architecture, Mapping, Tabled, Workload
 
 _EXPONENTS = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
 _SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24, 32, 64, 256))  # X / Z
-_MAX_ORDERS = 120
-_MAX_TENSORS = 5
 
 
 class Proven(StrEnum):
@@ -135,7 +134,7 @@ def least_traffic_bits(workload: Workload, arch: Architecture) -> int:
     """Return bits that every legal mapping reads and writes at the outermost level, at least (docs: module)."""
     floor = compulsory_bits(workload) or 0
     held, model = memory_bits(arch), workload_model(workload)
-    if held is None or model is None or len(model.tensors) > _MAX_TENSORS:
+    if held is None or model is None or len(model.tensors) > TUNING.most_tensors:
         return floor
     return max(floor, schedule_bits(model, held, prod(fanout.size for fanout in arch.fanouts)))
 
@@ -174,7 +173,7 @@ def _structures(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
     in_windows = sorted({dim for tensor in model.tensors for window in tensor.windows for dim, _ in window.terms})
     rest = [dim for dim in range(len(model.dims)) if dim not in in_windows]
     found: set[tuple[frozenset[int], ...]] = set()
-    for order in islice(permutations(in_windows), _MAX_ORDERS):
+    for order in islice(permutations(in_windows), TUNING.most_orders):
         varying: dict[int, frozenset[int]] = {}
         used: set[tuple[int, int]] = set()
         for dim in (*order, *rest):

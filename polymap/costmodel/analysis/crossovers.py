@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from polymap.asked import question_of
 from polymap.costmodel.evaluation import evaluate
 from polymap.inputs import expected_kind, expected_text
 from polymap.ir import (
@@ -32,6 +31,7 @@ from polymap.ir import (
     Workload,
     did_you_mean,
 )
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
+from polymap.costmodel.analysis.tuning import TUNING
 from polymap.ir import (
     Access,
     Affine,
@@ -27,8 +28,6 @@ from polymap.ir import (
 )
 from polymap.poly import Set, Table, budget, coalesced, count, function, integer_set, nonnegative
 from polymap.schedules import LoopInTree, LoopView, StorageInTree, original_schedule, view_of
-
-_MAX_WAYS = 500  # in which the accesses of a statement may meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +144,14 @@ def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[s
     most = sum(bits * len(accesses) for bits, accesses in own)
     # Pairs that differ come first: where all can differ at once, the first way down is the answer.
     ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
-    for _ in range(_MAX_WAYS):
+    for _ in range(TUNING.most_ways):
         if not ways or best == most:
             break
         points, number, equal = ways.pop()
         if number == len(pairs):
             best = max(best, sum(bits * _distinct(accesses, equal) for bits, accesses in own))
             continue
-        meeting = _meeting(points, *pairs[number])
+        meeting = _common_instances(points, *pairs[number])
         apart = points.subtract(meeting)
         if not meeting.is_empty():
             ways.append((meeting, number + 1, equal | {pairs[number]}))
@@ -161,7 +160,7 @@ def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[s
     return best
 
 
-def _meeting(points: Set, first: Access, second: Access) -> Set:
+def _common_instances(points: Set, first: Access, second: Access) -> Set:
     """Return the instances at which two accesses are to one element."""
     for one, other in zip(first.index, second.index, strict=True):
         points = nonnegative(nonnegative(points, one - other), other - one)
@@ -188,10 +187,10 @@ def innermost_storages(workload: Workload, arch: Architecture, mapping: Mapping)
 
 def fixed_dims(arch: Architecture, storage: StorageInTree) -> set[str]:
     """Return the dims that loops of more than one iteration fix for the tiles of a storage node."""
-    return {loop.node.dim for loop in _fixing(arch, storage) if loop.trips > 1}
+    return {loop.node.dim for loop in _loops_that_fix(arch, storage) if loop.trips > 1}
 
 
-def _fixing(arch: Architecture, storage: StorageInTree) -> tuple[LoopInTree, ...]:
+def _loops_that_fix(arch: Architecture, storage: StorageInTree) -> tuple[LoopInTree, ...]:
     """Return the loops whose digits fix the tile of a storage node."""
     spread = {fanout.name for fanout in arch.fanouts_above(storage.node.level)}
     return tuple(loop for loop in storage.loops if isinstance(loop.node, Temporal) or loop.node.fanout in spread)
@@ -205,7 +204,7 @@ def _tile(workload: Workload, arch: Architecture, view: LoopView, storage: Stora
     moves = any(loop.node.dim in index.dims for loop in storage.loops for access in different for index in access.index)
     if not all(is_box(statement) for statement in statements) or (moves and len(different) > 1):
         return None  # the first tile need not be the largest, nor anything but empty
-    fixing = _fixing(arch, storage)
+    fixing = _loops_that_fix(arch, storage)
     zero: dict[str, list[Affine]] = {}
     rest: dict[str, Affine] = {}
     for loop in storage.loops:
@@ -231,13 +230,13 @@ def _elements(
             if first is None:
                 return 0
             if len(touching) == 1 and len(accesses) == 1 and is_box(first):
-                return _grouped(workload, first.target if first.target.tensor == tensor else accesses.pop(), limits)
-            return _united(workload, touching, tensor, limits)
+                return _image_size(workload, first.target if first.target.tensor == tensor else accesses.pop(), limits)
+            return _union_size(workload, touching, tensor, limits)
     except BudgetError:
         return None
 
 
-def _grouped(workload: Workload, access: Access, limits: dict[str, list[Affine]]) -> int:
+def _image_size(workload: Workload, access: Access, limits: dict[str, list[Affine]]) -> int:
     """Return the size of one access's image of a box: the product over groups of axes that share dims."""
     total = 1
     extents = workload.extents()
@@ -250,7 +249,7 @@ def _grouped(workload: Workload, access: Access, limits: dict[str, list[Affine]]
     return total
 
 
-def _united(workload: Workload, touching: list[Statement], tensor: str, limits: dict[str, list[Affine]]) -> int:
+def _union_size(workload: Workload, touching: list[Statement], tensor: str, limits: dict[str, list[Affine]]) -> int:
     """Return the size of the union of all images."""
     extents = workload.extents()
     images: list[Set] = []

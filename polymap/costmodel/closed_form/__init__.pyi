@@ -13,10 +13,10 @@ from polymap.costmodel.closed_form.accounting import (
 from polymap.costmodel.closed_form.carries import (
     Axes as Axes,
     Cuts as Cuts,
-    Judge as Judge,
     Loops as Loops,
     Pins as Pins,
     Siblings as Siblings,
+    StepFilter as StepFilter,
     always as always,
     none_moves as none_moves,
     none_starts as none_starts,
@@ -29,10 +29,10 @@ from polymap.costmodel.closed_form.counts import (
 from polymap.costmodel.closed_form.digits import (
     NOTHING as NOTHING,
     Chain as Chain,
-    Clock as Clock,
+    CountedSteps as CountedSteps,
     Cut as Cut,
-    History as History,
     Part as Part,
+    PreviousCarry as PreviousCarry,
     Track as Track,
     kept_indices as kept_indices,
     siblings as siblings,
@@ -62,9 +62,9 @@ from polymap.costmodel.closed_form.nest import (
 )
 from polymap.costmodel.closed_form.partial_tiles import (
     PartialCounts as PartialCounts,
+    accepted_steps as accepted_steps,
     elements_held_by_any as elements_held_by_any,
     elements_staying as elements_staying,
-    judged_steps as judged_steps,
 )
 from polymap.costmodel.closed_form.window_sums import (
     Sums as Sums,

@@ -23,7 +23,7 @@ from polymap.costmodel.closed_form.accounting import Busiest, Row, fills_of_targ
 from polymap.costmodel.closed_form.carries import Pins, Siblings, chain_of
 from polymap.costmodel.closed_form.digits import (
     Chain,
-    Clock,
+    CountedSteps,
     Part,
     kept_indices,
     places,
@@ -33,9 +33,8 @@ from polymap.costmodel.closed_form.digits import (
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, Node
 from polymap.costmodel.closed_form.partial_tiles import Counter
+from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans, Integers, WindowTable, window_table
-
-_MAX_CANDIDATES = 500
 
 
 def busiest_of_levels(
@@ -157,7 +156,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
                 if dim in unions:
                     every = tuple(range(digit, digit + 1) for each in every for digit in each)
                 digits.append(every if doubtful else (range(1),))
-    if prod(len(each) for each in digits) > _MAX_CANDIDATES:
+    if prod(len(each) for each in digits) > TUNING.most_candidates:
         raise too_large()
     for chosen in product(*digits):
         kind = {loop.position: run for loop, run in zip(loops, chosen, strict=True)}
@@ -205,8 +204,6 @@ class Instances:
 
 
 Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
-
-_MAX_COMBINATIONS = 1 << 20
 
 
 class Shares(NamedTuple):
@@ -270,9 +267,11 @@ class _Count:
         """Return how often an element comes to a node whose siblings (the one instance, if APART) had it not, by the
         instance to which it goes on."""
         views = self._views(number, siblings)
-        total = self._weighted(prod(self._all(dim, node) for dim in self._others), [view.all() for view in views])
+        total = self._weighted_product(
+            prod(self._all(dim, node) for dim in self._others), [view.all() for view in views]
+        )
         for carry, kept in self._carries(node):
-            total -= self._weighted(kept, [view.kept(carry) for view in views])
+            total -= self._weighted_product(kept, [view.kept(carry) for view in views])
         return total
 
     def _come_back(self, number: int) -> Amounts:
@@ -296,7 +295,7 @@ class _Count:
         along one factor, the one along which it differs last in instance order.
         """
         sizes = [len(each.often) for each in kinds]
-        if prod(sizes) > _MAX_COMBINATIONS:
+        if prod(sizes) > TUNING.most_combinations:
             raise too_large()
         grids = [grid.reshape(-1) for grid in np.indices(sizes)]
         ranks = np.stack([each.rank[grid] for each, grid in zip(kinds, grids, strict=True)])
@@ -321,7 +320,7 @@ class _Count:
     def _views(self, number: int, siblings: Siblings) -> list[_View]:
         above = self._nodes[number if siblings is Siblings.APART else number - 1]
         node = self._nodes[number]
-        view = self._counter.node(self._tensor, (above, node), siblings, clock=Clock.OWN)
+        view = self._counter.node(self._tensor, (above, node), siblings, counted=CountedSteps.OWN)
         order = _order(self._counter.nest.loops, self._nodes[number:], above.fans)
         return [factor.view(view.chains, order) for factor in self._factors]
 
@@ -352,17 +351,17 @@ class _Count:
     def _all(self, dim: int, node: Node) -> int:
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         if self._tensor.kinds[dim] is not DimKind.IDLE:
-            return kept_indices(extent, chain, len(chain), Clock.OWN)
+            return kept_indices(extent, chain, len(chain), CountedSteps.OWN)
         return places(chain, times_of(chain), extent)
 
     def _kept(self, dim: int, node: Node, carry: Loop[int], outside: int) -> int:
         """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         if self._tensor.kinds[dim] is not DimKind.IDLE:
-            return 0 if carry.dim == dim else kept_indices(extent, chain, outside, Clock.MACHINE)
+            return 0 if carry.dim == dim else kept_indices(extent, chain, outside, CountedSteps.MACHINE)
         return self._counter.factors.places(extent, chain, outside, moving=carry.dim == dim)
 
-    def _weighted(self, weight: int, found: Sequence[Integers]) -> Amounts:
+    def _weighted_product(self, weight: int, found: Sequence[Integers]) -> Amounts:
         """Return the product of what the factors count, times a weight."""
         start: Amounts = np.array(weight, dtype=self._zero.dtype)
         return reduce(np.multiply.outer, found, start)
@@ -386,7 +385,7 @@ def _siblings_between(loops: Sequence[Loop[int]], low: int, high: int) -> list[L
 class _Kinds(NamedTuple):
     """Elements and steps of one carry at which the same happens, of those held before and at them: how often, the
     instance of the first sibling that holds the element, that of the first one that enters (-1: none), where in
-    instance order these two differ (-1: none enters; beyond all loops: they do not), and `WindowKind`'s past."""
+    instance order these two differ (-1: none enters; beyond all loops: they do not), and `WindowKind`'s origin."""
 
     often: Integers
     first: Integers
@@ -462,7 +461,7 @@ class _View:
         return np.bincount(self._instance[points], minlength=self._factor.instances)
 
     def _at(self, carry: Loop[int]) -> tuple[_Rows, _Rows, Callable[[], tuple[Integers, Booleans]]]:
-        """Return the points in the steps at a carry and before it, and what tells the past of their groups."""
+        """Return the points in the steps at a carry and before it, and what tells the origin of their groups."""
         before, now, since = self._table.steps(carry.position, moved=carry.dim in self._dims)
         numbers = np.full((2, self._table.shape[0]), -1, dtype=np.int64)
         numbers[0, now], numbers[1, before] = np.arange(len(now)), np.arange(len(now))
@@ -472,10 +471,10 @@ class _View:
             points = np.flatnonzero(number[self._step] >= 0)
             groups = number[self._step[points]] * (self._aparts * self._elements) + self._held[points]
             rows.append(_Rows(points, groups, size))
-        return rows[0], rows[1], lambda: self._table.past(before, since)
+        return rows[0], rows[1], lambda: self._table.origin(before, since)
 
     def kinds(self, carry: Loop[int], *, with_past: bool) -> _Kinds:
-        now, before, past = self._at(carry)
+        now, before, origin = self._at(carry)
         groups, at = np.unique(now.groups, return_index=True)
         kept = before.has(groups)
         groups, first = groups[kept], self._instance[now.points[at[kept]]]
@@ -489,7 +488,7 @@ class _View:
         back_of[entered] = self._instance[now.points[new][at]]
         left = np.zeros(now.size, dtype=np.bool_)
         left[before.groups[~siblings_now.has(siblings_before.groups)]] = True
-        place, started = (each.reshape(-1)[groups] for each in past()) if with_past else (groups * 0, groups * 0)
+        place, started = (each.reshape(-1)[groups] for each in origin()) if with_past else (groups * 0, groups * 0)
         columns = np.stack([first, back_of[groups], left[groups], place, started])
         kinds, often = np.unique(columns, axis=1, return_counts=True)
         rank = self._rank(kinds[0], kinds[1])

@@ -1,8 +1,9 @@
-"""One node of one tensor where tiles need not divide: what its loops mean to it, and sums over its carries.
+"""Counts of one node of one tensor where tiles need not divide, as sums over carries.
 
-A carry is the innermost temporal loop that steps on; the loops inside it start again. Along each dim what happens at a
-carry depends only on how many of the dim's temporal loops are outside of it. What the dims and windows give is a number
-for one mapping, and a plan for tables of them (`Factors`).
+At each step one temporal loop advances and the temporal loops inside it start again, like digits of a counter. The
+steps at which one loop advances are the carry of that loop. What a dim contributes at a carry depends only on how many
+of the dim's temporal loops are outside the carry's loop. So a count is a sum over carries of products over dims and
+windows. The factors are numbers for one mapping and plans for tables of mappings (`Factors`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Protocol, TypeVar
 
-from polymap.costmodel.closed_form.digits import Chain, Clock, Code, Cut, History, Link, Part, Track
+from polymap.costmodel.closed_form.digits import Chain, Code, CountedSteps, Cut, Link, Part, PreviousCarry, Track
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, LoopNestView, MachineModel, Node
 from polymap.costmodel.closed_form.window_tables import Ask, Carry, is_spread
@@ -20,7 +21,7 @@ Value = TypeVar("Value")
 Amount = TypeVar("Amount")
 
 Pins = Mapping[int, int]  # position of a spatial loop -> the one digit of it that counts
-Judge = Callable[[tuple[Track, ...]], bool]  # of what siblings have now and had before
+StepFilter = Callable[[tuple[Track, ...]], bool]  # accepts a step by the siblings' lengths now and before
 Axes = tuple[tuple[int, int, Chain], ...]  # of a window: coefficient, extent, chain per dim
 Cuts = tuple[Cut, ...]  # of a window, likewise
 Loops = tuple[tuple[int, ...], ...]  # of a window: the positions of the loops of each chain
@@ -57,7 +58,7 @@ def none_moves(tracks: tuple[Track, ...]) -> bool:
 
 
 class Chains:
-    """What the loops of each dim are to the nodes of one mapping; remembered, as tensors ask for the same."""
+    """The chains of one mapping: what the loops of each dim are to its nodes; cached, as tensors share them."""
 
     __slots__ = ("_known", "_machine", "nest")
 
@@ -68,8 +69,8 @@ class Chains:
         ] = {}
 
     def at(self, between: tuple[Node, Node], siblings: Siblings, pins: Pins) -> tuple[tuple[Chain, ...], ...]:
-        """Return the chains of all dims twice: as they are to a tensor that lacks a dim or has it in a window, and to
-        one whose elements tell it. pins count for the former only at the fan-outs above what is counted together."""
+        """Return two chains per dim: for tensors that lack the dim or have it in a window, and for tensors with the dim
+        as a single. In the former, pins apply only at fan-outs outside the siblings that are counted together."""
         parent, node = between
         above = 0 if siblings is Siblings.APART else parent.fans
         key = (node.position, node.fans, above, siblings, tuple(pins.items()))
@@ -96,7 +97,7 @@ class Factors(Protocol[Value, Amount]):
     """What one dim, or one window, gives to the counts of a node: numbers, or what is to be counted for columns of
     tiles. Counts are sums of products of these."""
 
-    def kept(self, extent: int, chain: Chain, outside: int, clock: Clock) -> Value:
+    def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> Value:
         """Return the indices that all instances keep (`digits.kept_indices`)."""
         ...
 
@@ -104,8 +105,10 @@ class Factors(Protocol[Value, Amount]):
         """Return the places that work over the first `cut` TIME loops; moving: over one more without those."""
         ...
 
-    def judged(self, extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> Value:
-        """Return the places that work now and before at one carry and of which a judge approves."""
+    def accepted(
+        self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
+    ) -> Value:
+        """Return the places that work now and before at one carry and that a step filter accepts."""
         ...
 
     def first_indices(self, extent: int, chain: Chain) -> Value:
@@ -124,7 +127,7 @@ class Factors(Protocol[Value, Amount]):
         """Return the elements of the distinct tiles of siblings, over all steps."""
         ...
 
-    def kept_elements(self, axes: Axes, cuts: Cuts, clock: Clock) -> Value:
+    def kept_elements(self, axes: Axes, cuts: Cuts, counted: CountedSteps) -> Value:
         """Return the elements that tiles keep, over the steps of one carry and all instances."""
         ...
 
@@ -135,7 +138,7 @@ class Factors(Protocol[Value, Amount]):
     def staying(
         self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
     ) -> Value:
-        """Return the elements that stay at the steps of a carry that one asks for. cuts: of the window's dims at it."""
+        """Return the elements that stay at the steps of a carry that `ask` accepts. cuts: of the window's dims."""
         ...
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Amount:
@@ -152,13 +155,13 @@ class Factors(Protocol[Value, Amount]):
 
 
 class NodeCarries(Generic[Value]):
-    """One node of one tensor: what gives the counts of all steps, and of each carry.
+    """One node of one tensor, with the factors of its counts over all steps and at each carry.
 
-    above: the temporal loops above it. axes: of the windows. A step of a carry is told by how many temporal loops of
-    each dim are outside of it (`outside`).
+    above: the temporal loops above the node. axes: of its windows. `outside` of a carry: how many temporal loops of
+    each dim are outside the carry's loop.
     """
 
-    __slots__ = ("_clock", "_factors", "_judges", "_nest", "above", "axes", "chains", "tensor")
+    __slots__ = ("_counted", "_factors", "_nest", "_step_filters", "above", "axes", "chains", "tensor")
 
     def __init__(
         self,
@@ -168,27 +171,27 @@ class NodeCarries(Generic[Value]):
         between: tuple[Node, Node],
         siblings: Siblings,
         pins: Pins,
-        clock: Clock,
-        judge: Judge,
+        counted: CountedSteps,
+        step_filter: StepFilter,
     ) -> None:
         nest = chains.nest
-        self.tensor, self._nest, self._factors, self._clock = tensor, nest, factors, clock
+        self.tensor, self._nest, self._factors, self._counted = tensor, nest, factors, counted
         self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position]
         shared, told = chains.at(between, siblings, pins)
         self.chains = tuple(
             told[dim] if kind is DimKind.SINGLE else shared[dim] for dim, kind in enumerate(tensor.kinds)
         )
         self.axes = axes_of(nest.extents, self.chains, tensor)
-        self._judges = [judge] * len(nest.extents)
+        self._step_filters = [step_filter] * len(nest.extents)
 
-    def judged_by(self, judges: Mapping[int, Judge]) -> NodeCarries[Value]:
-        """Return the node with other judges of some dims."""
+    def with_filters(self, step_filters: Mapping[int, StepFilter]) -> NodeCarries[Value]:
+        """Return the node with other step filters for some dims."""
         found = copy(self)
-        found._judges = [judges.get(dim, judge) for dim, judge in enumerate(self._judges)]
+        found._step_filters = [step_filters.get(dim, step_filter) for dim, step_filter in enumerate(self._step_filters)]
         return found
 
     def pinned(self, own: Loop[Any], run: int) -> NodeCarries[Value]:
-        """Return the node with the pin of a loop, of which a judge may ask."""
+        """Return the node with the pin of a loop, which a step filter may read."""
         found = copy(self)
         chain = zip(self.chains[own.dim], self._nest.chains[own.dim], strict=False)
         pinned = tuple((tile, part, run if loop == own else pin) for (tile, part, pin), loop in chain)
@@ -200,7 +203,7 @@ class NodeCarries(Generic[Value]):
         found: list[Value] = []
         for dim, (chain, kind) in enumerate(zip(self.chains, self.tensor.kinds, strict=True)):
             if kind is DimKind.SINGLE:
-                found.append(self._factors.kept(self._nest.extents[dim], chain, len(chain), Clock.OWN))
+                found.append(self._factors.kept(self._nest.extents[dim], chain, len(chain), CountedSteps.OWN))
             elif kind is DimKind.IDLE and chain:
                 found.append(self._factors.places(self._nest.extents[dim], chain, len(chain)))
         return found
@@ -212,8 +215,9 @@ class NodeCarries(Generic[Value]):
         for loop in self.above:
             outside[loop.dim] += 1
         kinds = self.tensor.kinds
+        # Further out a dim's own loops change from outside to inside one by one, so one factor per carry is recomputed.
         now = {
-            dim: self._still(dim, outside[dim])
+            dim: self._factor_where_it_stands(dim, outside[dim])
             for dim, kind in enumerate(kinds)
             if kind is DimKind.SINGLE or (kind is DimKind.IDLE and self.chains[dim])
         }
@@ -222,11 +226,11 @@ class NodeCarries(Generic[Value]):
             outside[dim] -= 1
             if kinds[dim] is not DimKind.SINGLE:
                 if dim in now:
-                    now[dim] = self._moving(dim, outside[dim])
+                    now[dim] = self._factor_where_it_moves(dim, outside[dim])
                 if 0 not in now.values():
                     yield loop, outside, now
             if dim in now:
-                now[dim] = self._still(dim, outside[dim])
+                now[dim] = self._factor_where_it_stands(dim, outside[dim])
                 if kinds[dim] is DimKind.SINGLE and now[dim] == 0:
                     return  # further out every carry moves this dim
 
@@ -245,66 +249,67 @@ class NodeCarries(Generic[Value]):
         return [*self.whole(), *held]
 
     def unmoved(self) -> Iterator[list[Value]]:
-        """Yield the factors per carry, of windows the elements of which the judge approves."""
+        """Yield the factors of each carry; of windows, the elements that the step filter accepts."""
         for carry, outside, values in self.carries():
             cuts = self.cuts_of_windows(carry, outside)
             stays = (self._stays(number, carry, cuts, self._permits()) for number in range(len(self.axes)))
             yield [*values.values(), *stays]
 
     def silent(self) -> Iterator[list[Value]]:
-        """Yield the factors of the steps of each carry of which the judges approve and before which the last change was
-        an entry: that along some dim or window, with some loop, and further out along others."""
+        """Yield the factors of the accepted steps of each carry whose last change before them was an entry.
+
+        One list per dim or window of that change and per loop it came with; all other changes came with outer loops.
+        """
         for carry, outside, values in self.carries():
-            for dim in self.judged_dims():
+            for dim in self.filtered_dims():
                 for number in self._inside(dim, carry, outside)[:-1]:  # along the innermost loop siblings only stop
                     place = self._nest.chains[dim][number].position
-                    asked = self._asked_of_dims(carry, outside, place) | {dim: History(number, starts=True)}
-                    yield self._with_past(carry, outside, values, asked, place, None)
+                    asked = self._asked_of_dims(carry, outside, place) | {dim: PreviousCarry(number, starts=True)}
+                    yield self._with_previous_carry(carry, outside, values, asked, place, None)
             for window, axes in enumerate(self.axes):
                 for (_, _, chain), loops in zip(axes, self._loops(window), strict=True):
                     for (_, part, _), place in zip(chain, loops, strict=True):
                         if part is Part.TIME and place > carry.position:
                             asked = self._asked_of_dims(carry, outside, place)
-                            yield self._with_past(carry, outside, values, asked, place, window)
+                            yield self._with_previous_carry(carry, outside, values, asked, place, window)
 
     def unchanged(self) -> Iterator[list[Value]]:
-        """Yield the factors of the steps of each carry of which the judges approve and before which, inside the carry,
-        nothing changed."""
+        """Yield the factors of the accepted steps of each carry before which nothing changed inside the carry."""
         for carry, outside, values in self.carries():
-            yield self._with_past(carry, outside, values, self._asked_of_dims(carry, outside, 0), 0, None)
+            yield self._with_previous_carry(carry, outside, values, self._asked_of_dims(carry, outside, 0), 0, None)
 
     def may_start(self) -> bool:
         """Return whether siblings may come to an element that others hold."""
-        return bool(self.judged_dims()) or any(is_spread(axes) for axes in self.axes)
+        return bool(self.filtered_dims()) or any(is_spread(axes) for axes in self.axes)
 
-    def judged_dims(self) -> list[int]:
+    def filtered_dims(self) -> list[int]:
         """Return the dims that the tensor lacks along which siblings that hold an element may idle."""
-        return [dim for dim, kind in enumerate(self.tensor.kinds) if kind is DimKind.IDLE and self._is_judged(dim)]
+        return [dim for dim, kind in enumerate(self.tensor.kinds) if kind is DimKind.IDLE and self._needs_filter(dim)]
 
-    def _is_judged(self, dim: int) -> bool:
-        """Return whether steps of an idle dim must be judged: an instance's own clock lets it keep what it has."""
-        uneven = self._clock is Clock.MACHINE and not self._nest.even[dim]
+    def _needs_filter(self, dim: int) -> bool:
+        """Return whether the steps of an idle dim must be filtered: on its own steps an instance keeps what it has."""
+        uneven = self._counted is CountedSteps.MACHINE and not self._nest.even[dim]
         return uneven and any(part is not Part.TIME for _, part, _ in self.chains[dim])
 
-    def _still(self, dim: int, outside: int) -> Value:
+    def _factor_where_it_stands(self, dim: int, outside: int) -> Value:
         extent, chain = self._nest.extents[dim], self.chains[dim]
         if self.tensor.kinds[dim] is not DimKind.IDLE:
-            return self._factors.kept(extent, chain, outside, self._clock)
-        if self._is_judged(dim):
-            return self._judged(dim, Cut(outside, moved=False), None)
+            return self._factors.kept(extent, chain, outside, self._counted)
+        if self._needs_filter(dim):
+            return self._accepted(dim, Cut(outside, moved=False), None)
         return self._factors.places(extent, chain, outside)
 
-    def _moving(self, dim: int, outside: int) -> Value:
-        if self._is_judged(dim):
-            return self._judged(dim, Cut(outside, moved=True), None)
+    def _factor_where_it_moves(self, dim: int, outside: int) -> Value:
+        if self._needs_filter(dim):
+            return self._accepted(dim, Cut(outside, moved=True), None)
         return self._factors.places(self._nest.extents[dim], self.chains[dim], outside, moving=True)
 
-    def _judged(self, dim: int, cut: Cut, history: History | None) -> Value:
-        return self._factors.judged(self._nest.extents[dim], self.chains[dim], cut, self._judges[dim], history)
+    def _accepted(self, dim: int, cut: Cut, previous: PreviousCarry | None) -> Value:
+        return self._factors.accepted(self._nest.extents[dim], self.chains[dim], cut, self._step_filters[dim], previous)
 
     def _permits(self) -> Ask:
-        judge = self._judges[0]
-        return Ask(stops=judge in (always, none_starts), starts=judge in (always, none_stops))
+        step_filter = self._step_filters[0]
+        return Ask(stops=step_filter in (always, none_starts), starts=step_filter in (always, none_stops))
 
     def _stays(self, number: int, carry: Loop[Any], cuts: tuple[Cuts, ...], ask: Ask) -> Value:
         axes = self.axes[number]
@@ -322,14 +327,16 @@ class NodeCarries(Generic[Value]):
         own = {dim for dim, _ in self.tensor.windows[number].terms}
         return tuple((loop.position, loop.dim in own) for loop in self.above)
 
-    def _asked_of_dims(self, carry: Loop[Any], outside: Sequence[int], place: int) -> dict[int, History | None]:
-        """Return what is asked of the past of each judged dim, the last change having come with the loop at `place`:
-        that its own came with a loop outside of that one."""
-        asked: dict[int, History | None] = {}
-        for dim in self.judged_dims():
+    def _asked_of_dims(self, carry: Loop[Any], outside: Sequence[int], place: int) -> dict[int, PreviousCarry | None]:
+        """Return the condition on the last change of each filtered dim: it came with a loop outside the one at `place`.
+
+        None: no loop of the dim at or inside `place` steps inside the carry, so that the condition always holds.
+        """
+        asked: dict[int, PreviousCarry | None] = {}
+        for dim in self.filtered_dims():
             outer = sum(loop.position < place for loop in self._nest.chains[dim])
             matters = any(each >= outer for each in self._inside(dim, carry, outside))
-            asked[dim] = History(outer, starts=False) if matters else None
+            asked[dim] = PreviousCarry(outer, starts=False) if matters else None
         return asked
 
     def _inside(self, dim: int, carry: Loop[Any], outside: Sequence[int]) -> list[int]:
@@ -337,18 +344,21 @@ class NodeCarries(Generic[Value]):
         timed = [number for number, (_, part, _) in enumerate(self.chains[dim]) if part is Part.TIME]
         return timed[outside[dim] + (dim == carry.dim) :]
 
-    def _with_past(
+    def _with_previous_carry(
         self,
         carry: Loop[Any],
         outside: Sequence[int],
         values: Mapping[int, Value],
-        asked: Mapping[int, History | None],
+        asked: Mapping[int, PreviousCarry | None],
         place: int,
         latest: int | None,
     ) -> list[Value]:
-        """Return the factors, asked for their past; latest: number of the window of the last change."""
+        """Return the factors of the steps whose last changes meet the conditions `asked`.
+
+        latest: number of the window along which the last change came.
+        """
         found = [
-            self._judged(dim, Cut(outside[dim], dim == carry.dim), asked[dim]) if dim in asked else value
+            self._accepted(dim, Cut(outside[dim], dim == carry.dim), asked[dim]) if dim in asked else value
             for dim, value in values.items()
         ]
         cuts = self.cuts_of_windows(carry, outside)

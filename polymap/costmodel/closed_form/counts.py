@@ -16,16 +16,15 @@ from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, DividingCross
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
 from polymap.costmodel.closed_form.nest import TEMPORAL, LoopNestView, MachineModel, Node, machine_model, nest_of
 from polymap.costmodel.closed_form.partial_tiles import Counter
+from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_MAX_REMEMBERED = 64
 
-
-def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
+def _with_cache_per_object(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
     """Return the function with its last results kept per object (not per value: hashing a workload takes longer)."""
     known: dict[int, tuple[Key, Value]] = {}
 
@@ -34,7 +33,7 @@ def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
         if found is not None and found[0] is key:
             return found[1]
         value = function(key)
-        if len(known) >= _MAX_REMEMBERED:
+        if len(known) >= TUNING.most_models:
             known.clear()
         known[id(key)] = (key, value)
         return value
@@ -42,8 +41,8 @@ def _remembered(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
     return look_up
 
 
-_workload_model = _remembered(partial(workload_model, unions=True))
-_machine_model = _remembered(machine_model)
+_workload_model = _with_cache_per_object(partial(workload_model, unions=True))
+_machine_model = _with_cache_per_object(machine_model)
 
 
 def count_closed_form(

@@ -1,8 +1,9 @@
-"""The digits of one dim's indices under its loops, where tiles need not divide: what is counted, kind by kind.
+"""Counts along one dim where tiles need not divide, by the digits of an index under the dim's loops.
 
-A chain is the dim's loops outermost first, each with a part (`Part`) that says what its digit means for one node. What
-is below a digit depends on the outer digits only through the length that they leave, so digits with equal lengths are
-counted together: full tiles, and the shorter last one.
+A loop with tile t splits an index i into the digit i // t and the rest i % t. A chain lists the dim's loops, the
+outermost first, each with a part (`Part`): what the loop is to one node of the tree. The iterations below a digit
+depend on the outer digits only through the length that these leave. All but the last digit leave the full tile, so
+there are at most two lengths per outer length, and digits that leave equal lengths are counted together.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from math import prod
 from typing import NamedTuple
 
 from polymap.arithmetic import too_large
-
-MAX_KINDS = 4096  # of instances, or of steps, that are told apart
+from polymap.costmodel.closed_form.tuning import TUNING
 
 
 class Code(IntEnum):
@@ -26,7 +26,7 @@ class Code(IntEnum):
 
 
 class Part(Code):
-    """What one loop's digit is to a node.
+    """What one loop is to a node.
 
     TIME: a temporal loop above it. EACH: a spatial loop of which every sibling counts on its own. MERGED, UNITED:
     spatial loops whose siblings are merged (equal loads, adders), or united to one load. FREE: the tile spans it.
@@ -41,8 +41,11 @@ class Part(Code):
     PINNED = 5
 
 
-class Clock(Code):
-    """Whose last step a tile is compared with: the instance's own (an idle one keeps what it has), or the machine's."""
+class CountedSteps(Code):
+    """The steps that are counted, so that each tile is compared with the one a step before.
+
+    OWN: the steps at which the instance works; an idle instance keeps its tile. MACHINE: all steps.
+    """
 
     OWN = 0
     MACHINE = 1
@@ -110,7 +113,7 @@ def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int,
     Raises BudgetError where there are too many kinds.
     """
     kinds = [each or ((0, 1),) for each in runs_of_links]
-    if prod(len(each) for each in kinds) > MAX_KINDS:
+    if prod(len(each) for each in kinds) > TUNING.most_kinds:
         raise too_large()
     for chosen in product(*kinds):
         count = 1
@@ -130,7 +133,7 @@ def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
+def kept_indices(extent: int, chain: Chain, outside: int, counted: CountedSteps) -> int:
     """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
     this dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
 
@@ -140,14 +143,14 @@ def kept_indices(extent: int, chain: Chain, outside: int, clock: Clock) -> int:
     if outside >= times:
         if all(part is not Part.PINNED for _, part, _ in chain):
             return extent  # each index is in the tile of one digit vector
-        clock = Clock.OWN  # no loop is inside
+        counted = CountedSteps.OWN  # no loop is inside
     inmost = chain[times:]
     if len(inmost) <= 1 and all(part is not Part.FREE for _, part, _ in inmost) and times == _leading_times(chain):
-        return _kept_below_times(extent, chain[:times], inmost, outside, clock)
+        return _kept_below_times(extent, chain[:times], inmost, outside, counted)
     total = 0
     for count, digits in choices(runs(extent, chain)):
         links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
-        total += count * _still(links, ahead(chain, digits), outside, clock, extent)
+        total += count * _still(links, ahead(chain, digits), outside, counted, extent)
     return total
 
 
@@ -155,11 +158,11 @@ def _leading_times(chain: Chain) -> int:
     return next((number for number, (_, part, _) in enumerate(chain) if part is not Part.TIME), len(chain))
 
 
-def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, clock: Clock) -> int:
-    """Return the same where the chain is TIME loops and at most one spatial loop inside them, without a search.
+def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, counted: CountedSteps) -> int:
+    """Return `kept_indices` of a chain of TIME loops with at most one spatial loop inside them, in one pass.
 
-    Below what the outer loops leave, the kept indices are those of the first iterations whose digit of the spatial loop
-    takes so much that every inner TIME loop ends with its first iteration.
+    An index is kept if no inner TIME loop has a second iteration for its instance. The spatial digit is subtracted from
+    the length of all of these loops, so this holds from some digit on: the kept indices are those from `first` on.
     """
     lengths = {extent: 1}
     for tile, _, _ in times[:outside]:
@@ -178,7 +181,7 @@ def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, c
         for inner, _, _ in times[outside:]:
             need = max(need, length - inner)
             length = min(length, inner)
-        if need and (clock is Clock.MACHINE or not spatial):
+        if need and (counted is CountedSteps.MACHINE or not spatial):
             continue
         first = -(-need // tile) * tile
         if part is Part.PINNED:
@@ -189,10 +192,11 @@ def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, c
     return total
 
 
-def _still(chain: Chain, needs: tuple[int, ...], outside: int, clock: Clock, extent: int) -> int:
-    """Return the same for one instance: `chain` with its digits, `needs` what the digits further in take.
+def _still(chain: Chain, needs: tuple[int, ...], outside: int, counted: CountedSteps, extent: int) -> int:
+    """Return `kept_indices` of one instance. chain: with the instance's digits; needs: what digits further in take.
 
-    Walked from the outermost loop inwards with (lengths along the FREE loops passed, the first instance's length).
+    The walk goes from the outermost loop inwards. Its states are the lengths left along the FREE loops passed so far,
+    and the length left to the first instance, each with the number of digit vectors that lead to it.
     """
     found: dict[tuple[Branches, int], int] = {(((extent, 1),), extent): 1}
     for (tile, part, digit), need in zip(chain, needs, strict=True):
@@ -205,18 +209,18 @@ def _still(chain: Chain, needs: tuple[int, ...], outside: int, clock: Clock, ext
             elif part is not Part.TIME:
                 below = [(1, clipped(branches, digit, tile), min(length, tile))]
             elif outside > 0:
-                lengths = [each for each, _ in branches] + ([] if clock is Clock.OWN else [length])
+                lengths = [each for each, _ in branches] + ([] if counted is CountedSteps.OWN else [length])
                 below = [
                     (count, clipped(branches, first, tile), left(length, first, tile))
                     for first, count in segments(lengths, tile)
                 ]
-            elif (branches[0][0] - need if clock is Clock.OWN else length) <= tile:
+            elif (branches[0][0] - need if counted is CountedSteps.OWN else length) <= tile:
                 below = [(1, clipped(branches, 0, tile), min(length, tile))]
             else:
                 below = []
             for count, reached, after in below:
                 if reached:
-                    key = (reached, 0 if clock is Clock.OWN else after)
+                    key = (reached, 0 if counted is CountedSteps.OWN else after)
                     following[key] = following.get(key, 0) + count * times
         outside -= part is Part.TIME
         found = following
@@ -290,51 +294,57 @@ def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track
     return tuple((times, tracks) for (tracks, _), times in found.items())
 
 
-class Past(NamedTuple):
-    """The last change before a carry, of which siblings work, since the loops inside it began. loop: number of the
-    outermost loop of the chain that has moved since, or NOTHING. starts: whether one began to work then."""
+class CarryOrigin(NamedTuple):
+    """The last change of the set of working siblings before a carry, since the loops inside the carry began.
+
+    loop: number of the outermost loop of the chain that stepped at the change; NOTHING: there was none.
+    starts: whether a sibling began to work at it.
+    """
 
     loop: int
     starts: bool
 
 
 NOTHING = -1
-_QUIET = Past(NOTHING, starts=False)
+_NO_CHANGE = CarryOrigin(NOTHING, starts=False)
 
 
-class History(NamedTuple):
-    """What is asked of the last change before a step (`Past`): that it came with this loop of the chain and that a
-    sibling started at it, or that it came with a loop outside of this one, or that there was none."""
+class PreviousCarry(NamedTuple):
+    """A condition on the last change before a step (`CarryOrigin`).
+
+    starts: the change came with this loop of the chain, and a sibling began to work at it. Otherwise: the change came
+    with a loop outside this one, or there was none.
+    """
 
     loop: int
     starts: bool
 
-    def holds(self, past: Past) -> bool:
-        return (past.loop == self.loop and past.starts) if self.starts else past.loop < self.loop
+    def holds(self, origin: CarryOrigin) -> bool:
+        return (origin.loop == self.loop and origin.starts) if self.starts else origin.loop < self.loop
 
 
 @lru_cache(maxsize=1 << 14)
-def changes_with_past(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...], Past], ...]:
-    """Return `changes`, told apart by what came before the step."""
+def changes_with_origin(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...], CarryOrigin], ...]:
+    """Return `changes`, each with the last change before the step."""
     found = _changes(extent, chain, cut, look_back=True)
-    return tuple((times, tracks, past or _QUIET) for (tracks, past), times in found.items())
+    return tuple((times, tracks, origin or _NO_CHANGE) for (tracks, origin), times in found.items())
 
 
 def _changes(
     extent: int, chain: Chain, cut: Cut, *, look_back: bool
-) -> dict[tuple[tuple[Track, ...], Past | None], int]:
-    total: dict[tuple[tuple[Track, ...], Past | None], int] = {}
+) -> dict[tuple[tuple[Track, ...], CarryOrigin | None], int]:
+    total: dict[tuple[tuple[Track, ...], CarryOrigin | None], int] = {}
     kinds = siblings(extent, chain)
     for count, digits in choices(apart(chain, runs(extent, chain))[0]):
         chosen = [tuple(map(int.__add__, digits, kind)) for kind in kinds]
-        found: dict[tuple[int, tuple[Track, ...], Past | None], int] = {
+        found: dict[tuple[int, tuple[Track, ...], CarryOrigin | None], int] = {
             (extent, ((extent, extent),) * len(kinds), None): count
         }
         outside = cut.outside
         for number, (tile, part, _) in enumerate(chain):
-            following: dict[tuple[int, tuple[Track, ...], Past | None], int] = {}
+            following: dict[tuple[int, tuple[Track, ...], CarryOrigin | None], int] = {}
             inside = part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved))
-            for (clock, tracks, past), times in found.items():
+            for (clock, tracks, origin), times in found.items():
                 if part is Part.TIME:
                     below = _timed(tile, Cut(outside, cut.moved), clock, tracks)
                 else:
@@ -343,28 +353,28 @@ def _changes(
                         for track, each in zip(tracks, chosen, strict=True)
                     )
                     below = iter(((1, min(clock, tile), placed),))
-                if look_back and inside and past is None:
-                    past = _last_change(chain, number, clock, tuple(before for _, before in tracks), chosen)[1]
+                if look_back and inside and origin is None:
+                    origin = _last_change(chain, number, clock, tuple(before for _, before in tracks), chosen)[1]
                 for many, after, reached in below:
-                    if len(following) > MAX_KINDS:
+                    if len(following) > TUNING.most_kinds:
                         raise too_large()
                     if reached[0][0] and reached[0][1]:
-                        key = (after, reached, past)
+                        key = (after, reached, origin)
                         following[key] = following.get(key, 0) + many * times
             outside -= part is Part.TIME
             found = following
-        for (_, tracks, past), times in found.items():
-            total[tracks, past] = total.get((tracks, past), 0) + times
+        for (_, tracks, origin), times in found.items():
+            total[tracks, origin] = total.get((tracks, origin), 0) + times
     return total
 
 
 def _last_change(
     chain: Chain, number: int, clock: int, lengths: tuple[int, ...], chosen: list[tuple[int, ...]]
-) -> tuple[tuple[bool, ...], Past]:
+) -> tuple[tuple[bool, ...], CarryOrigin]:
     """Return which siblings work in the last step of the loops from `number` on, and the last change in it, looked for
     backwards. clock, lengths: what is left for these loops, on the machine and of each sibling."""
     if number == len(chain):
-        return tuple(length > 0 for length in lengths), _QUIET
+        return tuple(length > 0 for length in lengths), _NO_CHANGE
     tile, part, _ = chain[number]
     if part is not Part.TIME:
         placed = tuple(max(0, left(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True))
@@ -372,17 +382,17 @@ def _last_change(
     last: tuple[bool, ...] | None = None
     for digit, _ in reversed(list(segments((clock, *lengths), tile))):
         placed = tuple(max(0, left(length, digit, tile)) for length in lengths)
-        works, past = _last_change(chain, number + 1, left(clock, digit, tile), placed, chosen)
+        works, origin = _last_change(chain, number + 1, left(clock, digit, tile), placed, chosen)
         if last is None:
             last = works
-            if past.loop != NOTHING:
-                return last, past
+            if origin.loop != NOTHING:
+                return last, origin
         elif works != last:
-            return last, Past(number, any(now and not before for now, before in zip(last, works, strict=True)))
-        elif past.loop != NOTHING:
-            return last, Past(number, past.starts)
+            return last, CarryOrigin(number, any(now and not before for now, before in zip(last, works, strict=True)))
+        elif origin.loop != NOTHING:
+            return last, CarryOrigin(number, origin.starts)
     assert last is not None, "a loop has an iteration"
-    return last, _QUIET
+    return last, _NO_CHANGE
 
 
 def _timed(tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]) -> Iterator[tuple[int, int, tuple[Track, ...]]]:

@@ -242,7 +242,7 @@ def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...]
         rows.append([Fraction(coefficients.get(name, 0)) for name in names])
     singles: list[int] = []
     joined: list[list[tuple[str, int]]] = []
-    for row in _reduced(rows):
+    for row in _row_echelon_form(rows):
         terms = _primitive(names, row)
         if len(terms) == 1:
             singles.append(numbers[terms[0][0]])
@@ -269,7 +269,7 @@ def _tells_all(form: dict[str, int], extents: dict[str, int]) -> bool:
     return True
 
 
-def _reduced(rows: list[list[Fraction]]) -> list[list[Fraction]]:
+def _row_echelon_form(rows: list[list[Fraction]]) -> list[list[Fraction]]:
     """Return the reduced row echelon form without its zero rows."""
     rows = [list(row) for row in rows]
     done = 0

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from polymap.costmodel.closed_form.groups import WorkloadModel
+from polymap.costmodel.closed_form.tuning import TUNING
 from polymap.ir import Architecture, Branch, Compute, Fanout, Mapping, Spatial, Storage, Temporal
 
 TEMPORAL = -1
 
 Size = TypeVar("Size")
-
-_MAX_LOOPS = 100
 
 
 class Loop(NamedTuple, Generic[Size]):
@@ -121,7 +120,7 @@ def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> Lo
                 pass
             case Branch():
                 return None
-    if len(loops) >= _MAX_LOOPS:
+    if len(loops) >= TUNING.most_loops:
         return None
     end = Node(-1, len(mapping.nodes), len(machine.fanouts))
     return LoopNestView(

@@ -27,11 +27,11 @@ from polymap.costmodel.closed_form.carries import (
     Chains,
     Cuts,
     Factors,
-    Judge,
     Loops,
     NodeCarries,
     Pins,
     Siblings,
+    StepFilter,
     always,
     axes_of,
     none_moves,
@@ -40,13 +40,13 @@ from polymap.costmodel.closed_form.carries import (
 )
 from polymap.costmodel.closed_form.digits import (
     Chain,
-    Clock,
+    CountedSteps,
     Cut,
-    History,
     Part,
+    PreviousCarry,
     Track,
     changes,
-    changes_with_past,
+    changes_with_origin,
     clipped,
     kept_indices,
     places,
@@ -83,7 +83,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
     def __init__(self, factors: Factors[Value, Amount], machine: MachineModel, nest: LoopNestView) -> None:
         self.factors, self.machine, self.nest = factors, machine, nest
         self._chains = Chains(machine, nest)
-        self._known: dict[tuple[int, Node, int, Siblings, Clock, Judge], NodeCarries[Value]] = {}
+        self._known: dict[tuple[int, Node, int, Siblings, CountedSteps, StepFilter], NodeCarries[Value]] = {}
 
     def node(
         self,
@@ -91,28 +91,30 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         between: tuple[Node, Node],
         siblings: Siblings,
         pins: Pins = NO_PINS,
-        clock: Clock = Clock.MACHINE,
-        judge: Judge = always,
+        counted: CountedSteps = CountedSteps.MACHINE,
+        step_filter: StepFilter = always,
     ) -> NodeCarries[Value]:
         """Return the carries of a node below its parent."""
         parent, node = between
-        key = (tensor.index, node, 0 if siblings is Siblings.APART else parent.fans, siblings, clock, judge)
+        key = (tensor.index, node, 0 if siblings is Siblings.APART else parent.fans, siblings, counted, step_filter)
         found = None if pins else self._known.get(key)
         if found is None:
-            found = NodeCarries(self.factors, self._chains, tensor, between, siblings, pins, clock, judge)
+            found = NodeCarries(self.factors, self._chains, tensor, between, siblings, pins, counted, step_filter)
             if not pins:
                 self._known[key] = found
         return found
 
     def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many elements of a read-only tensor enter the node's instances."""
-        return self._entering(self.node(tensor, (parent, node), Siblings.APART, pins, Clock.OWN), Clock.OWN)
+        return self._entering(
+            self.node(tensor, (parent, node), Siblings.APART, pins, CountedSteps.OWN), CountedSteps.OWN
+        )
 
-    def _entering(self, node: NodeCarries[Value], clock: Clock) -> Amount:
+    def _entering(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
         whole = self.factors.product(joined(node.whole(), map(self.factors.all_elements, node.axes)))
-        return whole - self._kept(node, clock)
+        return whole - self._kept(node, counted)
 
-    def _kept(self, node: NodeCarries[Value], clock: Clock) -> Amount:
+    def _kept(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
         """Return the elements that stay from step to step, over all carries and instances."""
         factors = self.factors
         return factors.total(
@@ -120,7 +122,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
                 joined(
                     values.values(),
                     (
-                        factors.kept_elements(axes, cuts, clock)
+                        factors.kept_elements(axes, cuts, counted)
                         for axes, cuts in zip(node.axes, node.cuts_of_windows(loop, outside), strict=True)
                     ),
                 )
@@ -130,7 +132,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many elements the parent's instances read for what the node loads."""
-        view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN)
+        view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, CountedSteps.OWN)
         distinct = self._distinct(view)
         if node.level < 0:
             return distinct * tensor.reads
@@ -144,18 +146,18 @@ class PartialCounts(ABC, Generic[Value, Amount]):
 
     def entries(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many elements of a written tensor enter the node's instances."""
-        return self._moves(self.node(tensor, (parent, node), Siblings.APART, pins, judge=none_starts), node)
+        return self._moves(self.node(tensor, (parent, node), Siblings.APART, pins, step_filter=none_starts), node)
 
     def events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return the same with the siblings merged that enter an element in one step."""
         return self._moves(
-            self.node(tensor, (parent, node), Siblings.MERGED, pins, judge=none_starts), node, together=True
+            self.node(tensor, (parent, node), Siblings.MERGED, pins, step_filter=none_starts), node, together=True
         )
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many drains (of the compute unit: results) reach the parent's instances."""
         return self._moves(
-            self.node(tensor, (parent, node), Siblings.ADDED, pins, judge=none_stops), node, together=True
+            self.node(tensor, (parent, node), Siblings.ADDED, pins, step_filter=none_stops), node, together=True
         )
 
     def _moves(self, view: NodeCarries[Value], node: Node, *, together: bool = False) -> Amount:
@@ -163,7 +165,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
             return self._distinct(view)
         if together and any(map(is_spread, view.axes)):
             return self.factors.product(view.held_by_any()) - self._total(view.unmoved())
-        return self._entering(view, Clock.MACHINE)
+        return self._entering(view, CountedSteps.MACHINE)
 
     def _total(self, products: Iterable[Iterable[Value]]) -> Amount:
         return self.factors.total(map(self.factors.product, products))
@@ -171,7 +173,8 @@ class PartialCounts(ABC, Generic[Value, Amount]):
     def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
         """Return how many events bring no partial sum, as nothing has arrived since the event before."""
         stops, moves = (
-            self.node(tensor, (parent, node), Siblings.MERGED, judge=judge) for judge in (none_stops, none_moves)
+            self.node(tensor, (parent, node), Siblings.MERGED, step_filter=step_filter)
+            for step_filter in (none_stops, none_moves)
         )
         if not stops.may_start():
             return self.factors.total(())
@@ -182,8 +185,10 @@ class PartialCounts(ABC, Generic[Value, Amount]):
     def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
         """Return how many of the events bring an element only to siblings that come back while the first one stays."""
         stay, all_stay = (
-            self._kept(self.node(tensor, (parent, node), Siblings.MERGED, pins, judge=judge), Clock.MACHINE)
-            for judge in (always, none_starts)
+            self._kept(
+                self.node(tensor, (parent, node), Siblings.MERGED, pins, step_filter=step_filter), CountedSteps.MACHINE
+            )
+            for step_filter in (always, none_starts)
         )
         return stay - all_stay
 
@@ -252,11 +257,13 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         ]
         return sorted(found, key=lambda loop: (loop.fanout, loop.position))
 
-    def approved(self, node: NodeCarries[Value], judges: Mapping[int, Judge], unmoved: Mapping[int, Judge]) -> Amount:
-        """Return how many steps judges approve of, dim by dim, but for those before which nothing has arrived since the
-        last entry. unmoved: the judges who also ask that no sibling stops."""
-        found = self._total(values.values() for _, _, values in node.judged_by(judges).carries())
-        return found - self._total(node.judged_by(unmoved).silent())
+    def approved(
+        self, node: NodeCarries[Value], step_filters: Mapping[int, StepFilter], unmoved: Mapping[int, StepFilter]
+    ) -> Amount:
+        """Return how many steps the filters accept, dim by dim, without those before which nothing has arrived since
+        the last entry. unmoved: the filters that also require that no sibling stops."""
+        found = self._total(values.values() for _, _, values in node.with_filters(step_filters).carries())
+        return found - self._total(node.with_filters(unmoved).silent())
 
     @abstractmethod
     def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Amount:
@@ -285,15 +292,17 @@ class IntegerFactors:
 
     __slots__ = ()
 
-    def kept(self, extent: int, chain: Chain, outside: int, clock: Clock) -> int:
-        return kept_indices(extent, chain, outside, clock)
+    def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> int:
+        return kept_indices(extent, chain, outside, counted)
 
     def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> int:
         found = places(chain, cut, extent)
         return places(chain, cut + 1, extent) - found if moving else found
 
-    def judged(self, extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> int:
-        return judged_steps(extent, chain, cut, judge, history)
+    def accepted(
+        self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
+    ) -> int:
+        return accepted_steps(extent, chain, cut, step_filter, previous)
 
     def first_indices(self, extent: int, chain: Chain) -> int:
         branches = ((extent, 1),)
@@ -310,8 +319,8 @@ class IntegerFactors:
     def distinct_elements(self, axes: Axes) -> int:
         return distinct_elements(axes)
 
-    def kept_elements(self, axes: Axes, cuts: Cuts, clock: Clock) -> int:
-        return kept_elements(axes, cuts, clock)
+    def kept_elements(self, axes: Axes, cuts: Cuts, counted: CountedSteps) -> int:
+        return kept_elements(axes, cuts, counted)
 
     def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> int:
         return elements_held_by_any(axes, loops)
@@ -339,13 +348,13 @@ class IntegerFactors:
             raise too_large()
 
 
-def judged_steps(extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> int:
-    """Return how many steps of one carry there are of which the judge approves, on the clock of the whole machine, with
-    this history."""
-    if history is None:
-        return sum(times for times, tracks in changes(extent, chain, cut) if judge(tracks))
-    found = changes_with_past(extent, chain, cut)
-    return sum(times for times, tracks, past in found if judge(tracks) and history.holds(past))
+def accepted_steps(extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
+    """Return how many of the machine's steps at one carry the filter accepts; previous: a condition on the last change
+    before them."""
+    if previous is None:
+        return sum(times for times, tracks in changes(extent, chain, cut) if step_filter(tracks))
+    found = changes_with_origin(extent, chain, cut)
+    return sum(times for times, tracks, origin in found if step_filter(tracks) and previous.holds(origin))
 
 
 def elements_held_by_any(axes: Axes, loops: Loops) -> int:
@@ -354,7 +363,7 @@ def elements_held_by_any(axes: Axes, loops: Loops) -> int:
 
 
 def elements_staying(axes: Axes, loops: Loops, carry: Carry, ask: Ask) -> int:
-    """Return the elements of a window that stay at the steps of a carry that one asks for."""
+    """Return the elements of a window that stay at the steps of a carry that `ask` accepts."""
     kinds = _written_out(axes, loops).kinds(carry[0], moved=carry[1])
     return sum(kind.often for kind in kinds if ask.approves(kind))
 
@@ -381,7 +390,7 @@ class Counter(PartialCounts[int, int]):
     def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         if tensor.union is None:
             return super().fills(tensor, parent, node, pins)
-        return self._sent(self.node(tensor, (parent, node), Siblings.APART, pins, Clock.OWN), tensor.union)
+        return self._sent(self.node(tensor, (parent, node), Siblings.APART, pins, CountedSteps.OWN), tensor.union)
 
     def tile(self, tensor: TensorModel, node: Node) -> int:
         found = super().tile(tensor, node)
@@ -389,13 +398,17 @@ class Counter(PartialCounts[int, int]):
 
     def largest_union(self, tensor: TensorModel, form: UnionForm, node: Node) -> tuple[int, bool]:
         """Return `unions.largest_tile` of a node."""
-        return largest_tile(form, self._axes(self.node(tensor, (node, node), Siblings.APART, clock=Clock.OWN), form))
+        return largest_tile(
+            form, self._axes(self.node(tensor, (node, node), Siblings.APART, counted=CountedSteps.OWN), form)
+        )
 
     def meet_at_an_end(self, unions: Sequence[tuple[TensorModel, UnionForm, Node]]) -> bool:
         """Return whether all have their largest tiles where along each dim the first or the last tile is there."""
         dims = sorted({dim for _, form, _ in unions for dim in form.dims})
         ends = [
-            ends_of_largest(form, self._axes(self.node(tensor, (node, node), Siblings.APART, clock=Clock.OWN), form))
+            ends_of_largest(
+                form, self._axes(self.node(tensor, (node, node), Siblings.APART, counted=CountedSteps.OWN), form)
+            )
             for tensor, form, node in unions
         ]
         return any(
@@ -425,11 +438,11 @@ class Counter(PartialCounts[int, int]):
         if tensor.union is not None:
             if node.level < 0:
                 return sum(self.messages(access, parent, node, pins) for access in tensor.accesses)
-            view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN)
+            view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, CountedSteps.OWN)
             self._refuse_uneven_unions(view)
             return self._sent(view, tensor.union)
         if tensor.windows and node.level >= 0:
-            self._refuse_uneven_unions(self.node(tensor, (parent, node), Siblings.MULTICAST, pins, Clock.OWN))
+            self._refuse_uneven_unions(self.node(tensor, (parent, node), Siblings.MULTICAST, pins, CountedSteps.OWN))
         return super().messages(tensor, parent, node, pins)
 
     def _refuse_uneven_unions(self, view: NodeCarries[int]) -> None:
@@ -457,17 +470,17 @@ class Counter(PartialCounts[int, int]):
         idle = self.idle_siblings(tensor, parent, node)
         dims = {loop.dim for loop in idle if pins[loop.position]}
         view = self.node(tensor, (parent, node), Siblings.MERGED, pins)
-        judged = view.judged_dims()
-        if len(dims) > 1 or not dims <= set(judged):
+        filtered = view.filtered_dims()
+        if len(dims) > 1 or not dims <= set(filtered):
             return 0
         target = tuple(pins[loop.position] for loop in idle)
-        judges: dict[int, Judge] = {}
-        unmoved: dict[int, Judge] = {}
-        for dim in judged:
+        step_filters: dict[int, StepFilter] = {}
+        unmoved: dict[int, StepFilter] = {}
+        for dim in filtered:
             kinds = self._kinds_of_siblings(view, dim, idle)
-            judges[dim] = partial(_is_first_back, kinds, target, own=dim in dims)
+            step_filters[dim] = partial(_is_first_back, kinds, target, own=dim in dims)
             unmoved[dim] = partial(_is_first_back_unless_one_stops, kinds, target, own=dim in dims)
-        return self.approved(view, judges, unmoved)
+        return self.approved(view, step_filters, unmoved)
 
     def _kinds_of_siblings(self, view: NodeCarries[int], dim: int, idle: list[Loop[int]]) -> list[tuple[int, ...]]:
         """Return the digits of the first sibling of each kind along one dim, in instance order."""

@@ -31,6 +31,7 @@ from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.carries import Cuts
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
+from polymap.costmodel.closed_form.tuning import TUNING
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -38,11 +39,6 @@ Axes = tuple[tuple[int, Chain], ...]  # extent and chain per dim of the union
 Interval = tuple[Integers, Integers]  # low, and the first beyond, per row of the dims that it depends on
 Box = tuple[dict[frozenset[int], Interval], ...]  # per axis the intervals whose intersection is its side, by their dims
 
-_MAX_ROWS = 1 << 20
-_MAX_CELLS = 1 << 22
-_MAX_BITS = 1 << 26
-_MAX_BOXES = 8  # of which all sets are looked at
-_MAX_REACH = 1 << 40
 _FITS = 1 << 62
 AMONG = (Part.MERGED, Part.UNITED)
 
@@ -95,13 +91,13 @@ def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
     """
     rows = _rows_of(axes, None)
     full = [np.flatnonzero(row.full) for row in rows]
-    few = [_chosen(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
+    few = [_selection(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
     most = sum(prod(int(_lengths(side, rows).max()) for side in box) for box in _boxes(form, rows, before=False))
     whole = elements_held(form, tuple((extent, ()) for extent, _ in axes))
     found = int(_sizes(form, few).max())
     if found == min(most, whole):
         return found, True
-    found = int(_sizes(form, [_chosen(row, every) for row, every in zip(rows, full, strict=True)]).max())
+    found = int(_sizes(form, [_selection(row, every) for row, every in zip(rows, full, strict=True)]).max())
     largest = int(_sizes(form, rows).max())
     return largest, found == largest
 
@@ -109,7 +105,7 @@ def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
 def ends_of_largest(form: UnionForm, axes: Axes) -> set[tuple[int, ...]]:
     """Return where, at the first (0) or last (1) tile along each dim, a tile is as large as any."""
     rows = _rows_of(axes, None)
-    few = [_chosen(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
+    few = [_selection(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
     found = np.argwhere(_sizes(form, few) == largest_tile(form, axes)[0])
     return {tuple(map(int, each)) for each in found}
 
@@ -119,7 +115,7 @@ def elements_sent(form: UnionForm, axes: Axes, cuts: Cuts | None) -> int:
     """Return the elements of the distinct loads of siblings over the steps of a carry; None: of their distinct tiles,
     over all steps."""
     if is_compared(axes):
-        return _compared(form, _rows_of(axes, cuts), whole=cuts is None)
+        return _loads_written_out(form, _rows_of(axes, cuts), whole=cuts is None)
     if cuts is None:
         return elements_held(form, axes)
     return held_at(form, axes, cuts) - elements_kept(form, axes, cuts)
@@ -130,7 +126,7 @@ def held_at(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
     """Return the elements of the distinct tiles of siblings over the steps of a carry."""
     rows = _rows_of(axes, cuts)
     if is_compared(axes):
-        return _compared(form, rows, whole=True)
+        return _loads_written_out(form, rows, whole=True)
     return _size(form, rows, _boxes(form, rows, before=False))
 
 
@@ -146,7 +142,7 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
     Before: the loops outside of the carry stood as now, its own loop one lower, those inside at the last iterations in
     which this instance worked (what its spatial digits further in take must be left: `digits.ahead`).
     """
-    if extent > _MAX_REACH or any(part is Part.FREE for _, part, _ in chain):
+    if extent > TUNING.most_reach or any(part is Part.FREE for _, part, _ in chain):
         raise too_large()
     enclosing = (extent, *(tile for tile, _, _ in chain))
     trips = [-(-outer // tile) for outer, (tile, _, _) in zip(enclosing, chain, strict=False)]
@@ -155,7 +151,7 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
     rows = prod(fixed) * prod(
         [many for many, (_, part, _) in zip(trips, chain, strict=True) if part is Part.TIME][:outside]
     )
-    if rows > _MAX_ROWS:
+    if rows > TUNING.most_union_rows:
         raise too_large()
     walk = _DimWalk(extent, np.indices(fixed).reshape(len(fixed), prod(fixed)).astype(np.int64))
     number = 0
@@ -240,7 +236,7 @@ class _DimWalk:
         self.zero = np.zeros(len(rows), dtype=np.int64)
 
 
-def _chosen(row: Rows, which: NDArray[np.intp]) -> Rows:
+def _selection(row: Rows, which: NDArray[np.intp]) -> Rows:
     now, before = ((low[which], high[which]) for low, high in (row.now, row.before))
     step, apart, merged, united = (each[which] for each in (row.step, row.apart, row.merged, row.united))
     return Rows(now, before, step, apart, merged, united, row.full[which])
@@ -282,15 +278,15 @@ def _refuse_gaps(terms: tuple[tuple[int, int], ...], rows: Sequence[Rows]) -> No
             raise too_large()
         reach += factor * (min(int(each.min()) for each in lengths) - 1)
         cells *= row.many
-        if factor * int(row.now[1].max()) > _MAX_REACH:
+        if factor * int(row.now[1].max()) > TUNING.most_reach:
             raise too_large()
-    if cells > _MAX_CELLS:
+    if cells > TUNING.most_union_cells:
         raise too_large()
 
 
 def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
     """Return the elements of the union of boxes, over all combinations of rows."""
-    if len(boxes) > _MAX_BOXES:
+    if len(boxes) > TUNING.most_boxes:
         raise too_large()
     counts = [row.many for row in rows]
     if not all(counts):
@@ -300,21 +296,21 @@ def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
     )
     if prod(counts) * reach * 4 >= _FITS:
         raise too_large()
-    return _signed(counts, boxes, None)
+    return _union_within(counts, boxes, None)
 
 
-def _signed(counts: Sequence[int], boxes: Sequence[Box], within: Box | None) -> int:
+def _union_within(counts: Sequence[int], boxes: Sequence[Box], within: Box | None) -> int:
     """Return the elements, over all combinations of rows, of the union of boxes within a box (None: anywhere)."""
     total = 0
     for number, box in enumerate(boxes):
-        inside = box if within is None else tuple(map(_intersected, within, box))
+        inside = box if within is None else tuple(map(_intersection, within, box))
         found = _points(counts, inside)
         if found:
-            total += found - _signed(counts, boxes[number + 1 :], inside)
+            total += found - _union_within(counts, boxes[number + 1 :], inside)
     return total
 
 
-def _intersected(
+def _intersection(
     one: dict[frozenset[int], Interval], other: dict[frozenset[int], Interval]
 ) -> dict[frozenset[int], Interval]:
     found = dict(one)
@@ -333,7 +329,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
     for number, side in enumerate(box):
         shared = {dim for dim in dims[number] if any(dim in each for other, each in enumerate(dims) if other != number)}
         if not shared and all(len(each) <= 1 for each in side):
-            total *= _covered(list(side.values()))
+            total *= _intersection_sum(list(side.values()))
         else:
             own = tuple(dim for dim in dims[number] if dim not in shared)
             dense.append(_overlaps(counts, dims[number], side).sum(axis=own, keepdims=True))
@@ -341,7 +337,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
             return 0
     if not dense:
         return total
-    if prod(max(each.shape[dim] for each in dense) for dim in range(len(counts))) > _MAX_CELLS:
+    if prod(max(each.shape[dim] for each in dense) for dim in range(len(counts))) > TUNING.most_union_cells:
         raise too_large()
     found = dense[0]
     for each in dense[1:]:
@@ -351,7 +347,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
 
 def _overlaps(counts: Sequence[int], dims: frozenset[int], side: dict[frozenset[int], Interval]) -> Integers:
     """Return the length of the intersection of intervals per combination of the rows of their dims."""
-    if prod(counts[dim] for dim in dims) > _MAX_CELLS:
+    if prod(counts[dim] for dim in dims) > TUNING.most_union_cells:
         raise too_large()
     (low, high), *others = side.values()
     for one, other in others:
@@ -359,7 +355,7 @@ def _overlaps(counts: Sequence[int], dims: frozenset[int], side: dict[frozenset[
     return np.maximum(high - low, 0)
 
 
-def _covered(intervals: Sequence[Interval]) -> int:
+def _intersection_sum(intervals: Sequence[Interval]) -> int:
     """Return the sum of |intersection| over all choices of one interval of each family: per index, the product of how
     many intervals of each family have it."""
     flat = [(low.reshape(-1), high.reshape(-1)) for low, high in intervals]
@@ -383,10 +379,10 @@ def _lengths(side: dict[frozenset[int], Interval], rows: Sequence[Rows]) -> Inte
 def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
     """Return the elements of the tile per combination of rows."""
     counts = [row.many for row in rows]
-    if prod(counts) > _MAX_CELLS:
+    if prod(counts) > TUNING.most_union_cells:
         raise too_large()
     boxes = _boxes(form, rows, before=False)
-    if len(boxes) > _MAX_BOXES:
+    if len(boxes) > TUNING.most_boxes:
         raise too_large()
     total: Integers = np.zeros(counts, dtype=np.int64)
     every = frozenset(range(len(rows)))
@@ -396,7 +392,7 @@ def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
             continue
         inside = some[0]
         for box in some[1:]:
-            inside = tuple(map(_intersected, inside, box))
+            inside = tuple(map(_intersection, inside, box))
         sign = 1 if len(some) % 2 else -1
         term: Integers = np.full((1,) * len(rows), sign, dtype=np.int64)
         for side in inside:
@@ -405,7 +401,7 @@ def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
     return total
 
 
-def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
+def _loads_written_out(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     """Return the elements of the distinct loads (whole: tiles) of siblings, over all steps: sets written out.
 
     Per step and siblings that count on their own: of the merged siblings' sets, united ones united, the distinct ones.
@@ -415,13 +411,13 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     if not many:
         return 0
     sides = [_reach(form, rows, axis) for axis in range(len(form.boxes[0]))]
-    if many > _MAX_ROWS or many * prod(high - low for low, high in sides) > _MAX_BITS:
+    if many > TUNING.most_union_rows or many * prod(high - low for low, high in sides) > TUNING.most_union_bits:
         raise too_large()
     held = _bits(_boxes(form, rows, before=False), counts, sides)
     if not whole:
         held &= ~_bits(_boxes(form, rows, before=True), counts, sides)
-    group = _numbered([each for row in rows for each in (row.step, row.apart)], rows, 2)
-    merged = _numbered([row.merged for row in rows], rows, 1)
+    group = _row_numbers([each for row in rows for each in (row.step, row.apart)], rows, 2)
+    merged = _row_numbers([row.merged for row in rows], rows, 1)
     key = group * (int(merged.max()) + 1) + merged
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -432,7 +428,7 @@ def _compared(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
     return int(sizes[one_of_each].sum())
 
 
-def _numbered(columns: Sequence[Integers], rows: Sequence[Rows], per_dim: int) -> Integers:
+def _row_numbers(columns: Sequence[Integers], rows: Sequence[Rows], per_dim: int) -> Integers:
     """Return one number per combination of rows that tells these columns apart."""
     total: Integers = np.zeros([row.many for row in rows], dtype=np.int64)
     for number, column in enumerate(columns):

@@ -27,10 +27,9 @@ from polymap.arithmetic import (
 )
 from polymap.costmodel.closed_form.carries import Axes, Cuts
 from polymap.costmodel.closed_form.digits import (
-    MAX_KINDS,
     Branches,
     Chain,
-    Clock,
+    CountedSteps,
     Cut,
     Part,
     ahead,
@@ -41,6 +40,7 @@ from polymap.costmodel.closed_form.digits import (
     segments,
     steps_on,
 )
+from polymap.costmodel.closed_form.tuning import TUNING
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -55,9 +55,12 @@ class Piece(NamedTuple):
 
 
 class Track(NamedTuple):
-    """Siblings whose tiles are equal but for an offset: key + progressions along MERGED loops, united + progressions
-    along UNITED ones. The tile before lay lower by `rise`. pieces: of the tile, along FREE loops, the first one's
-    first."""
+    """Siblings along one dim whose index sets are translates of one another.
+
+    key, key_steps: their offsets along MERGED loops, key + the sums of these progressions. united, united_steps:
+    likewise along UNITED loops. rise: how much lower the set of the step before begins. pieces: the index set, one
+    piece per FREE digit with another length; the first begins at 0.
+    """
 
     key: int
     key_steps: Steps
@@ -72,16 +75,16 @@ State = tuple[int, tuple[Piece, ...]]  # of one track: rise and pieces; no piece
 
 
 @lru_cache(maxsize=1 << 14)
-def window_classes(extent: int, chain: Chain, cut: Cut, clock: Clock) -> tuple[Class, ...]:
+def window_classes(extent: int, chain: Chain, cut: Cut, counted: CountedSteps) -> tuple[Class, ...]:
     """Return the kinds of steps of one carry. With all TIME loops outside of it, before is the same as now."""
     found: dict[tuple[Track, ...], int] = {}
     each, among = apart(chain, runs(extent, chain))
     kinds = list(product(*(run or ((0, 1),) for run in among)))
-    if len(kinds) > MAX_KINDS:
+    if len(kinds) > TUNING.most_kinds:
         raise too_large()
     for count, digits in choices(each):
         chosen = [tuple(digit + first for digit, (first, _) in zip(digits, kind, strict=True)) for kind in kinds]
-        walk = _Walk(chain, cut, clock, chosen, [ahead(chain, each) for each in chosen])
+        walk = _Walk(chain, cut, counted, chosen, [ahead(chain, each) for each in chosen])
         for states, times in walk.all_states(extent).items():
             tracks = tuple(_track(chain, kind, state) for kind, state in zip(kinds, states, strict=True) if state[1])
             found[tracks] = found.get(tracks, 0) + times * count
@@ -107,7 +110,7 @@ class _Walk(NamedTuple):
 
     chain: Chain
     cut: Cut
-    clock: Clock
+    counted: CountedSteps
     digits: list[tuple[int, ...]]
     needs: list[tuple[int, ...]]
 
@@ -124,10 +127,10 @@ class _Walk(NamedTuple):
                 else:
                     below = iter(((1, min(clock, tile), self._placed(number, tile, part, states)),))
                 for count, after, reached in below:
-                    if len(following) > MAX_KINDS:
+                    if len(following) > TUNING.most_kinds:
                         raise too_large()
                     if any(pieces for _, pieces in reached):
-                        key = (0 if self.clock is Clock.OWN else after, reached)
+                        key = (0 if self.counted is CountedSteps.OWN else after, reached)
                         following[key] = following.get(key, 0) + count * times
             outside -= part is Part.TIME
             found = following
@@ -142,7 +145,7 @@ class _Walk(NamedTuple):
         """Yield (how many digits, the clock's length, the states) below a TIME loop."""
         pieces = [piece for _, each in states for piece in each]
         now, before = [piece.now for piece in pieces], [piece.before for piece in pieces]
-        own = self.clock is Clock.OWN
+        own = self.counted is CountedSteps.OWN
         if outside > 0:
             for digit, count in segments([*now, *before] if own else [*now, *before, clock], tile):
                 yield count, left(clock, digit, tile), tuple(_below(state, digit, digit, tile) for state in states)
@@ -156,7 +159,7 @@ class _Walk(NamedTuple):
                 1,
                 left(clock, last, tile),
                 tuple(
-                    _wrapped(state, needs[number], last, tile, own=own)
+                    _state_of_restart(state, needs[number], last, tile, own=own)
                     for state, needs in zip(states, self.needs, strict=True)
                 ),
             )
@@ -164,14 +167,14 @@ class _Walk(NamedTuple):
     def _placed(self, number: int, tile: int, part: Part, states: tuple[State, ...]) -> tuple[State, ...]:
         """Return the states below a spatial loop that fixes the node, or a FREE one."""
         if part is Part.FREE:
-            return tuple((rise, _freed(pieces, tile)) for rise, pieces in states)
+            return tuple((rise, _pieces_of_free_loop(pieces, tile)) for rise, pieces in states)
         return tuple(
             _below(state, digits[number], digits[number], tile)
             for state, digits in zip(states, self.digits, strict=True)
         )
 
 
-def _wrapped(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
+def _state_of_restart(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
     """Return the state below an inner TIME loop: its first digit now, its last before."""
     pieces = state[1]
     if not pieces or pieces[0].now <= need:
@@ -192,7 +195,7 @@ def _below(state: State, now: int, before: int, tile: int) -> State:
     return rise + (now - before) * tile, tuple(found)
 
 
-def _freed(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
+def _pieces_of_free_loop(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
     """Return pieces spread over the digits of a FREE loop."""
     found: list[Piece] = []
     for piece in pieces:
@@ -208,8 +211,11 @@ Tracks = tuple[Track, ...]  # one per dim of the window
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What siblings equal but for an offset hold and load along one window: each has `tile` and of it loads `new`
-    (None: nothing), moved by each of base + the sums of the progressions `runs`."""
+    """The tile and the load of siblings that are translates of one another along one window.
+
+    Each sibling holds `tile` and loads its part `new` (None: nothing), translated by base + a sum of the progressions
+    `runs`.
+    """
 
     tile: Placed
     new: Placed | None
@@ -226,12 +232,12 @@ class Load:
         return Placed(placed.low + self.base + least, shape)
 
 
-def classes(axes: Axes, cuts: Cuts | None, clock: Clock) -> Iterator[tuple[int, list[Tracks]]]:
+def classes(axes: Axes, cuts: Cuts | None, counted: CountedSteps) -> Iterator[tuple[int, list[Tracks]]]:
     """Yield (how often, siblings) of each kind of step of a carry; None: of all steps, each compared with itself."""
     per_dim: list[tuple[Class, ...]] = []
     for number, (_, extent, chain) in enumerate(axes):
         cut = cuts[number] if cuts else Cut(sum(part is Part.TIME for _, part, _ in chain), moved=False)
-        per_dim.append(window_classes(extent, chain, cut, clock))
+        per_dim.append(window_classes(extent, chain, cut, counted))
     for kinds in product(*per_dim):
         times = 1
         for count, _ in kinds:
@@ -274,7 +280,7 @@ def first_tile(axes: Axes) -> int:
         (factor, extent, tuple((tile, Part.PINNED if part is Part.EACH else part, pin) for tile, part, pin in chain))
         for factor, extent, chain in axes
     )
-    ((_, (tracks,)),) = classes(first, (Cut(0, moved=False),) * len(axes), Clock.OWN)
+    ((_, (tracks,)),) = classes(first, (Cut(0, moved=False),) * len(axes), CountedSteps.OWN)
     return _now(first, tracks).size
 
 
@@ -283,17 +289,17 @@ def all_elements(axes: Axes) -> int:
     """Return the elements of all tiles, over all steps and instances."""
     return sum(
         times * _many(tracks) * _now(axes, tracks).size
-        for times, siblings in classes(axes, None, Clock.OWN)
+        for times, siblings in classes(axes, None, CountedSteps.OWN)
         for tracks in siblings
     )
 
 
 @lru_cache(maxsize=1 << 14)
-def kept_elements(axes: Axes, cuts: Cuts, clock: Clock) -> int:
+def kept_elements(axes: Axes, cuts: Cuts, counted: CountedSteps) -> int:
     """Return the elements that tiles keep, over the steps of one carry and all instances."""
     return sum(
         times * _many(tracks) * common(_now(axes, tracks), held(axes, tracks, before=True))
-        for times, siblings in classes(axes, cuts, clock)
+        for times, siblings in classes(axes, cuts, counted)
         for tracks in siblings
     )
 
@@ -310,9 +316,9 @@ def _now(axes: Axes, tracks: Tracks) -> Placed:
 
 
 def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
-    """Return what the messages of one step are made of, UNITED siblings united.
+    """Return the loads of one step, one per class of translates; UNITED siblings form one load.
 
-    whole: nothing was held before.
+    whole: take every tile as loaded whole, as if nothing had been held before.
     """
     by_key: dict[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], list[Tracks]] = {}
     for tracks in siblings:
@@ -325,9 +331,9 @@ def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
             tile = _now(axes, tracks)
             last = None if whole else held(axes, tracks, before=True)
             new = difference(tile, last) if last is not None and common(tile, last) else tile
-            tiles.append(_united(axes, tracks, tile))
+            tiles.append(_union_along_united(axes, tracks, tile))
             if new is not None:
-                news.append(_united(axes, tracks, new))
+                news.append(_union_along_united(axes, tracks, new))
         whole_tile = union(tiles)
         whole_new = union(news)
         assert whole_tile is not None
@@ -341,7 +347,7 @@ def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
     return found
 
 
-def _united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
+def _union_along_united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
     low = placed.low
     steps: list[tuple[int, int]] = []
     for (factor, _, _), track in zip(axes, tracks, strict=True):
@@ -355,10 +361,10 @@ def distinct_tiles(found: Iterable[Load]) -> int:
     return _distinct([((load.tile.shape,), load.tile.size, load.at(load.tile)) for load in found])
 
 
-def distinct_news(found: Iterable[Load]) -> int:
+def distinct_loads(found: Iterable[Load]) -> int:
     """Return the elements of the distinct parts that are loaded."""
-    news = [(load, load.new) for load in found if load.new is not None]
-    return _distinct([((new.shape,), new.size, load.at(new)) for load, new in news])
+    loaded = [(load, load.new) for load in found if load.new is not None]
+    return _distinct([((new.shape,), new.size, load.at(new)) for load, new in loaded])
 
 
 def distinct_pairs(found: Iterable[Load]) -> tuple[int, int]:
@@ -407,8 +413,6 @@ def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool
     return True
 
 
-_MAX_LISTED = 100_000
-
 Step = tuple[int, list[Load]]  # how often, and what the siblings load
 
 
@@ -416,7 +420,8 @@ Step = tuple[int, list[Load]]  # how often, and what the siblings load
 def distinct_elements(axes: Axes) -> int:
     """Return the elements of the distinct tiles of siblings along one window, over all steps."""
     return sum(
-        times * distinct_tiles(loads(axes, siblings, whole=True)) for times, siblings in classes(axes, None, Clock.OWN)
+        times * distinct_tiles(loads(axes, siblings, whole=True))
+        for times, siblings in classes(axes, None, CountedSteps.OWN)
     )
 
 
@@ -427,87 +432,99 @@ def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
     steps = [_steps(axes, cut) for axes, cut in zip(windows, cuts, strict=True)]
     if len(steps) == 1:
         return _sums(steps[0]).unread
-    return _by_kind([_sums(per_window) for per_window in steps]) + _listed(steps)
+    return _by_kind([_sums(per_window) for per_window in steps]) + _unread_one_by_one(steps)
 
 
 def _steps(axes: Axes, cuts: Cuts) -> list[Step]:
     """Return the kinds of steps of one window at one carry."""
-    return [(times, loads(axes, siblings, whole=False)) for times, siblings in classes(axes, cuts, Clock.OWN)]
+    return [(times, loads(axes, siblings, whole=False)) for times, siblings in classes(axes, cuts, CountedSteps.OWN)]
 
 
 class Sums(NamedTuple):
-    """One window's elements over the steps of one carry. kept: of distinct tiles, where all siblings keep all. part:
-    the same where all keep a part; news: what is loaded then, each distinct set once; tiles, rest: elements held, and
-    of them those kept, of the distinct pairs of both. mixed: steps at which siblings differ in this."""
+    """One window's elements, summed over the steps of one carry.
 
-    kept: int
-    part: int
-    news: int
-    tiles: int
-    rest: int
-    mixed: int
+    all_kept: elements of distinct tiles, at steps at which all siblings keep their whole tiles.
+    partly_kept: elements of distinct tiles, at steps at which all siblings keep a part of their tiles. At these steps
+    loaded_once: elements of the distinct loads;
+    distinct_pairs_held, distinct_pairs_kept: elements held and elements kept of the distinct pairs (tile, load).
+    differing_steps: how many steps there are at which some siblings keep all, some a part, or some nothing.
+    unread: elements of distinct tiles that are not read, over all steps.
+    """
+
+    all_kept: int
+    partly_kept: int
+    loaded_once: int
+    distinct_pairs_held: int
+    distinct_pairs_kept: int
+    differing_steps: int
     unread: int
 
 
 @lru_cache(maxsize=1 << 12)
 def sums_of_window(axes: Axes, cuts: Cuts) -> Sums:
-    """Return the sums that say, where nothing is mixed, what several windows together leave unread (`_by_kind`)."""
+    """Return the sums from which `_by_kind` counts what several windows leave unread, where no siblings differ."""
     return _sums(_steps(axes, cuts))
 
 
 def _kind(found: list[Load]) -> str:
-    """Return "kept" (nothing is loaded), "whole", "part", or "mixed" where siblings differ."""
-    kinds = {"kept" if load.new is None else "whole" if load.is_whole else "part" for load in found}
-    return kinds.pop() if len(kinds) == 1 else "mixed"
+    """Return what siblings keep of their tiles: "all", "nothing", "part", or "differing" where they are not alike."""
+    kinds = {"all" if load.new is None else "nothing" if load.is_whole else "part" for load in found}
+    return kinds.pop() if len(kinds) == 1 else "differing"
 
 
 def _sums(steps: list[Step]) -> Sums:
-    kept = part = news = pair_tiles = pair_kept = mixed = unread = 0
+    all_kept = partly_kept = loaded_once = pairs_held = pairs_kept = differing = unread = 0
     for times, found in steps:
         kind = _kind(found)
-        if kind == "whole":
+        if kind == "nothing":
             continue
         held = times * distinct_tiles(found)
-        loaded = times * distinct_news(found)
+        loaded = times * distinct_loads(found)
         unread += held - loaded
-        if kind == "kept":
-            kept += held
+        if kind == "all":
+            all_kept += held
         elif kind == "part":
-            part += held
-            news += loaded
-            tiles, rest = distinct_pairs(found)
-            pair_tiles += times * tiles
-            pair_kept += times * rest
+            partly_kept += held
+            loaded_once += loaded
+            in_pairs, kept_in_pairs = distinct_pairs(found)
+            pairs_held += times * in_pairs
+            pairs_kept += times * kept_in_pairs
         else:
-            mixed += times
-    return Sums(kept, part, news, pair_tiles, pair_kept, mixed, unread)
+            differing += times
+    return Sums(all_kept, partly_kept, loaded_once, pairs_held, pairs_kept, differing, unread)
 
 
 def _by_kind(windows: list[Sums]) -> int:
     """Return the elements not read at steps at which along each window all siblings keep all, or all keep a part."""
     total = 0
-    for kinds in product(("kept", "part"), repeat=len(windows)):
-        kept = prod(sums.kept for sums, kind in zip(windows, kinds, strict=True) if kind == "kept")
+    for kinds in product(("all", "part"), repeat=len(windows)):
+        kept = prod(sums.all_kept for sums, kind in zip(windows, kinds, strict=True) if kind == "all")
         parts = [sums for sums, kind in zip(windows, kinds, strict=True) if kind == "part"]
+        # A load is the product of the tiles without the product of the kept parts. Where one window only has a new
+        # part, that is the product of this part with the other tiles, and equal parts share one read. Where several
+        # have, two loads are equal only if the pairs (tile, load) are equal along each of these windows.
         if len(parts) == 1:
-            total -= kept * parts[0].news
+            total -= kept * parts[0].loaded_once
         elif len(parts) > 1:
-            total -= kept * (prod(sums.tiles for sums in parts) - prod(sums.rest for sums in parts))
-        total += kept * prod(sums.part for sums in parts)
+            held = prod(sums.distinct_pairs_held for sums in parts)
+            total -= kept * (held - prod(sums.distinct_pairs_kept for sums in parts))
+        total += kept * prod(sums.partly_kept for sums in parts)
     return total
 
 
-def _listed(steps: list[list[Step]]) -> int:
-    """Return the same for steps at which along some window the siblings differ in kind: loads are listed and compared
-    one by one."""
+def _unread_one_by_one(steps: list[list[Step]]) -> int:
+    """Return the elements not read at steps at which the siblings of some window differ in what they keep.
+
+    No product formula says which of their loads are equal, so the loads are listed and compared as sets.
+    """
     total = 0
     for combination in product(*steps):
-        if all(_kind(found) != "mixed" for _, found in combination):
+        if all(_kind(found) != "differing" for _, found in combination):
             continue
         times = prod(count for count, _ in combination)
         known: list[Shape] = []
         siblings = [_one_by_one(found, known) for _, found in combination]
-        if prod(len(each) for each in siblings) > _MAX_LISTED:
+        if prod(len(each) for each in siblings) > TUNING.most_listed_loads:
             raise too_large()
         read = {_load(parts) for parts in product(*siblings)}
         total += times * (prod(distinct_tiles(found) for _, found in combination) - sum(size for size, *_ in read))
@@ -521,7 +538,7 @@ def _one_by_one(found: list[Load], known: list[Shape]) -> set[TileAndNew]:
     """Return what each sibling holds and loads. known: shapes seen so far, one for all forms of a set."""
     listed: set[TileAndNew] = set()
     for load in found:
-        if prod(many for _, many in load.runs) > _MAX_LISTED:
+        if prod(many for _, many in load.runs) > TUNING.most_listed_loads:
             raise too_large()
         tile = _known(load.tile.shape, known)
         part = None if load.new is None else _known(load.new.shape, known)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.digits import NOTHING, Chain, Part
+from polymap.costmodel.closed_form.tuning import TUNING
 
 Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-_MAX_CELLS = 1 << 22
 
 Carry = tuple[int, bool]  # position of its loop, and whether that is one of the window's
 
@@ -28,11 +28,11 @@ AMONG = (Part.MERGED, Part.UNITED)
 
 
 class WindowKind(NamedTuple):
-    """Elements and steps of one carry at which the same happens, of those held before and at them.
+    """A class of pairs (element, step of one carry) in which the element is held before and at the step.
 
-    often: how many. stops, starts: whether a sibling drops the element, or another one takes it. place: position of the
-    outermost loop that has moved since the last change before, inside the carry, NOTHING where there was none. started:
-    whether another sibling took it then.
+    often: how many pairs. stops, starts: whether a sibling drops the element at the step, and whether another takes it.
+    place: position of the outermost loop that advanced between the last change before the step, inside the carry, and
+    the step; NOTHING: there was no change. started: whether a sibling took the element at that change.
     """
 
     often: int
@@ -43,9 +43,12 @@ class WindowKind(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """stops, starts: whether an element may be dropped, or taken, by a sibling. place: where given, the last change
-    before must have come with a loop outside of this position; started: or with this one, and a sibling took the
-    element at it."""
+    """A condition on a `WindowKind`.
+
+    stops, starts: whether a sibling may drop the element at the step, and whether one may take it. place: the last
+    change before came with a loop outside this position (None: anywhere). started: instead, it came with the loop at
+    this position, and a sibling took the element at it.
+    """
 
     stops: bool
     starts: bool
@@ -94,7 +97,7 @@ class WindowTable:
     def __init__(self, axes: Sequence[Axis]) -> None:
         self._kinds: dict[tuple[int, bool], list[WindowKind]] = {}
         points = [axis.extent for axis in axes]
-        if prod(points) > _MAX_CELLS:
+        if prod(points) > TUNING.most_table_cells:
             raise too_large()
         columns: list[tuple[int, Integers]] = []  # position, digit of every index of its dim, as one axis of a grid
         apart: Integers = np.zeros((1,) * len(axes), dtype=np.int64)
@@ -122,11 +125,11 @@ class WindowTable:
         columns.sort(key=lambda column: column[0])
         self._positions: list[int] = [position for position, _ in columns]
         every = [np.broadcast_to(digit, points).reshape(-1) for _, digit in columns]
-        step = _numbered(every, prod(points))
+        step = _step_numbers(every, prod(points))
         self._digits = np.unique(np.stack([*every, step], axis=1), axis=0)[:, :-1]
         element = element - int(element.min())
         shape = (len(self._digits), *sizes, int(element.max()) + 1)
-        if prod(shape) > _MAX_CELLS:
+        if prod(shape) > TUNING.most_table_cells:
             raise too_large()
         self._held: Booleans = np.zeros(shape, dtype=np.bool_)
         here = np.broadcast_to(inside, points).reshape(-1)
@@ -155,7 +158,7 @@ class WindowTable:
         was, is_now = self._held[before], self._held[now]
         stops, starts = (was & ~is_now).any(axis=2), (is_now & ~was).any(axis=2)
         held = was.any(axis=2) & is_now.any(axis=2)
-        place, started = self.past(before, since)
+        place, started = self.origin(before, since)
         codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
         for code, often in enumerate(np.bincount(codes[held]).tolist()):
             if often:
@@ -174,7 +177,7 @@ class WindowTable:
         follows = np.flatnonzero(same[1:] == same[:-1])
         return ends[follows], starts[follows + 1], starts[follows]
 
-    def past(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
+    def origin(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
         """Return where the last change in the steps since .. before was, and whether a sibling started at it: per pair
         of these, sibling that counts on its own and element."""
         steps = len(self._digits)
@@ -203,7 +206,7 @@ def window_table(axes: tuple[Axis, ...]) -> WindowTable:
     return WindowTable(axes)
 
 
-def _numbered(columns: Sequence[Integers], points: int) -> Integers:
+def _step_numbers(columns: Sequence[Integers], points: int) -> Integers:
     """Return the number of each point's step, steps in lexicographic order."""
     if not columns:
         return np.zeros(points, dtype=np.int64)

@@ -7,25 +7,24 @@ from polymap.costmodel.sets.flow import Ledger, Scene
 from polymap.costmodel.sets.peak import coordinates, peak_bits
 from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
 from polymap.costmodel.sets.tree import Tree, read_tree
+from polymap.costmodel.sets.tuning import TUNING
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Tensor, Workload, is_plain, written_tensors
 from polymap.poly import Tally, budget, is_exhausted, is_open, within
-
-SECONDS = 60.0
 
 
 def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
     """Return the counts of a mapping that `check_mapping` accepts.
 
-    Raises BudgetError where the sets are too large to be counted in SECONDS.
+    Raises BudgetError where the sets are too large to be counted in time.
     """
     what = "counting this mapping with sets"
     try:
-        return within(SECONDS, what, counts_of_sets, workload, arch, mapping)
+        return within(TUNING.seconds, what, counts_of_sets, workload, arch, mapping)
     except BudgetError as error:
         if is_open() or not is_exhausted(error):
             raise
         hint = "Tiles that divide, fewer loops or smaller extents would help; what is small can be simulated."
-        raise BudgetError(Mistake("PM490", f"{what} takes more than {SECONDS:.3g} s", hint)) from None
+        raise BudgetError(Mistake("PM490", f"{what} takes more than {TUNING.seconds:.3g} s", hint)) from None
 
 
 def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
@@ -33,7 +32,7 @@ def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> 
     with budget(what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()
-        scenes = [_counted(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
+        scenes = [_counts_of_tensor(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
         instances = sum(leaf.rows.count() for leaf in tree.leaves)
         steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
         peaks = [_peak(arch, tree, scenes, level) for level in range(len(arch.levels))]
@@ -41,7 +40,7 @@ def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> 
     return Counts(instances, steps, traffic, uses, _wires(workload, arch, ledger))
 
 
-def _counted(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
+def _counts_of_tensor(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
     """Count one tensor by the rule that it follows in this program."""
     written = tensor.name in written_tensors(workload)
     scene = Scene.of(arch, tree, tensor, ledger, by_itself=not written)

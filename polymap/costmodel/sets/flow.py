@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from polymap.costmodel.sets.tree import Lane, Leaf, Place, Tree
+from polymap.costmodel.sets.tree import Lane, Leaf, TileColumns, Tree
 from polymap.ir import Access, Architecture, Multicast, Tensor, accesses_of
 from polymap.poly import Columns, Table, Tally
 
@@ -51,7 +51,7 @@ class Flow:
     """
 
     tree: Tree
-    place: Place
+    place: TileColumns
     leaves: tuple[Leaf, ...]
     by_itself: bool
 

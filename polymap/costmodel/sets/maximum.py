@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from polymap.costmodel.sets.tuning import TUNING
 from polymap.ir import BudgetError, Mistake
 from polymap.poly import Columns, Tally
 
@@ -12,23 +13,19 @@ Part = tuple[Columns, Tally]
 SumTerm = tuple[int, list[Part]]  # a factor, times for each part its value (0 where it lists none)
 Vector = tuple[int, ...]  # a value per term
 
-MAX_VECTORS = 100_000
-_FEW = 400
-_TRIES = 100_000
-
 
 def largest_sum(terms: list[SumTerm]) -> int:
     """Return the largest sum of the terms over all values of the columns; no part has a negative value."""
     top = sum(factor * prod(max(tally.values()) for _, tally in parts) for factor, parts in terms)
-    if _attained([(columns, tally) for _, parts in terms for columns, tally in parts]):
+    if _has_common_maximum([(columns, tally) for _, parts in terms for columns, tally in parts]):
         return top
     best: set[Vector] = {tuple(factor for factor, _ in terms)}
     for group in _groups(terms):
-        factors = _undominated(_vectors(terms, group))
-        if len(best) * len(factors) > MAX_VECTORS:
-            what = f"the peak of a level has {len(best) * len(factors):,} candidates, more than {MAX_VECTORS:,}"
+        factors = _pareto_vectors(_vectors(terms, group))
+        if len(best) * len(factors) > TUNING.most_vectors:
+            what = f"the peak of a level has {len(best) * len(factors):,} candidates, more than {TUNING.most_vectors:,}"
             raise BudgetError(Mistake("PM494", what, "Fewer loops with partial tiles or fewer conditions would help."))
-        best = _undominated(
+        best = _pareto_vectors(
             tuple(one * other for one, other in zip(vector, factor, strict=True))
             for vector in best
             for factor in factors
@@ -36,11 +33,11 @@ def largest_sum(terms: list[SumTerm]) -> int:
     return max((sum(vector) for vector in best), default=0)
 
 
-def _attained(parts: list[Part]) -> bool:
+def _has_common_maximum(parts: list[Part]) -> bool:
     """Return whether some values of the columns were found for which every part has its largest value."""
     peaks = [(columns, _where_largest(columns, tally)) for columns, tally in parts]
     peaks.sort(key=lambda peak: -len(peak[0]))
-    tries = _TRIES
+    tries = TUNING.most_tries
 
     def search(place: int, known: dict[str, int]) -> bool:
         nonlocal tries
@@ -146,10 +143,12 @@ def _extend(
             zero.setdefault(values, set()).update(none)
 
 
-def _undominated(vectors: Iterable[Vector]) -> set[Vector]:
+def _pareto_vectors(vectors: Iterable[Vector]) -> set[Vector]:
     """Return the vectors without those that another one exceeds or equals everywhere (not all of these if many)."""
     kept: list[Vector] = []
     for vector in sorted(set(vectors), key=sum, reverse=True):
-        if not any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept[:_FEW]):
+        if not any(
+            all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept[: TUNING.compared_vectors]
+        ):
             kept.append(vector)
     return set(kept)

@@ -11,18 +11,17 @@ from itertools import combinations, permutations
 
 from polymap.costmodel.sets.flow import Flow, before, united
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum
-from polymap.costmodel.sets.tree import Leaf, Place, Tree
+from polymap.costmodel.sets.tree import Leaf, TileColumns, Tree
+from polymap.costmodel.sets.tuning import TUNING
 from polymap.ir import Affine, BudgetError, Mistake
 from polymap.poly import Columns, Table
-
-MAX_WALKED = 3_000_000
 
 Clock = tuple[int, ...]
 Coordinates = tuple[int, ...]
 Held = tuple[Flow, int]  # a place of the level, and the bits of an element
 
 
-def coordinates(place: Place, digits: tuple[int, ...], fanouts: int) -> Coordinates:
+def coordinates(place: TileColumns, digits: tuple[int, ...], fanouts: int) -> Coordinates:
     """Return where an instance of a place stands on each fan-out: its loops side by side."""
     position = [0] * fanouts
     for lane, digit in zip(place.lanes, digits, strict=True):
@@ -46,7 +45,7 @@ def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
         ]
         if largest_sum([term for each in apart for term in each]) == together:
             return together  # even whatever tile is kept would not make it more
-    return _walked(tree, held, fanouts)
+    return _peak_by_walk(tree, held, fanouts)
 
 
 def _terms(flow: Flow, bits: int) -> list[SumTerm]:
@@ -88,7 +87,7 @@ def _keeps_beside(keeper: Flow, other: Flow) -> bool:
     return not late.join(earlier).less(tuple(names.values()), tuple(names)).is_empty()
 
 
-def _walked(tree: Tree, held: list[Held], fanouts: int) -> int:
+def _peak_by_walk(tree: Tree, held: list[Held], fanouts: int) -> int:
     """Return the peak by walking the steps at which some tile of the level becomes new."""
     sizes = [_sizes(flow.place, flow.tile, fanouts) for flow, _ in held]
     depth = max(len(flow.place.clock) for flow, _ in held)
@@ -111,7 +110,7 @@ def _walked(tree: Tree, held: list[Held], fanouts: int) -> int:
     return most
 
 
-def _sizes(place: Place, tile: Table, fanouts: int) -> dict[Clock, dict[Coordinates, int]]:
+def _sizes(place: TileColumns, tile: Table, fanouts: int) -> dict[Clock, dict[Coordinates, int]]:
     depth = len(place.clock)
     columns = (*place.clock, *(lane.column for lane in place.lanes))
     _check_length(tile.keep(columns))
@@ -137,6 +136,6 @@ def _views(tree: Tree, depth: int) -> list[Clock]:
 
 def _check_length(rows: Table) -> None:
     length = rows.count()
-    if length > MAX_WALKED:
-        what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {MAX_WALKED:,}"
+    if length > TUNING.walked_tiles:
+        what = f"the peak of a level needs {length:,} tiles looked at one by one, more than {TUNING.walked_tiles:,}"
         raise BudgetError(Mistake("PM499", what, "Smaller extents or larger tiles would help."))

@@ -70,7 +70,7 @@ def _tally_up(
     return count(scene.above(holder))
 
 
-def _writing(scene: Scene) -> tuple[Leaf, ...]:
+def _leaves_that_write(scene: Scene) -> tuple[Leaf, ...]:
     return tuple(leaf for leaf in scene.tree.leaves if leaf.statement.target.tensor == scene.tensor.name)
 
 
@@ -88,7 +88,7 @@ def count_partial_sums(scene: Scene) -> None:
     ledger.note(ledger.reads, scene.root, starts[scene.root].tally(), -1)
     for number, flow in scene.flows.items():
         parent = scene.parent(number)
-        fills = _moved(scene, number, flow, starts[parent])
+        fills = _rows_with_partial_sums(scene, number, flow, starts[parent])
         starts[number] = flow.enters.minus(fills)
         amounts = fills.tally(flow.lanes)
         for book in (ledger.fills, ledger.reads, ledger.writes):
@@ -100,11 +100,11 @@ def count_partial_sums(scene: Scene) -> None:
         ledger.note(ledger.writes, parent, added)
         if scene.tensor.temporary:
             _let_die(scene, number, flow)
-    for leaf in _writing(scene):
+    for leaf in _leaves_that_write(scene):
         _count_sums(scene, leaf)
 
 
-def _moved(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
+def _rows_with_partial_sums(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
     """Return the rows of `enters` that take a partial sum from the parent. zero: stays there that begin as zero."""
     holder = scene.tree.places[scene.parent(number)]
     above = columns_of(holder.lanes)
@@ -209,7 +209,7 @@ def count_plain(scene: Scene) -> None:
         ledger.note(ledger.writes, parent, drained.tally(scene.above(parent)))
         scene.cross(ledger.up, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
     count_reads(scene)
-    for leaf in _writing(scene):
+    for leaf in _leaves_that_write(scene):
         if leaf.statement.operator is Operator.ASSIGN:
             number = scene.holder(leaf)
             ledger.note(ledger.writes, number, leaf.rows_by(scene.above(number)))
@@ -231,10 +231,10 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
         # What a statement reads stays a read where it names the very element that it writes (`A[i] /= 2`).
         for access in statement.reads:
             if access.tensor == scene.tensor.name:
-                reads = reads.union(_timed(leaf, access, flow, times))
+                reads = reads.union(_rows_with_clock(leaf, access, flow, times))
         if statement.target.tensor != scene.tensor.name:
             continue
-        written = _timed(leaf, statement.target, flow, times)
+        written = _rows_with_clock(leaf, statement.target, flow, times)
         if statement.operator is Operator.ASSIGN:
             overwrites = overwrites.union(written)
         else:
@@ -246,7 +246,7 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
     return overwrites.union(sums).keep(here), first.keep(here).minus(read_before.keep(here))
 
 
-def _timed(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> Table:
+def _rows_with_clock(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> Table:
     """Return the rows of one access below a place, with the clock inside the place's view (zeros at its end)."""
     inside = leaf.clock[len(flow.place.clock) :]
     columns = {column: leaf.at(column) for column in (*flow.place.clock, *flow.lanes)}

@@ -39,7 +39,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TileColumns:
     """One tensor in one Storage node, level 0 the outermost.
 
     clock: the temporal loops and Branches above, outermost first. lanes: the spatial loops that tell its instances
@@ -98,7 +98,7 @@ class Leaf:
 class Tree:
     """Places in the order of the tree (a parent before its children), leaves from left to right."""
 
-    places: tuple[Place, ...]
+    places: tuple[TileColumns, ...]
     leaves: tuple[Leaf, ...]
 
 
@@ -124,7 +124,7 @@ class _Way:
 class _Reader:
     workload: Workload
     arch: Architecture
-    places: list[Place] = field(default_factory=list[Place])
+    places: list[TileColumns] = field(default_factory=list[TileColumns])
     leaves: list[Leaf] = field(default_factory=list[Leaf])
     columns: int = 0
 
@@ -136,9 +136,9 @@ class _Reader:
         for node in nodes:
             match node:
                 case Storage():
-                    way = self._stored(node, way)
+                    way = self._add_storage(node, way)
                 case Temporal() | Spatial():
-                    way = self._looped(node, way)
+                    way = self._add_loop(node, way)
                 case Compute():
                     self.leaves.append(_leaf(self.workload, self.workload.statement(node.statement), way))
                 case Branch():
@@ -147,7 +147,7 @@ class _Reader:
                         inside = replace(way, clock=(*way.clock, column), turns={**way.turns, column: number})
                         self.walk(child, inside)
 
-    def _stored(self, node: Storage, way: _Way) -> _Way:
+    def _add_storage(self, node: Storage, way: _Way) -> _Way:
         level = self.arch.level_index(node.level)
         if level == 0:
             return way
@@ -155,11 +155,11 @@ class _Reader:
         holders = dict(way.holders)
         for tensor in node.tensors:
             lanes = _in_order(lane for lane in way.lanes if lane.fanout < width)
-            self.places.append(Place(tensor, level, way.clock, lanes, holders[tensor][-1]))
+            self.places.append(TileColumns(tensor, level, way.clock, lanes, holders[tensor][-1]))
             holders[tensor] = (*holders[tensor], len(self.places) - 1)
         return replace(way, holders=holders)
 
-    def _looped(self, node: Temporal | Spatial, way: _Way) -> _Way:
+    def _add_loop(self, node: Temporal | Spatial, way: _Way) -> _Way:
         enclosing = way.tiles[node.dim]
         if node.tile >= enclosing:
             return way
@@ -174,7 +174,7 @@ class _Reader:
 def read_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
     """Return the places and leaves of a mapping that `check_mapping` accepts (call inside `with budget():`)."""
     reader = _Reader(workload, arch)
-    reader.places += [Place(tensor.name, 0, (), (), None) for tensor in workload.tensors]
+    reader.places += [TileColumns(tensor.name, 0, (), (), None) for tensor in workload.tensors]
     holders = {place.tensor: (index,) for index, place in enumerate(reader.places)}
     reader.walk(mapping.nodes, _Way((), (), (), {}, workload.extents(), holders))
     return Tree(tuple(reader.places), tuple(reader.leaves))

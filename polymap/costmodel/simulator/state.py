@@ -128,17 +128,17 @@ class Store:
 
     def go_down(self, holder: int, loads: Mapping[Coordinates, frozenset[Element]], *, alone: bool = False) -> None:
         """Enter in the ledger what crosses the fan-outs between the holder and those who load; alone: unmerged."""
-        for fanout, inside, width in self._crossed(holder, next(iter(loads), ())):
+        for fanout, inside, width in self._fanouts_on_the_way(holder, next(iter(loads), ())):
             sizes = map(len, loads.values()) if alone else self._messages_at(width, loads).values()
             self._note(self.ledger.down, holder, (fanout, inside), sum(sizes))
 
     def go_up(self, holder: int, sent: Sequence[tuple[Coordinates, Element]], *, alone: bool = False) -> None:
         """The same for what is sent to the holder."""
-        for fanout, inside, width in self._crossed(holder, sent[0][0] if sent else ()):
+        for fanout, inside, width in self._fanouts_on_the_way(holder, sent[0][0] if sent else ()):
             elements = len(sent) if alone else len(self._merged_at(width, sent))
             self._note(self.ledger.up, holder, (fanout, inside), elements)
 
-    def _crossed(self, holder: int, example: Coordinates) -> Iterator[tuple[int, bool, int]]:
+    def _fanouts_on_the_way(self, holder: int, example: Coordinates) -> Iterator[tuple[int, bool, int]]:
         """Yield (fan-out, whether at its children, fan-outs above that place) on the way to instances like one."""
         for fanout in range(self.tree.places[holder].width, len(example)):
             if self.fanouts[fanout].has_energies:

@@ -30,7 +30,7 @@ Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HoldingNode:
     """One tensor in one Storage node: a set of instances that hold it.
 
     level: index in the machine, 0 the outermost. depth: how many components of the clock its tile depends on.
@@ -65,7 +65,7 @@ class Leaf:
 class Tree:
     """Places in the order of the tree (a parent stands before its children), and the leaves from left to right."""
 
-    places: tuple[Place, ...]
+    places: tuple[HoldingNode, ...]
     leaves: tuple[Leaf, ...]
 
 
@@ -93,7 +93,7 @@ class _Way:
 
 def resolve(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
     """Return the places and leaves of a mapping that `check_mapping` accepts."""
-    places = [Place(tensor.name, 0, 0, 0, None) for tensor in workload.tensors]
+    places = [HoldingNode(tensor.name, 0, 0, 0, None) for tensor in workload.tensors]
     leaves: list[Leaf] = []
     holders = {place.tensor: (index,) for index, place in enumerate(places)}
     start = _Way((), (), ((),) * len(arch.fanouts), workload.extents(), holders)
@@ -106,15 +106,15 @@ def _walk(
     arch: Architecture,
     nodes: tuple[MappingNode, ...],
     way: _Way,
-    places: list[Place],
+    places: list[HoldingNode],
     leaves: list[Leaf],
 ) -> None:
     for node in nodes:
         match node:
             case Storage():
-                way = _stored(arch, node, way, places)
+                way = _below_storage(arch, node, way, places)
             case Temporal() | Spatial():
-                way = _looped(arch, node, way)
+                way = _below_loop(arch, node, way)
             case Compute():
                 statement = workload.statement(node.statement)
                 leaves.append(Leaf(statement, way.loops, way.clock, way.fanouts, way.holders))
@@ -124,19 +124,19 @@ def _walk(
                     _walk(workload, arch, child, inside, places, leaves)
 
 
-def _stored(arch: Architecture, node: Storage, way: _Way, places: list[Place]) -> _Way:
+def _below_storage(arch: Architecture, node: Storage, way: _Way, places: list[HoldingNode]) -> _Way:
     level = arch.level_index(node.level)
     if level == 0:  # it holds everything anyway
         return way
     holders = dict(way.holders)
     for tensor in node.tensors:
         width = len(arch.fanouts_above(node.level))
-        places.append(Place(tensor, level, len(way.clock), width, holders[tensor][-1]))
+        places.append(HoldingNode(tensor, level, len(way.clock), width, holders[tensor][-1]))
         holders[tensor] = (*holders[tensor], len(places) - 1)
     return _Way(way.loops, way.clock, way.fanouts, way.tiles, holders)
 
 
-def _looped(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way:
+def _below_loop(arch: Architecture, node: Temporal | Spatial, way: _Way) -> _Way:
     number = len(way.loops)
     loops = (*way.loops, (node.dim, node.tile))
     enclosing = way.tiles[node.dim]

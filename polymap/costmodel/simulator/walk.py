@@ -18,7 +18,16 @@ from itertools import groupby
 
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
-from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Execution, Place, Tree, executions, resolve
+from polymap.costmodel.simulator.tree import (
+    Clock,
+    Coordinates,
+    Element,
+    Execution,
+    HoldingNode,
+    Tree,
+    executions,
+    resolve,
+)
 from polymap.ir import Architecture, Mapping, Operator, Workload
 
 Touch = tuple[str, Element, bool]  # tensor, element, whether it is overwritten
@@ -169,7 +178,7 @@ class _Run:
     def _bits_by_instance(self, book: dict[Where, int], level: int) -> dict[Coordinates, int]:
         totals: dict[Coordinates, int] = {}
         for (index, coordinates), elements in book.items():
-            place: Place = self.tree.places[index]
+            place: HoldingNode = self.tree.places[index]
             if place.level == level:
                 bits = elements * self.workload.tensor(place.tensor).bits
                 totals[coordinates] = totals.get(coordinates, 0) + bits

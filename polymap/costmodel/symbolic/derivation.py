@@ -16,7 +16,6 @@ from math import prod
 from sympy import Eq, Expr, Gt, Integer, Mod, Symbol, cancel, factor
 from sympy.logic.boolalg import Boolean
 
-from polymap.asked import question_of
 from polymap.costmodel.closed_form import (
     DividingTiles,
     Loop,
@@ -47,6 +46,7 @@ from polymap.costmodel.symbolic.progressions import (
 )
 from polymap.inputs import expected_text
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
+from polymap.resolve import question_of
 from polymap.schedules import check_mapping
 
 
@@ -68,7 +68,7 @@ def formula(workload: Workload | str, arch: Architecture | str, mapping: Mapping
         raise beyond("it takes one accumulation over a box, with one linear access per tensor")
     if not _divides(model, nest):
         raise beyond("a tile of the mapping does not divide the one around it")
-    found, number = _held(model, machine, nest, level, tensor)
+    found, number = _tensor_and_node(model, machine, nest, level, tensor)
     if found.written and found.temporary:
         raise beyond(f"{tensor} is temporary")
     tree = _tree(model, nest)
@@ -90,7 +90,7 @@ class _Tree:
     region: Region
 
 
-def _held(
+def _tensor_and_node(
     model: WorkloadModel, machine: MachineModel, nest: LoopNestView, level: str, tensor: str
 ) -> tuple[TensorModel, int]:
     """Return the tensor, and which of its nodes is the one at the level."""

@@ -48,7 +48,7 @@ class Formula(Shown):
 
     def holds(self, **tiles: int) -> bool:
         """Return whether the formula is exact at these tiles; those not given are the mapping's own."""
-        return not self._broken(self._values(tiles))
+        return not self._violated_conditions(self._values(tiles))
 
     def at(self, **tiles: int) -> dict[str, int]:
         """Return reads, writes, fills and drains at these tiles; those not given are the mapping's own.
@@ -56,7 +56,7 @@ class Formula(Shown):
         Raises OptionError for an unknown tile symbol, and where a condition does not hold.
         """
         values = self._values(tiles)
-        broken = self._broken(values)
+        broken = self._violated_conditions(values)
         if broken:
             found = ", ".join(f"{name} = {value}" for name, value in values.items())
             what = f"the formula of {self.tensor} at '{self.level}' holds where {broken[0]}, and not at {found}"
@@ -74,7 +74,7 @@ class Formula(Shown):
             )
         return values | tiles
 
-    def _broken(self, values: dict[str, int]) -> list[Boolean]:
+    def _violated_conditions(self, values: dict[str, int]) -> list[Boolean]:
         return [condition for condition in self.conditions if not _is_true(condition, values)]
 
 

@@ -157,10 +157,10 @@ def overlap(region: Region, shape: Shape, shift: Expr) -> Expr:
         shift = cancel(-shift)
     else:
         region.holds(Ge(shift, ZERO))
-    return _nested(region, shape.steps, shift)
+    return _overlap_of_any_sign(region, shape.steps, shift)
 
 
-def _nested(region: Region, steps: tuple[tuple[Expr, Expr], ...], shift: Expr) -> Expr:
+def _overlap_of_any_sign(region: Region, steps: tuple[tuple[Expr, Expr], ...], shift: Expr) -> Expr:
     """Return the same for a shift that may have either sign, outermost progression by outermost progression."""
     if not steps:
         return ONE if _is_zero(region, shift) else ZERO
@@ -173,7 +173,7 @@ def _nested(region: Region, steps: tuple[tuple[Expr, Expr], ...], shift: Expr) -
             continue
         size = digit if region.holds(Ge(digit, ZERO)) else cancel(-digit)
         if region.less(size, count):
-            total += (count - size) * _nested(region, steps[:-1], rest)
+            total += (count - size) * _overlap_of_any_sign(region, steps[:-1], rest)
     return total
 
 

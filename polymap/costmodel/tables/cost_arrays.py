@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
 from polymap.costmodel.tables.loops import Booleans
+from polymap.costmodel.tables.tuning import TUNING
 from polymap.ir import (
     Architecture,
     Branch,
@@ -26,11 +26,9 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.resolve import mapping_of, question_of
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
-
-_CHUNK = 4096  # rows that fit in the cache together with what is computed from them
-_BLOCK = 1 << 17  # rows among which chains of tiles are looked for that recur
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +98,7 @@ def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapp
     """
     workload, arch = question_of(workload, arch)
     tree = mapping_of(tree)
-    table = _checked(tiles, sum(1 for _ in _loops(tree.nodes)))
+    table = _integer_table(tiles, sum(1 for _ in _loops(tree.nodes)))
     first = _row(workload, arch, tree, table[0].tolist(), 0)
     figures = _Figures.like(first, len(table))
     batch = None
@@ -119,8 +117,8 @@ def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapp
 def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDArray[np.int64]:
     """Fill in the rows that arrays count, and return the numbers of the others in order."""
     uneven: list[NDArray[np.int64]] = []
-    for start in range(0, len(table), _CHUNK):
-        stretch = slice(start, min(start + _CHUNK, len(table)))
+    for start in range(0, len(table), TUNING.cost_rows):
+        stretch = slice(start, min(start + TUNING.cost_rows, len(table)))
         counted = batch.count_dividing(table[stretch])
         if counted is None:
             uneven.append(np.arange(stretch.start, stretch.stop))
@@ -129,15 +127,15 @@ def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDA
         uneven.append(np.flatnonzero(~counted[1]) + start)
     numbers = np.concatenate(uneven)
     left: list[NDArray[np.int64]] = [numbers[:0]]
-    for start in range(0, len(numbers), _BLOCK):
-        block = numbers[start : start + _BLOCK]
+    for start in range(0, len(numbers), TUNING.chain_rows):
+        block = numbers[start : start + TUNING.chain_rows]
         for stretch, found, right in batch.count_partial(table[block]):
             figures.put(block[stretch], found)
             left.append(block[stretch][~right])
     return np.concatenate(left)
 
 
-def _checked(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
+def _integer_table(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
     """Return the table as int64, or as Python integers where one is too large for that."""
     table = _as_array(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:

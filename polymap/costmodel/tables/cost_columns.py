@@ -29,6 +29,7 @@ from polymap.costmodel.closed_form import (
 from polymap.costmodel.tables.dividing_tiles import count_arrays, is_in_reach
 from polymap.costmodel.tables.loops import Booleans, Columns, Integers, Many, Shape, shape_of_tree
 from polymap.costmodel.tables.partial_tiles import PartialPlan
+from polymap.costmodel.tables.tuning import TUNING
 from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Workload
 from polymap.schedules.space import any_order_is_legal
 
@@ -36,8 +37,6 @@ EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63
 _LONGEST = 2**51  # see `loops.quotient`
 _LARGEST_PJ = 10**300
-
-_STRETCH = 1 << 13  # rows that fit in the cache together with what is computed from them
 
 
 class BatchFigures(NamedTuple):
@@ -146,8 +145,8 @@ class Batch:
             self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
         everything, readable = self._columns(table)
         rows = self._partial.rows_of(everything.tiles)
-        for start in range(0, len(table), _STRETCH):
-            stretch = slice(start, min(start + _STRETCH, len(table)))
+        for start in range(0, len(table), TUNING.column_rows):
+            stretch = slice(start, min(start + TUNING.column_rows, len(table)))
             columns = everything.part(stretch)
             rows.move(stretch)
             counted, busy, steps, wires = self._partial.count(rows, columns.even)
@@ -187,9 +186,9 @@ class Batch:
                     legal = legal & (held <= level.usable_bits)
         energies.append(prices.compute * instances)
         most = max(prices.most, prices.unit)
-        floats = [_divided(_total(energies), prices.unit, most)]
-        floats.append(_divided(instances, compute * prices.lanes, instances * prices.lanes))
-        floats += [_divided(energy, prices.unit, most) for energy in energies]
+        floats = [_rounded_quotients(_total(energies), prices.unit, most)]
+        floats.append(_rounded_quotients(instances, compute * prices.lanes, instances * prices.lanes))
+        floats += [_rounded_quotients(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
 
     def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
@@ -257,7 +256,7 @@ def _python_integers(values: Many) -> Any:
     return values if isinstance(values, int) else values.astype(np.object_)
 
 
-def _divided(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
+def _rounded_quotients(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
     """Return quotients rounded once; most: what neither side exceeds."""
     if most < EXACT or (isinstance(numerator, int) and isinstance(denominator, int)):
         return numerator / denominator

@@ -1,7 +1,8 @@
-"""The digits of one dim under its loops for many mappings at once, tiles of any size: `digits` on arrays.
+"""Counts along one dim for many mappings at once, tiles of any size: `closed_form.digits` on arrays.
 
-A state is a length that outer digits leave and how often they leave it. A loop of `trips` digits leaves full tiles and
-one rest, so a chain of k loops has k + 1 states at most, whatever its tiles are.
+A state is a length that outer digits leave, with the number of digit vectors that leave it. A loop maps each length to
+full tiles, which all states share, and to one rest. So a chain of k loops has at most k + 1 states, whatever the tiles:
+the same states serve all rows of an array, some of them with the number 0.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 from polymap.costmodel.closed_form import (
     NOTHING,
     Chain,
-    Clock,
+    CountedSteps,
     Cut,
-    History,
-    Judge,
     Part,
+    PreviousCarry,
+    StepFilter,
     Track,
     none_moves,
     none_starts,
@@ -31,7 +32,8 @@ from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 def first_back(tracks: tuple[Track, ...]) -> bool:
     """Return whether a sibling works now that did not before.
 
-    As the judge of `judged_places` it also asks that the first of these is the one that the MERGED loop's pin tells.
+    As the filter of `accepted_places` it also requires that the first of these is the sibling given by the MERGED
+    loop's pin.
     """
     return not none_starts(tracks)
 
@@ -78,7 +80,7 @@ def most_runs(loops_outside: int) -> int:
     return 2 * (loops_outside + 1) + 1
 
 
-def _branched(lengths: Lengths, tile: Integers) -> Lengths:
+def _lengths_below(lengths: Lengths, tile: Integers) -> Lengths:
     """Return what all digits of a loop leave."""
     full: Many = 0
     rests: Lengths = []
@@ -104,7 +106,7 @@ def places(extent: int, digits: Digits, cut: int) -> Many:
     lengths: Lengths = [(extent, 1)]
     for tile, part, pin in digits:
         if part is Part.EACH or (part is Part.TIME and cut > 0):
-            lengths = _branched(lengths, tile)
+            lengths = _lengths_below(lengths, tile)
             cut -= part is Part.TIME
         else:
             lengths = _below(lengths, tile, pin)
@@ -115,7 +117,7 @@ def tile_size(extent: int, digits: Digits) -> Many:
     """Return how many indices the tile of the first step in the first instance has."""
     lengths: Lengths = [(extent, 1)]
     for tile, part, _ in digits:
-        lengths = _branched(lengths, tile) if part is Part.FREE else _below(lengths, tile, 0)
+        lengths = _lengths_below(lengths, tile) if part is Part.FREE else _below(lengths, tile, 0)
     return sum((length * many for length, many in lengths), start=0)
 
 
@@ -125,13 +127,13 @@ def kept_is_in_reach(chain: Chain, outside: int) -> bool:
     return not inner or all(part is not Part.FREE for _, part, _ in chain)
 
 
-def kept_indices(extent: int, digits: Digits, outside: int, clock: Clock) -> Many:
+def kept_indices(extent: int, digits: Digits, outside: int, counted: CountedSteps) -> Many:
     """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
     this dim and is in another dim: those under digits whose inner TIME loops make one iteration only."""
     times = sum(digit.part is Part.TIME for digit in digits)
     if outside == times and all(digit.part is not Part.PINNED for digit in digits):
         return extent
-    if clock is Clock.MACHINE:
+    if counted is CountedSteps.MACHINE:
         return _kept_by_the_machine(extent, digits, outside)
     # (length, what the digits further in must take for all inner TIME loops to end at once, how many)
     states: list[tuple[Many, Many, Many]] = [(extent, 0, 1)]
@@ -173,7 +175,7 @@ def _with_need(length: Many, need: Many, many: Many, tile: Integers, following: 
 
 
 def _kept_by_the_machine(extent: int, digits: Digits, outside: int) -> Many:
-    """Return the same where the inner loops of all instances end with those of the first one."""
+    """Return `kept_indices` on the machine's steps: inner loops of all instances end with those of the first one."""
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (length, that of the first instance, how many)
     for tile, part, pin in digits:
         following: list[tuple[Many, Many, Many]] = []
@@ -197,50 +199,57 @@ def _kept_by_the_machine(extent: int, digits: Digits, outside: int) -> Many:
     return sum((length * many for length, _, many in states), start=0)
 
 
-def judged_is_in_reach(chain: Chain, history: History | None) -> bool:
-    """Return whether `judged_places` counts a chain: TIME loops, and at most one spatial loop inside them."""
+def accepted_is_in_reach(chain: Chain, previous: PreviousCarry | None) -> bool:
+    """Return whether `accepted_places` counts a chain: TIME loops, and at most one spatial loop inside them."""
     parts = [part for _, part, _ in chain]
-    if history and parts and parts[-1] is Part.EACH:
+    if previous and parts and parts[-1] is Part.EACH:
         return False
     return all(part is Part.TIME for part in parts[:-1]) and (not parts or parts[-1] is not Part.FREE)
 
 
-def judged_places(extent: int, digits: Digits, cut: Cut, judge: Judge, history: History | None = None) -> Many:
-    """Return how many steps of one carry, on the clock of the whole machine, and EACH digits there are at which the
-    first sibling works and worked before, and of which the judge approves; history: what is asked of the past."""
+def accepted_places(
+    extent: int, digits: Digits, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None = None
+) -> Many:
+    """Return how many pairs of a machine's step at one carry and EACH digits the filter accepts.
+
+    The first sibling works at the step and worked before it. previous: a condition on the last change before the step.
+    """
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (left now, left before, how many)
     known: dict[int, Changed] = {}
     outside = cut.outside
     for number, (tile, part, pin) in enumerate(digits):
-        if history and part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved)):
+        if previous and part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved)):
             states = [
-                (now, before, many * _asked(digits, number, before, history, known)) for now, before, many in states
+                (now, before, many * _meets_condition(digits, number, before, previous, known))
+                for now, before, many in states
             ]
-            history = None
+            previous = None
         if part is not Part.TIME:
-            if history and history.starts:
+            if previous and previous.starts:
                 return 0
-            return sum((_spread(state, tile, part, pin, judge) for state in states), start=0)
+            return sum((_accepted_along_loop(state, tile, part, pin, step_filter) for state in states), start=0)
         if outside > 0:
-            branches = _branched([(now, many) for now, _, many in states], tile)
+            branches = _lengths_below([(now, many) for now, _, many in states], tile)
             states = [(length, length, many) for length, many in branches]
         elif outside == 0 and cut.moved:
-            states = [stepped for now, _, many in states for stepped in _stepped(now, many, tile)]
+            states = [stepped for now, _, many in states for stepped in _successor_states(now, many, tile)]
         else:
             states = [
                 (np.minimum(now, tile), before - (quotient(before + tile - 1, tile) - 1) * tile, many)
                 for now, before, many in states
             ]
         outside -= 1
-    if history and history.starts:
+    if previous and previous.starts:
         return 0
     return sum((many for _, _, many in states), start=0)
 
 
-def _asked(digits: Digits, number: int, length: Many, history: History, known: dict[int, Changed]) -> Booleans:
-    """Return where the past of the loops from `number` on, with this length left for them, is the one asked for."""
+def _meets_condition(
+    digits: Digits, number: int, length: Many, previous: PreviousCarry, known: dict[int, Changed]
+) -> Booleans:
+    """Return where the last change within the loops from `number` on meets the condition; length: left for them."""
     _, loop, starts = _last_change(digits, number, length, known)
-    return np.asarray((loop == history.loop) & starts if history.starts else loop < history.loop)
+    return np.asarray((loop == previous.loop) & starts if previous.starts else loop < previous.loop)
 
 
 Changed = tuple[Many, Many, Many]  # siblings at work at last, number of the loop of the last change, whether more work
@@ -275,25 +284,27 @@ def _at_work(spatial: Digits, length: Many) -> Many:
     return np.greater(working, pin).astype(np.int64) if part is Part.PINNED else working
 
 
-def _stepped(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
+def _successor_states(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
     """Return what the digits above 0 of a loop leave, and their predecessors: full tiles, and at last the rest."""
     whole = quotient(length, tile)
     rest = length - whole * tile
     return [(tile, tile, many * np.maximum(whole - 1, 0)), (rest, tile, many * ((rest > 0) & (whole > 0)))]
 
 
-def _spread(state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Many, judge: Judge) -> Many:
-    """Return how often the first sibling works now and before, along one spatial loop, if the judge approves."""
+def _accepted_along_loop(
+    state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Many, step_filter: StepFilter
+) -> Many:
+    """Return at how many accepted steps the first sibling works now and before, along one spatial loop."""
     length, last, many = state
     now, before = quotient(length + tile - 1, tile), quotient(last + tile - 1, tile)
     if part is Part.EACH:
         return many * np.minimum(now, before)
     if part is Part.PINNED:
         return many * ((now > pin) & (before > pin))
-    if judge is first_back:
+    if step_filter is first_back:
         return many * ((before == pin) & (now > pin))
-    if judge is none_starts:
+    if step_filter is none_starts:
         return many * (now <= before)
-    if judge is none_moves:
+    if step_filter is none_moves:
         return many * (now == before)
-    return many * (before <= now) if judge is none_stops else many
+    return many * (before <= now) if step_filter is none_stops else many

@@ -1,7 +1,8 @@
-"""What one dim, or the dims of one window, give to the counts of many mappings with tiles of any size.
+"""The factors of counts for many mappings with tiles of any size: one class per question about a dim or a window.
 
-Counts are sums of products of these over the dims. Along one dim they are counted on arrays (`batch_digits`); along
-windows, and where a loop that a tile spans stands outside one that fixes it, once per distinct chain of tiles.
+Counts are sums of products of factors. A factor of one dim is evaluated on arrays (`tables/digits.py`). A factor of a
+window, or of a chain with a FREE loop outside a TIME loop, is evaluated once per distinct chain of tiles where no
+formula on arrays reaches it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ import numpy as np
 from polymap.costmodel.closed_form import (
     Axes,
     Chain,
-    Clock,
+    CountedSteps,
     Cut,
     Cuts,
-    History,
-    Judge,
     Part,
+    PreviousCarry,
+    StepFilter,
     Track,
+    accepted_steps,
     all_elements,
     distinct_elements,
     first_tile,
-    judged_steps,
     kept_elements,
     kept_indices as kept_of_one,
     siblings,
@@ -34,10 +35,10 @@ from polymap.costmodel.closed_form import (
 )
 from polymap.costmodel.tables.digits import (
     Digit,
+    accepted_is_in_reach,
+    accepted_places,
     digits_of,
     first_back,
-    judged_is_in_reach,
-    judged_places,
     kept_indices,
     kept_is_in_reach,
     places,
@@ -49,7 +50,9 @@ from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_o
 from polymap.costmodel.tables.window_sums import first_size, is_in_reach, is_listed, listed_sums, sums
 from polymap.ir import BudgetError
 
-_FORMULAS = {"tile": "kept", "all": "unread"}  # at all steps every tile is kept; siblings that count on their own
+# A sum over all steps compares each step with itself, so every tile is kept whole. Siblings that each count on their
+# own keep what they do not read.
+_FORMULAS = {"tile": "all_kept", "all": "unread"}
 
 # In the chains of this module a link's tile is the number of a column, a pin that of a run of digits.
 
@@ -100,7 +103,7 @@ class Kept(Line):
     """Indices kept at carries of other dims inside the first `outside` TIME loops."""
 
     outside: int
-    clock: Clock
+    counted: CountedSteps
 
     @property
     def alone(self) -> bool:
@@ -108,41 +111,41 @@ class Kept(Line):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
-            count = partial(_kept_of_one, outside=self.outside, clock=self.clock)
+            count = partial(_kept_of_one, outside=self.outside, counted=self.counted)
             return one_by_one(count, ((1, self.extent, self.chain),), tiles)
-        return kept_indices(self.extent, digits_of(self.extent, tiles, self.chain), self.outside, self.clock)
+        return kept_indices(self.extent, digits_of(self.extent, tiles, self.chain), self.outside, self.counted)
 
 
-def _kept_of_one(axes: Axes, outside: int, clock: Clock) -> int:
+def _kept_of_one(axes: Axes, outside: int, counted: CountedSteps) -> int:
     ((_, extent, chain),) = axes
-    return kept_of_one(extent, chain, outside, clock)
+    return kept_of_one(extent, chain, outside, counted)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Line):
-    """Places that work now and before at one carry and of which a judge approves; history: what is asked of the past
-    of these steps."""
+class AcceptedSteps(Line):
+    """Places that work now and before at one carry and that a step filter accepts; previous: a condition on the last
+    change before these steps."""
 
     cut: Cut
-    judge: Judge
-    history: History | None = None
+    step_filter: StepFilter
+    previous: PreviousCarry | None = None
 
     @property
     def alone(self) -> bool:
-        return not judged_is_in_reach(self.chain, self.history)
+        return not accepted_is_in_reach(self.chain, self.previous)
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
-            count = partial(_judged_of_one, cut=self.cut, judge=self.judge, history=self.history)
+            count = partial(_accepted_of_one, cut=self.cut, step_filter=self.step_filter, previous=self.previous)
             return one_by_one(count, ((1, self.extent, self.chain),), tiles)
         digits = digits_of(self.extent, tiles, self.chain)
-        return judged_places(self.extent, digits, self.cut, self.judge, self.history)
+        return accepted_places(self.extent, digits, self.cut, self.step_filter, self.previous)
 
 
-def _judged_of_one(axes: Axes, cut: Cut, judge: Judge, history: History | None) -> int:
+def _accepted_of_one(axes: Axes, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
     ((_, extent, chain),) = axes
-    if judge is not first_back:
-        return judged_steps(extent, chain, cut, judge, history)
+    if step_filter is not first_back:
+        return accepted_steps(extent, chain, cut, step_filter, previous)
     ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
     digits = [kind[merged] for kind in siblings(extent, chain)]
 
@@ -150,7 +153,7 @@ def _judged_of_one(axes: Axes, cut: Cut, judge: Judge, history: History | None) 
         back = [digit for digit, (now, before) in zip(digits, tracks, strict=True) if now and not before]
         return bool(back) and min(back) == pin
 
-    return judged_steps(extent, chain, cut, is_first, history)
+    return accepted_steps(extent, chain, cut, is_first, previous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +185,14 @@ class WindowAll(OfWindow):
     """Elements of all tiles, over all steps and instances."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(all_elements, _apart(self.axes), (None,) * len(self.axes), "tile", tiles)
+        return _sum_over_steps(all_elements, _separate_siblings(self.axes), (None,) * len(self.axes), "tile", tiles)
 
 
 class WindowDistinct(OfWindow):
     """Elements of the distinct tiles of siblings, over all steps."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
+        return _sum_over_steps(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +200,19 @@ class WindowKept(OfWindow):
     """Elements that tiles keep, over the steps of one carry and all instances."""
 
     cuts: Cuts
-    clock: Clock
+    counted: CountedSteps
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        axes = _apart(self.axes)
-        count = partial(_kept_in_window, cuts=self.cuts, clock=self.clock)
+        axes = _separate_siblings(self.axes)
+        count = partial(_kept_in_window, cuts=self.cuts, counted=self.counted)
         at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None
         united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
-        if self.clock is Clock.MACHINE and not united and is_tabled(axes):
+        if self.counted is CountedSteps.MACHINE and not united and is_tabled(axes):
             at_once = partial(kept_elements_of, axes, cuts=self.cuts)
-        return _summed(count, axes, self.cuts, "all", tiles, self.clock, at_once)
+        return _sum_over_steps(count, axes, self.cuts, "all", tiles, self.counted, at_once)
 
 
-def _apart(axes: Axes) -> Axes:
+def _separate_siblings(axes: Axes) -> Axes:
     """Return the axes with every sibling on its own."""
     alone = {Part.MERGED: Part.EACH}
     return tuple(
@@ -222,8 +225,8 @@ def _apart(axes: Axes) -> Axes:
     )
 
 
-def _kept_in_window(axes: Axes, cuts: Cuts, clock: Clock) -> int:
-    return kept_elements(axes, cuts, clock)
+def _kept_in_window(axes: Axes, cuts: Cuts, counted: CountedSteps) -> int:
+    return kept_elements(axes, cuts, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +237,19 @@ class WindowSum(OfWindow):
     name: str
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _summed(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
+        return _sum_over_steps(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
 
     def _of_one(self, axes: Axes) -> int:
         return int(getattr(sums_of_window(axes, self.cuts), self.name))
 
 
-def _summed(
+def _sum_over_steps(
     count: Callable[[Axes], int],
     axes: Axes,
     cuts: Sequence[Cut | None],
     name: str,
     tiles: Sequence[Integers],
-    clock: Clock = Clock.OWN,
+    counted: CountedSteps = CountedSteps.OWN,
     at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None,
 ) -> Many:
     """Return one sum over the steps of a window: from formulas, where they do not reach sibling by sibling, then point
@@ -263,7 +266,7 @@ def _summed(
         values = known.copy()
     if is_listed(axes, cuts):
         numbers = np.flatnonzero(left)
-        listed, wrong = listed_sums(axes, digits_of_axes(axes, [tile[left] for tile in tiles]), cuts, name, clock)
+        listed, wrong = listed_sums(axes, digits_of_axes(axes, [tile[left] for tile in tiles]), cuts, name, counted)
         values[numbers[~wrong]] = listed[~wrong]
         left = np.zeros_like(left)
         left[numbers[wrong]] = True

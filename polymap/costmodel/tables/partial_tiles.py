@@ -30,8 +30,7 @@ from polymap.costmodel.tables.digits import most_runs
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
 from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, nested, worked_out
 from polymap.costmodel.tables.plans import Plans
-
-_MAX_CANDIDATES = 16
+from polymap.costmodel.tables.tuning import TUNING
 
 
 class Candidate(NamedTuple):
@@ -152,7 +151,7 @@ class PartialPlan:
             if doubted and spatial:
                 doubtful.add(dim)
         simple &= not any(tensor.written and tensor.windows for tensor in tensors)
-        if not simple or prod(len(each) for each in kinds) > _MAX_CANDIDATES:
+        if not simple or prod(len(each) for each in kinds) > TUNING.busiest_candidates:
             self._uneven |= doubtful
             kinds = [range(1)] * len(loops)
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]

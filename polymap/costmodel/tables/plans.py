@@ -1,7 +1,7 @@
-"""The counts of partial tiles as plans: which factors of which dims and windows make up a count of a tree.
+"""The counts of partial tiles as plans: sums of products of factors, one factor per dim or window.
 
-docs/closed_form.md derives the sums. A plan depends on the tree's shape only; the tiles of its nest are the numbers of
-the loops' columns, and its pins those of runs of digits.
+docs/closed_form.md derives the sums. A plan depends only on the shape of the tree. In its nest the number of a loop's
+column stands for the loop's tile, and the number of a run of digits for a pin; both get values when rows are counted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from polymap.costmodel.closed_form import (
     Axes,
     Carry,
     Chain,
-    Clock,
+    CountedSteps,
     Cut,
     Cuts,
-    History,
-    Judge,
     Loop,
     LoopNestView,
     Loops,
@@ -27,7 +25,9 @@ from polymap.costmodel.closed_form import (
     Part,
     PartialCounts,
     Pins,
+    PreviousCarry,
     Siblings,
+    StepFilter,
     TensorModel,
     always,
     none_moves,
@@ -37,8 +37,8 @@ from polymap.costmodel.closed_form import (
 )
 from polymap.costmodel.tables.digits import first_back
 from polymap.costmodel.tables.factors import (
+    AcceptedSteps,
     FirstTile,
-    Judged,
     Kept,
     Places,
     WindowAll,
@@ -68,12 +68,12 @@ class PlannedFactors:
         self.numbering = Numbering()
         self.doubts: list[Terms] = []
 
-    def kept(self, extent: int, chain: Chain, outside: int, clock: Clock) -> Value:
+    def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> Value:
         if outside >= times_of(chain):
             if all(part is not Part.PINNED for _, part, _ in chain):
                 return extent
-            clock = Clock.OWN  # no loop is inside
-        return Kept(extent, chain, min(outside, times_of(chain)), clock)
+            counted = CountedSteps.OWN  # no loop is inside
+        return Kept(extent, chain, min(outside, times_of(chain)), counted)
 
     def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> Value:
         counted = timed = 0
@@ -85,8 +85,10 @@ class PlannedFactors:
             return 0 if moving else 1
         return Places(extent, chain[:counted], min(cut, times_of(chain)), moving)
 
-    def judged(self, extent: int, chain: Chain, cut: Cut, judge: Judge, history: History | None) -> Value:
-        return Judged(extent, chain, cut, judge, history)
+    def accepted(
+        self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
+    ) -> Value:
+        return AcceptedSteps(extent, chain, cut, step_filter, previous)
 
     def first_indices(self, extent: int, chain: Chain) -> Value:
         return FirstTile(extent, chain) if chain else extent
@@ -100,8 +102,8 @@ class PlannedFactors:
     def distinct_elements(self, axes: Axes) -> Value:
         return WindowDistinct(axes)
 
-    def kept_elements(self, axes: Axes, cuts: Cuts, clock: Clock) -> Value:
-        return WindowKept(axes, cuts, clock)
+    def kept_elements(self, axes: Axes, cuts: Cuts, counted: CountedSteps) -> Value:
+        return WindowKept(axes, cuts, counted)
 
     def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> Value:
         return WindowWhole(axes, loops, carries)
@@ -115,7 +117,7 @@ class PlannedFactors:
         kept = list(kept)
         if len(windows) > 1:
             for axes, cut in zip(windows, cuts, strict=True):
-                self.doubt(self.product([*kept, WindowSum(axes, cut, "mixed")]))
+                self.doubt(self.product([*kept, WindowSum(axes, cut, "differing_steps")]))
         return self.total(
             self.product([sign, *kept, *unread]) for sign, unread in self._unread_of_windows(windows, cuts)
         )
@@ -129,10 +131,14 @@ class PlannedFactors:
             return
         for kinds in product((False, True), repeat=len(windows)):
             chosen = list(zip(windows, cuts, kinds, strict=True))
-            whole: list[Factor] = [WindowSum(axes, cut, "kept") for axes, cut, part in chosen if not part]
+            whole: list[Factor] = [WindowSum(axes, cut, "all_kept") for axes, cut, part in chosen if not part]
             parts = [(axes, cut) for axes, cut, part in chosen if part]
-            names = [(1, "part"), (-1, "tiles"), (1, "rest")] if len(parts) > 1 else [(1, "part"), (-1, "news")]
-            for sign, name in names if parts else [(1, "")]:
+            # Siblings that keep a part along one window read what is new there. Along several windows a load is a
+            # product of tiles without the product of kept parts, so only equal pairs of both share a read.
+            loaded = [(-1, "loaded_once")]
+            if len(parts) > 1:
+                loaded = [(-1, "distinct_pairs_held"), (1, "distinct_pairs_kept")]
+            for sign, name in [(1, "partly_kept"), *loaded] if parts else [(1, "")]:
                 yield sign, [*whole, *(WindowSum(axes, cut, name) for axes, cut in parts)]
 
     def product(self, parts: Iterable[Value]) -> Terms:
@@ -165,8 +171,12 @@ class Plans(PartialCounts[Value, Terms]):
             return Terms()
         (own,) = moved
         at = idle.index(own)
-        judges: dict[int, Judge] = {loop.dim: always if idle.index(loop) < at else none_starts for loop in idle}
-        judges[own.dim] = first_back
-        unmoved: dict[Judge, Judge] = {always: none_stops, none_starts: none_moves, first_back: first_back}
+        step_filters: dict[int, StepFilter] = {
+            loop.dim: always if idle.index(loop) < at else none_starts for loop in idle
+        }
+        step_filters[own.dim] = first_back
+        unmoved: dict[StepFilter, StepFilter] = {always: none_stops, none_starts: none_moves, first_back: first_back}
         view = self.node(tensor, (parent, node), Siblings.MERGED, pins).pinned(own, pins[own.position])
-        return self.approved(view, judges, {dim: unmoved[judge] for dim, judge in judges.items()})
+        return self.approved(
+            view, step_filters, {dim: unmoved[step_filter] for dim, step_filter in step_filters.items()}
+        )

@@ -48,7 +48,7 @@ class WindowWhole(OfWindow):
 
 @dataclass(frozen=True, slots=True)
 class WindowStays(OfWindow):
-    """Elements and steps of a carry that one asks for. cuts: of the window's dims at it. carries: all of the tree."""
+    """Pairs (element, step of a carry) that `ask` accepts. cuts: of the window's dims. carries: all of the tree."""
 
     loops: Loops
     carries: tuple[Carry, ...]
@@ -109,7 +109,7 @@ class Run(NamedTuple):
 
 
 def _held_always(axes: Axes, per_dim: Sequence[Sequence[Run]]) -> tuple[Many, Booleans]:
-    """Return how many elements the tile now and both earlier ones have, and where that is not so: tiles with gaps."""
+    """Return how many elements this tile and both earlier ones share, and the rows without an answer (gaps)."""
     total: Many = 0
     wrong: Booleans = np.zeros(1, dtype=np.bool_)
     steep = 0 if abs(axes[0][0]) > 1 else 1

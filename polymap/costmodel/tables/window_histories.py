@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from polymap.costmodel.closed_form import AMONG, NOTHING, Axes, Carry, Cut, Loops, Part, WindowKind
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers
+from polymap.costmodel.tables.tuning import TUNING
 
 Codes = NDArray[np.signedinteger[Any]]
 Masks = NDArray[np.uint8]
 Kind = TypeVar("Kind", bound=np.generic)
 
 _MOST_POINTS = 8  # of one element: the bits of a mask
-_CELLS = 1 << 17  # of an array, so that what is computed together fits in the cache
-_REMEMBERED = 8
 _remembered: OrderedDict[tuple[object, ...], WindowTables] = OrderedDict()
 
 
@@ -73,7 +72,7 @@ def window_tables(
     parts = tuple(tuple(digit.part for digit in of) for of in digits)
     key = (axes, parts, loops, carries, np.stack(tiles).tobytes())
     if key not in _remembered:
-        while len(_remembered) >= _REMEMBERED:
+        while len(_remembered) >= TUNING.kept_histories:
             _remembered.popitem(last=False)
         _remembered[key] = _tables(axes, digits, loops, carries)
     _remembered.move_to_end(key)
@@ -95,11 +94,11 @@ def _tables(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries
 
 def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut]) -> Integers:
     """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
-    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _numbered(digits))]
+    found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _loop_positions(digits))]
     return np.concatenate(found)
 
 
-def _numbered(digits: Sequence[Sequence[Digit]]) -> Loops:
+def _loop_positions(digits: Sequence[Sequence[Digit]]) -> Loops:
     """Return a position for each loop, dim by dim."""
     left = count()
     return tuple(tuple(next(left) for _ in of) for of in digits)
@@ -110,7 +109,7 @@ def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops) -> Itera
     box = _elements(tuple(factor for factor, _, _ in axes), tuple(extent for _, extent, _ in axes))
     assert box is not None, "is_tabled was asked"
     chains = next(len(digit.tile) for of in digits for digit in of)
-    stretch = max(1, _CELLS // box.there.shape[1])
+    stretch = max(1, TUNING.history_cells // box.there.shape[1])
     for start in range(0, chains, stretch):
         here = slice(start, start + stretch)
         part = [
@@ -123,7 +122,7 @@ def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops) -> Itera
 @lru_cache(maxsize=1 << 6)
 def _elements(factors: tuple[int, ...], extents: tuple[int, ...]) -> Element | None:
     """Return the points of a box by element; None where an element has too many."""
-    if prod(extents) > _CELLS:
+    if prod(extents) > TUNING.history_cells:
         return None
     points = np.indices(extents).reshape(len(extents), -1)
     found, element = np.unique(np.tensordot(factors, points, axes=1), return_inverse=True)
@@ -327,8 +326,8 @@ class _Walk:
         asked = np.flatnonzero(~stops) if inner else chain[:0]
         if len(asked):
             entries = element[asked], chain[asked]
-            past = _Past(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
-            place[asked], started[asked] = past.last_change(inner)
+            origin = _Past(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
+            place[asked], started[asked] = origin.last_change(inner)
         codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
         kinds = (self._last_place() + 2) * 8
         return np.bincount(codes * self._chains + chain, minlength=kinds * self._chains).reshape(kinds, -1)

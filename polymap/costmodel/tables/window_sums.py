@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import Axes, Clock, Cut, Part, Sums, Window
+from polymap.costmodel.closed_form import Axes, CountedSteps, Cut, Part, Sums, Window
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
+from polymap.costmodel.tables.tuning import TUNING
 
 
 class Tiles:
@@ -57,6 +58,7 @@ def sum_size(stride: Many, many: Many, other_stride: Many, other_many: Many) -> 
     divisor: all but the least of each such chain are counted once too often.
     """
     common = np.gcd(stride, other_stride)
+    # A chain of length n of equal sums is counted n times: once too often for each of its n - 1 neighbours.
     twice = np.maximum(many - other_stride // common, 0) * np.maximum(other_many - stride // common, 0)
     return many * other_many - twice
 
@@ -100,7 +102,7 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[lis
     outside = len(digits) if cut is None else cut.outside
     for tile, part, pin in digits:
         if part is Part.TIME:
-            states = list(_timed(states, tile, Cut(outside, cut is not None and cut.moved)))
+            states = list(_states_below(states, tile, Cut(outside, cut is not None and cut.moved)))
             outside -= 1
             continue
         if part is Part.MERGED:
@@ -108,12 +110,12 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[lis
             kinds = [Kind(often, tile, tile, rise, tile, quotient(now, tile)) for often, now, _, rise in states]
             return kinds, np.logical_or.reduce([rest > 0 for rest in rests])
         if part is Part.PINNED:
-            return [_pinned(state, tile, pin) for state in states], 0
+            return [_kind_of_pin(state, tile, pin) for state in states], 0
         return [kind for state in states for kind in _each(state, tile)], 0
     return [Kind(*state, 0, 1) for state in states], 0
 
 
-def _timed(
+def _states_below(
     states: list[tuple[Many, Many, Many, Many]], tile: Integers, cut: Cut
 ) -> Iterator[tuple[Many, Many, Many, Many]]:
     """Yield the states below a TIME loop; the cut counts from here, and is negative inside the carry."""
@@ -143,7 +145,7 @@ def _each(state: tuple[Many, Many, Many, Many], tile: Integers) -> Iterator[Kind
     yield Kind(often * (rest > 0), rest, np.minimum(before - whole * tile, tile), rise, 0, 1)
 
 
-def _pinned(state: tuple[Many, Many, Many, Many], tile: Integers, pin: Many) -> Kind:
+def _kind_of_pin(state: tuple[Many, Many, Many, Many], tile: Integers, pin: Many) -> Kind:
     often, now, before, rise = state
     rest = now - pin * tile
     return Kind(often * (rest > 0), np.minimum(rest, tile), np.minimum(before - pin * tile, tile), rise, 0, 1)
@@ -181,7 +183,7 @@ def tile_at(axes: Axes, lengths: Sequence[Many], offset: Many) -> Tile:
 
 
 def common(one: Tile, other: Tile) -> tuple[Many, Booleans]:
-    """Return how many elements two tiles have in common, and where that is not so: an interval and one with gaps."""
+    """Return how many elements two tiles share, and the rows without an answer: an interval and a tile with gaps."""
     shift = other.low - one.low
     solid = _along(shift, one.length, other.length)
     if one.stride == 1:
@@ -225,11 +227,11 @@ def _add(total: dict[str, Many], size: Many, kept: Many, often: Many) -> None:
     all_kept = often * np.equal(kept, size)
     part = often * ((kept > 0) & (kept < size))
     for name, value in (
-        ("kept", all_kept * size),
-        ("part", part * size),
-        ("news", part * (size - kept)),
-        ("tiles", part * size),
-        ("rest", part * kept),
+        ("all_kept", all_kept * size),
+        ("partly_kept", part * size),
+        ("loaded_once", part * (size - kept)),
+        ("distinct_pairs_held", part * size),
+        ("distinct_pairs_kept", part * kept),
         ("unread", often * kept),
     ):
         total[name] = total[name] + value
@@ -254,9 +256,6 @@ def first_size(axes: Axes, digits: Sequence[Sequence[Digit]]) -> Many:
         lengths.append(length)
     return tile_at(axes, lengths, 0).size
 
-
-_MAX_LISTED = 1 << 12  # siblings at the kinds of steps of one mapping
-_AT_ONCE = 1 << 16  # the same of all mappings that are counted together
 
 State = tuple[Many, Many, Many, Many]  # how often, the length now, the length before, how much lower the latter lay
 
@@ -301,7 +300,7 @@ def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
 
 
 def listed_sums(
-    axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None], name: str, clock: Clock
+    axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None], name: str, counted: CountedSteps
 ) -> tuple[Integers, Booleans]:
     """Return one sum over the steps (of `Sums`; "tile": of distinct tiles; "all": of what is kept), and for which
     mappings it is not known."""
@@ -312,16 +311,17 @@ def listed_sums(
         stop = min(stop, rows)
         part = [[_part_of(digit, slice(start, stop)) for digit in each] for each in digits]
         cells = [
-            cells_of(extent, each, cut, clock, stop - start)
+            cells_of(extent, each, cut, counted, stop - start)
             for (_, extent, _), each, cut in zip(axes, part, cuts, strict=True)
         ]
         work = np.ones(stop - start, dtype=np.int64)
         for each in cells:
-            work = work * np.minimum(np.bincount(each.row, each.many, stop - start).astype(np.int64), _MAX_LISTED + 1)
-        if work.clip(max=_MAX_LISTED).sum() > _AT_ONCE and stop - start > 1:
+            many = np.bincount(each.row, each.many, stop - start).astype(np.int64)
+            work = work * np.minimum(many, TUNING.siblings_of_a_mapping + 1)
+        if work.clip(max=TUNING.siblings_of_a_mapping).sum() > TUNING.siblings_at_once and stop - start > 1:
             stop = start + (stop - start) // 2
             continue
-        far = work > _MAX_LISTED
+        far = work > TUNING.siblings_of_a_mapping
         values[start:stop], wrong[start:stop] = _sums(axes, cells, far, name)
         start, stop = stop, stop + (stop - start)
     return values, wrong
@@ -331,13 +331,13 @@ def _part_of(digit: Digit, rows: slice) -> Digit:
     return Digit(digit.tile[rows], digit.part, digit.pin if isinstance(digit.pin, int) else digit.pin[rows])
 
 
-def _ragged(counts: Integers) -> tuple[Integers, Integers]:
+def _owners_and_numbers(counts: Integers) -> tuple[Integers, Integers]:
     """Return, for each of so many places per owner, the owner and its number among that owner's."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, clock: Clock, rows: int) -> Cells:
+def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: CountedSteps, rows: int) -> Cells:
     """Return what the steps of one dim compare."""
     states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
@@ -349,12 +349,12 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, clock: Clock
             if number + 1 == len(digits):
                 spatial = digit
             else:
-                states = _split(states, digit)
+                states = _states_of_digits(states, digit)
         elif outside > 0:
-            states = _split(states, digit)
+            states = _states_of_digits(states, digit)
             outside -= 1
         elif moved and outside == 0:
-            states = [each for state in states for each in _stepped(state, digit.tile)]
+            states = [each for state in states for each in _successor_states(state, digit.tile)]
             outside -= 1
         else:
             inner.append(digit.tile)
@@ -364,10 +364,10 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, clock: Clock
     there = np.flatnonzero(columns[0] > 0)
     often, now, before, rise = (column.reshape(-1)[there] for column in columns)
     row = there // len(states)
-    return _siblings(row, often, now, before, rise, [tile[row] for tile in inner], spatial, clock)
+    return _siblings(row, often, now, before, rise, [tile[row] for tile in inner], spatial, counted)
 
 
-def _split(states: list[State], digit: Digit) -> list[State]:
+def _states_of_digits(states: list[State], digit: Digit) -> list[State]:
     """Return what the digits of a loop leave, the same now and before."""
     tile, part, pin = digit
     if part is Part.PINNED:
@@ -384,7 +384,7 @@ def _split(states: list[State], digit: Digit) -> list[State]:
     return [*found, (full, tile, tile, 0)]
 
 
-def _stepped(state: State, tile: Integers) -> list[State]:
+def _successor_states(state: State, tile: Integers) -> list[State]:
     """Return what the digits above 0 of a loop leave, and their predecessors."""
     often, now, _, _ = state
     whole = quotient(now, tile)
@@ -403,7 +403,7 @@ def _siblings(
     rise: Integers,
     inner: list[Integers],
     spatial: Digit | None,
-    clock: Clock,
+    counted: CountedSteps,
 ) -> Cells:
     """Return the cells of steps, the TIME loops `inner` starting again at them, and a spatial loop inside all these."""
     for tile in inner:
@@ -417,10 +417,10 @@ def _siblings(
         owner = np.flatnonzero(digit * width < now)
         digit = digit[owner]
     else:
-        owner, digit = _ragged(quotient(now + (width - 1), width))
+        owner, digit = _owners_and_numbers(quotient(now + (width - 1), width))
     now, before, rise, width = now[owner], before[owner], rise[owner], width[owner]
     offset = digit * width
-    need = offset if clock is Clock.OWN else 0
+    need = offset if counted is CountedSteps.OWN else 0
     for tile in inner:
         last = quotient(before - need - 1, tile[owner])
         before = np.minimum(tile[owner], before - last * tile[owner])
@@ -438,15 +438,15 @@ def _sums(axes: Axes, cells: list[Cells], far: Booleans, name: str) -> tuple[Int
     one, other = cells
     rows = len(far)
     steps_of_one, steps_of_other = (np.bincount(each.row, minlength=rows) for each in cells)
-    row, number = _ragged(np.where(far, 0, steps_of_one * steps_of_other))
+    row, number = _owners_and_numbers(np.where(far, 0, steps_of_one * steps_of_other))
     begins = [(np.cumsum(each) - each)[row] for each in (steps_of_one, steps_of_other)]
     high = quotient(number, steps_of_other[row])
     at_one, at_other = begins[0] + high, begins[1] + number - high * steps_of_other[row]
     often = one.often[at_one] * other.often[at_other]
-    group, number = _ragged(one.many[at_one] * other.many[at_other])
+    group, number = _owners_and_numbers(one.many[at_one] * other.many[at_other])
     high = quotient(number, other.many[at_other][group])
     low = number - high * other.many[at_other][group]
-    found, bad = _listed(
+    found, bad = _sibling_intervals(
         axes, cells, [(one.first[at_one])[group] + high, (other.first[at_other])[group] + low], group, row
     )
     wrong = far.copy()
@@ -456,7 +456,7 @@ def _sums(axes: Axes, cells: list[Cells], far: Booleans, name: str) -> tuple[Int
     return total, wrong
 
 
-def _listed(
+def _sibling_intervals(
     axes: Axes, cells: list[Cells], at: list[Integers], group: Integers, row: Integers
 ) -> tuple[Listed, Booleans]:
     """Return the siblings of pairs of cells, and which of them are out of reach."""
@@ -495,39 +495,40 @@ def _per_step(found: Listed, steps: int, name: str) -> Integers:
     """Return, per step, one of the sums."""
     new = found.left + found.right
     if name == "all":
-        return _summed(found.group, found.size - new, steps)
+        return _group_sums(found.group, found.size - new, steps)
     tiles = [found.start, found.size]
     if name == "tile":
-        return _distinct(found.group, tiles, found.size, steps)
+        return _distinct_group_sums(found.group, tiles, found.size, steps)
     start = np.where(found.left > 0, found.start, found.start + found.unit * (found.size - found.right))
     start = np.where(new > 0, start, 0)
     gap = np.where((found.left > 0) & (found.right > 0), found.size - new, 0)
-    news = [start, np.where(found.left > 0, found.left, found.right), gap, new]
+    loads = [start, np.where(found.left > 0, found.left, found.right), gap, new]
     if name == "unread":
-        held = _distinct(found.group, tiles, found.size, steps)
-        return held - _distinct(found.group, news, new, steps, new > 0)
+        held = _distinct_group_sums(found.group, tiles, found.size, steps)
+        return held - _distinct_group_sums(found.group, loads, new, steps, new > 0)
     members = np.bincount(found.group, minlength=steps)
     kept, whole = (np.bincount(found.group[each], minlength=steps) for each in (new == 0, new == found.size))
-    if name == "mixed":
+    if name == "differing_steps":
         return ((kept != members) & (whole != members) & (kept + whole > 0)).astype(np.int64)
-    if name == "kept":
-        return _distinct(found.group, tiles, found.size, steps) * (kept == members)
+    if name == "all_kept":
+        return _distinct_group_sums(found.group, tiles, found.size, steps) * (kept == members)
     part = kept + whole == 0
-    if name == "part":
-        return _distinct(found.group, tiles, found.size, steps) * part
-    if name == "news":
-        return _distinct(found.group, news, new, steps, new > 0) * part
-    return _distinct(found.group, [*tiles, *news], found.size if name == "tiles" else found.size - new, steps) * part
+    if name == "partly_kept":
+        return _distinct_group_sums(found.group, tiles, found.size, steps) * part
+    if name == "loaded_once":
+        return _distinct_group_sums(found.group, loads, new, steps, new > 0) * part
+    values = found.size if name == "distinct_pairs_held" else found.size - new
+    return _distinct_group_sums(found.group, [*tiles, *loads], values, steps) * part
 
 
-def _summed(group: Integers, values: Integers, steps: int) -> Integers:
+def _group_sums(group: Integers, values: Integers, steps: int) -> Integers:
     """Return the sums of values per group; groups ascend."""
     ends = np.cumsum(np.bincount(group, minlength=steps))
     total = np.append(0, np.cumsum(values))
     return total[ends] - total[np.append(0, ends[:-1])]
 
 
-def _distinct(
+def _distinct_group_sums(
     group: Integers, keys: list[Integers], values: Integers, steps: int, where: Booleans | None = None
 ) -> Integers:
     """Return the sums of values per group, each distinct key of a group once."""
@@ -546,4 +547,4 @@ def _distinct(
     order = np.argsort(code, kind="stable")
     code = code[order]
     first = order[np.append(True, code[1:] != code[:-1])]
-    return _summed(group[first], values[first], steps)
+    return _group_sums(group[first], values[first], steps)

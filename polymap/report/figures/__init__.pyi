@@ -12,14 +12,10 @@ from polymap.report.figures.chart import (
     round_axis as round_axis,
     stairs as stairs,
     ticks_of as ticks_of,
+    unit_text as unit_text,
 )
 from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
 from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
-from polymap.report.figures.nest import (
-    bare_text as bare_text,
-    mapping_text as mapping_text,
-    statement_text as statement_text,
-)
 from polymap.report.figures.nest_svg import bare_svg as bare_svg, mapping_svg as mapping_svg
 from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
 from polymap.report.figures.svg import (

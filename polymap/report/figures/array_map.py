@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from polymap.asked import mapping_of, question_of
+from polymap.formatting import exact, percent, plural
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -18,15 +18,14 @@ from polymap.ir import (
     OptionError,
     Shown,
     Spatial,
-    Temporal,
     Workload,
     is_box,
     show_as_picture,
 )
 from polymap.report.figures.chart import Frame, expected_figure, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
-from polymap.report.numbers import exact, percent, plural
-from polymap.schedules import check_mapping
+from polymap.resolve import mapping_of, question_of
+from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
 _MOST = 10**6  # indices of one dim that are looked at
@@ -34,7 +33,7 @@ _UNITS = 1 << 16
 _SHOWN = 8
 _SIDE = 320.0
 
-Loops = list[Temporal | Spatial]
+Loops = tuple[LoopInTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +72,11 @@ def array_figure(workload: Workload | str, arch: Architecture | str, mapping: Ma
     check_mapping(workload, arch, mapping)
     shape = {fanout.name: fanout.size for fanout in arch.fanouts}
     _check(workload, prod(shape.values()))
-    loops: Loops = [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+    loops = view_of(workload.extents(), mapping).loops
     work = np.ones((1,) * len(shape), dtype=object)
     phases = Counter({1: 1})
     for dim, extent in workload.extents().items():
-        places, counts, active = _of_dim(loops, dim, extent, tuple(shape), workload.extents())
+        places, counts, active = _of_dim(loops, dim, extent, tuple(shape))
         work = _spread(work, places, counts)
         merged: Counter[int] = Counter()
         for (units, steps), (more, times) in product(phases.items(), active.items()):
@@ -109,41 +108,29 @@ def _check(workload: Workload, units: int) -> None:
 
 
 def _of_dim(
-    loops: Loops, dim: str, extent: int, fanouts: Sequence[str], extents: dict[str, int]
+    loops: Loops, dim: str, extent: int, fanouts: Sequence[str]
 ) -> tuple[list[tuple[int, ...]], list[int], Counter[int]]:
     """Return of one dim: the places along all fan-outs that its spatial loops reach, how many indices fall to each, and
     how many steps of its temporal loops have how many places active."""
     index = np.arange(extent, dtype=np.int64)
     place = np.zeros((extent, len(fanouts)), dtype=np.int64)
     step = np.zeros(extent, dtype=np.int64)
-    for loop, enclosing, stride in _strides(loops, extents):
-        if loop.dim != dim:
+    for number, loop in enumerate(loops):
+        if loop.node.dim != dim:
             continue
         digit, index = np.divmod(index, loop.tile)
-        if isinstance(loop, Spatial):
-            place[:, fanouts.index(loop.fanout)] += stride * digit
+        if isinstance(loop.node, Spatial):
+            place[:, fanouts.index(loop.node.fanout)] += _stride(loop.node, loops[number + 1 :]) * digit
         else:
-            step = step * (-(-enclosing // loop.tile)) + digit
+            step = step * loop.trips + digit
     places, counts = np.unique(place, axis=0, return_counts=True)
     per_step: list[int] = np.unique(step, return_counts=True)[1].tolist()
     return [tuple(each) for each in places.tolist()], counts.tolist(), Counter(per_step)
 
 
-def _strides(loops: Loops, extents: dict[str, int]) -> Iterator[tuple[Temporal | Spatial, int, int]]:
-    """Return each loop with the tile that encloses it and, of a spatial one, how many instances of its fan-out one of
-    its iterations covers."""
-    tiles = dict(extents)
-    enclosing: list[int] = []
-    for loop in loops:
-        enclosing.append(tiles[loop.dim])
-        tiles[loop.dim] = min(loop.tile, tiles[loop.dim])
-    for number, loop in enumerate(loops):
-        inner = [
-            -(-around // each.tile)
-            for each, around in zip(loops[number + 1 :], enclosing[number + 1 :], strict=True)
-            if isinstance(loop, Spatial) and isinstance(each, Spatial) and each.fanout == loop.fanout
-        ]
-        yield loop, enclosing[number], prod(inner)
+def _stride(loop: Spatial, inside: Loops) -> int:
+    """Return how many instances of its fan-out one iteration of a loop covers; inside: the loops in it."""
+    return prod(each.trips for each in inside if isinstance(each.node, Spatial) and each.node.fanout == loop.fanout)
 
 
 def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) -> np.ndarray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.costmodel.analysis import BufferCurve
+from polymap.formatting import percent, short, size, table
 from polymap.inputs import expected_kind
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head, round_axis, ticks_of
-from polymap.report.numbers import percent, short, size, table
 
 FRAME = Frame()
 

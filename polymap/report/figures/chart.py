@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TypeVar
 
+from polymap.formatting import energy, short, size
 from polymap.inputs import shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
@@ -26,6 +27,15 @@ def expected_figure(value: object, kind: type[Kind]) -> Kind:
     maker = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()  # TileMapFigure comes from tile_map_figure
     what = f"the figure is {shown(value)}"
     raise OptionError(Mistake("PM120", what, f"Expected what {maker}(...) returns."))
+
+
+def unit_text(objective: str) -> Callable[[float], str]:
+    """Return how values of an objective are written: energies in J, traffic in bytes, others with k, M, G."""
+    if objective == "energy":
+        return energy
+    if objective.startswith(("traffic:", "capacity:")):
+        return lambda bits: size(round(bits))
+    return short
 
 
 @dataclass(frozen=True, slots=True)

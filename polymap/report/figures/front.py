@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polymap.formatting import exact, percent, table
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of
-from polymap.report.numbers import exact, percent, table, unit_of, unit_text
+from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of, unit_text
+from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
-    from polymap.search.run import SearchResult
+    from polymap.search.result import SearchResult
 
 FRAME = Frame()
 PROVEN, OPEN = FOUND, BOUND
@@ -34,7 +35,7 @@ class FrontFigure:
 
 def front_figure(result: SearchResult) -> FrontFigure:
     """Return the figure of a front's first two objectives; raises OptionError where there is none."""
-    from polymap.search.run import SearchResult  # loaded by those who have one
+    from polymap.search.result import SearchResult  # loaded by those who have one
 
     names = [name for name, _ in expected_kind(result, SearchResult, "the result").values]
     if len(names) < 2 or not result.front:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from polymap.formatting import percent, plural
 from polymap.inputs import as_fraction, as_integer, expected_list, expected_text, is_list, shown
 from polymap.ir import (
     Mistake,
@@ -13,8 +14,8 @@ from polymap.ir import (
     show_as_picture,
 )
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, expected_figure, head, round_axis, ticks_of
-from polymap.report.numbers import percent, plural, unit_of, unit_text
+from polymap.report.figures.chart import BOUND, FOUND, Frame, expected_figure, head, round_axis, ticks_of, unit_text
+from polymap.search.problem import unit_of
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right

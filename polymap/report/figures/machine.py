@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.asked import arch_of
+from polymap.formatting import exact, short, size, table
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
-from polymap.report.numbers import exact, short, size, table
+from polymap.resolve import arch_of
 
 HEAD = ("machine", "instances", "capacity", "word", "read pJ", "write pJ", "bits/cycle", "holds")
 BOX_WIDTH, BOX_HEIGHT, ARROW = 430, 56, 44

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, Traffic
+from polymap.costmodel.analysis import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
+from polymap.formatting import energy, exact, percent, short, size
 from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.report.figures import svg
-from polymap.report.figures.nest import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
-from polymap.report.numbers import energy, exact, percent, short, size
+from polymap.resolve import mapping_of, question_of
 
 ROW = 27
 INDENT = 15

@@ -8,7 +8,7 @@ from functools import cache
 from math import prod
 
 from polymap.arithmetic import progressions
-from polymap.asked import mapping_of, question_of
+from polymap.formatting import exact, plural, short, size
 from polymap.ir import (
     Access,
     Architecture,
@@ -38,7 +38,7 @@ from polymap.report.figures.svg import (
     text,
     tint,
 )
-from polymap.report.numbers import exact, plural, short, size
+from polymap.resolve import mapping_of, question_of
 from polymap.schedules import check_mapping
 
 _PERIODS = 5  # tiles of the tensor that changes most often, per level

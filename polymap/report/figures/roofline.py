@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import cast
 
-from polymap.asked import question_of
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
+from polymap.formatting import exact, percent, short, size, table
 from polymap.inputs import expected_kind, expected_text, is_list, shown
 from polymap.ir import Architecture, Mistake, OptionError, Workload
 from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
-from polymap.report.numbers import exact, percent, short, size, table
+from polymap.resolve import question_of
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18")
 FRAME = Frame(86.0, 650.0, 106.0, 390.0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 
-from polymap.asked import question_of
 from polymap.costmodel import Cost, Traffic, WireUse, wire_pj
+from polymap.formatting import energy, exact, percent, short, table
 from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Fanout, MemoryLevel, Workload
 from polymap.report.figures import svg
-from polymap.report.numbers import energy, exact, percent, short, table
+from polymap.resolve import question_of
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
 WIRE_COLUMNS = ("fan-out", "tensor", "messages", "deliveries", "collections", "sums")

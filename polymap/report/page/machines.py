@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
+from polymap.formatting import percent, size
 from polymap.inputs import expected_kind, expected_text, is_table, shown
 from polymap.ir import Mistake, OptionError, show_as_picture
-from polymap.networks import MachineTotal, SweepRow, SweepTable, machine_label
-from polymap.report import percent, size, unit_text
+from polymap.networks import MachineTotal, SweepRow, SweepTable
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -31,7 +31,9 @@ from polymap.report.figures import (
     text_width,
     ticks_of,
     tint,
+    unit_text,
 )
+from polymap.report.text import machine_label
 
 FRAME = Frame()
 _SIDE, _LEFT, _TOP = 84.0, 150.0, 110.0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from polymap.formatting import plural, short, size, table
 from polymap.networks import NextChange, OtherAmount, ResourcePrice, Sensitivity
-from polymap.report.numbers import plural, short, size, table, unit_of, unit_text
-from polymap.report.text import head_document
+from polymap.report.figures import unit_text
+from polymap.search.problem import unit_of
+from polymap.search.result import head_document
 
 _HEAD = ("resource", "now", "raised to", "value", "lowered to", "value", "worth", "d log f / d log r")
 _KIB = 8192

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from polymap.search.problem import objective_unit
 
 if TYPE_CHECKING:
-    from polymap.search.run import Progress
+    from polymap.search.result import Progress
 
 EVERY_S = 5.0
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from html import escape
 
-from polymap.asked import mapping_of, question_of
 from polymap.codegen.execute import generate_c
 from polymap.costmodel import Cost
+from polymap.costmodel.analysis import mapping_text
 from polymap.explore import search
+from polymap.formatting import energy, exact, plural
 from polymap.inputs import expected_kind, is_list, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, PolymapError, Workload
-from polymap.proofs import verify
-from polymap.report import energy, exact, plural
 from polymap.report.figures import (
     front_svg,
     front_text,
     machine_svg,
     machine_text,
     mapping_svg,
-    mapping_text,
     roofline_svg,
     traffic_figure,
     traffic_svg,
@@ -38,9 +36,11 @@ from polymap.report.space import (
     side_by_side_text,
 )
 from polymap.report.text import explain, figures_text, space_text, status_text, verdict_text
-from polymap.report.workload import workload_text
+from polymap.resolve import mapping_of, question_of
 from polymap.sampling import sample_mappings
-from polymap.search.run import SearchResult
+from polymap.search.result import SearchResult
+from polymap.verify import verify
+from polymap.workload import workload_text
 
 _SAMPLED = 1000
 _SECOND_S, _SECOND_WORK = 20, 3000  # limits of the search for a second mapping

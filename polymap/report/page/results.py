@@ -27,18 +27,8 @@ from polymap.networks import (
 from polymap.report.page.families import comparison_document
 from polymap.report.page.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.page.progress import notebook
-from polymap.report.text import (
-    curve_document,
-    evaluation_document,
-    explain,
-    json_text,
-    mapping_document,
-    no_answer_text,
-    proof_text,
-    result_document,
-    status_text,
-)
-from polymap.search.run import SearchResult
+from polymap.report.text import curve_document, explain, no_answer_text, proof_text, status_text
+from polymap.search.result import SearchResult, evaluation_document, json_text, mapping_document, result_document
 
 Value = TypeVar("Value")
 Rows = list[dict[str, object]]

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from html import escape
 
-from polymap.choice import TileChoice
 from polymap.codegen.execute import CRun
 from polymap.comparison import Comparison
 from polymap.costmodel import Cost
-from polymap.costmodel.analysis import BufferCurve
+from polymap.costmodel.analysis import BufferCurve, bare_text
 from polymap.costmodel.symbolic import Formula
 from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
-from polymap.layouts import (
-    BurstCounts,
-    CacheMisses,
-    LayoutChoice,
-    bursts_text,
-    choice_text as layouts_text,
-    misses_text,
-)
-from polymap.networks import Network, NetworkAnswer, Sensitivity, SweepTable, answer_text, network_text, sweep_text
+from polymap.layouts import BurstCounts, CacheMisses, LayoutChoice
+from polymap.networks import Network, NetworkAnswer, Sensitivity, SweepTable
 from polymap.report.figures import (
     bare_svg,
-    bare_text,
     buffer_curve_svg,
     buffer_curve_text,
     front_svg,
@@ -38,24 +29,30 @@ from polymap.report.page.families import choice_text, comparison_text, sample_te
 from polymap.report.page.prices import sensitivity_text
 from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
+    answer_text,
+    bursts_text,
     cost_text,
     dependence_text,
     dividing_text,
     explain,
     figures_text,
     formula_text,
+    layouts_text,
+    misses_text,
+    network_text,
     no_answer_text,
     proof_text,
     result_text,
     run_text,
     space_text,
     status_text,
+    sweep_text,
     violation_text,
 )
-from polymap.report.workload import workload_text
 from polymap.sampling import Sample, Scores
-from polymap.search.run import SearchResult
-from polymap.workload import Dependence
+from polymap.search.result import SearchResult
+from polymap.tile_sizes import TileChoice
+from polymap.workload import Dependence, workload_text
 
 
 def _cost_text(cost: Cost) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import hypot
 
-from polymap.asked import workload_of
+from polymap.formatting import listing, plural
 from polymap.inputs import as_integer, expected_list, expected_text, shown
 from polymap.ir import (
     Mistake,
@@ -16,8 +16,8 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import listing, plural
 from polymap.report.figures import GREY, Picture, circle, expected_figure, head, hint, line, picture, rect, text
+from polymap.resolve import workload_of
 from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
 

@@ -9,21 +9,8 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report.figures import (
-    GREY,
-    INK,
-    PAPER,
-    RULE,
-    Picture,
-    expected_figure,
-    hint,
-    line,
-    picture,
-    rect,
-    statement_text,
-    text,
-)
-from polymap.workload import Kind, dependences
+from polymap.report.figures import GREY, INK, PAPER, RULE, Picture, expected_figure, hint, line, picture, rect, text
+from polymap.workload import Kind, dependences, statement_text
 
 _LEFT, _TOP, _GAP, _HIGH, _LANE, _PORT = 250.0, 56.0, 26.0, 34.0, 22.0, 12.0
 _COLOURS = {Kind.FLOW: "#2f6fde", Kind.ANTI: "#df8213", Kind.OUTPUT: "#c2417c", Kind.REDUCTION: "#0b8166"}

@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.explore import search
+from polymap.formatting import energy, short, size
 from polymap.ir import (
     Architecture,
     Shown,
     Workload,
     show_as_picture,
 )
-from polymap.report import energy, short, size
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -37,6 +36,7 @@ from polymap.report.figures import (
 )
 from polymap.report.space.axes import Shapes, log_word
 from polymap.report.space.winners import with_capacity
+from polymap.resolve import question_of
 from polymap.search.run import Options
 
 _MOVED = Frame(left=100, right=640, top=100, bottom=260)

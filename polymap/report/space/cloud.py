@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polymap.comparison import Comparison
+from polymap.formatting import energy, plural, short
 from polymap.inputs import expected_kind
 from polymap.ir import Shown, show_as_picture
-from polymap.report import energy, plural, short
 from polymap.report.figures import (
     GREY,
     INK,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from math import ceil, floor, log, log10
+from math import ceil, floor, log, log10, prod
 from typing import Any
 
+from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
-from polymap.ir import Mapping, MissingPackageError, Mistake, Spatial, Temporal, Workload
-from polymap.report import energy, plural, short, size
+from polymap.ir import Mapping, MissingPackageError, Mistake, Spatial, Workload
 from polymap.report.figures import expected_figure
 from polymap.sampling import Sample
+from polymap.schedules import view_of
 
 _BYTES = (8.0, 16.0)  # marks at 1 B, 16 B, 256 B, 4 KiB, ...
 
@@ -82,12 +83,7 @@ def _size(bits: float) -> str:
 
 def _units(workload: Workload, mapping: Mapping) -> int:
     """Return how many compute units a mapping with dividing tiles uses."""
-    tiles, units = workload.extents(), 1
-    for node in mapping.nodes:
-        if isinstance(node, Temporal | Spatial):
-            units *= tiles[node.dim] // node.tile if isinstance(node, Spatial) else 1
-            tiles[node.dim] = node.tile
-    return units
+    return prod(each.trips for each in view_of(workload.extents(), mapping).loops if isinstance(each.node, Spatial))
 
 
 def coordinates_plot(figure: CoordinatesFigure) -> Any:

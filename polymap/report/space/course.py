@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from polymap.formatting import exact, percent, plural
 from polymap.inputs import expected_kind
 from polymap.ir import (
     Mistake,
@@ -12,7 +13,6 @@ from polymap.ir import (
     Shown,
     show_as_picture,
 )
-from polymap.report import exact, percent, plural, unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -29,9 +29,11 @@ from polymap.report.figures import (
     round_axis,
     stairs,
     text,
+    unit_text,
 )
 from polymap.report.space.axes import Shapes, grid, log_word
-from polymap.search.run import SearchResult
+from polymap.search.problem import unit_of
+from polymap.search.result import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
 _INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"

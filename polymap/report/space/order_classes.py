@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from polymap.asked import question_of
 from polymap.costmodel import evaluate
+from polymap.formatting import exact, plural
 from polymap.ir import (
     Architecture,
     Compute,
@@ -20,9 +20,9 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import exact, plural
 from polymap.report.figures import GREY, Picture, expected_figure, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
+from polymap.resolve import question_of
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
 _CELL, _ROW = 20.0, 20

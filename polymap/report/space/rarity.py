@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
 
+from polymap.formatting import percent, short
 from polymap.inputs import as_fraction, expected_list, shown
 from polymap.ir import (
     Mistake,
@@ -15,7 +16,6 @@ from polymap.ir import (
     Shown,
     show_as_picture,
 )
-from polymap.report import percent, short
 from polymap.report.figures import (
     BOUND,
     FOUND,

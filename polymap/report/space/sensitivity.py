@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from polymap.asked import question_of
 from polymap.explore import search
 from polymap.ir import (
     Architecture,
@@ -17,7 +16,6 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import unit_of, unit_text
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -35,8 +33,11 @@ from polymap.report.figures import (
     round_axis,
     text,
     ticks_of,
+    unit_text,
 )
 from polymap.report.space.axes import Shapes
+from polymap.resolve import question_of
+from polymap.search.problem import unit_of
 from polymap.search.run import Options
 
 _ROW = 26.0

@@ -8,13 +8,13 @@ from math import log10
 
 import numpy as np
 
+from polymap.formatting import energy, exact
 from polymap.inputs import expected_kind
 from polymap.ir import (
     Mapping,
     Shown,
     show_as_picture,
 )
-from polymap.report import energy, exact
 from polymap.report.figures import (
     FOUND,
     GREY,

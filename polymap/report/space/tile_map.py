@@ -7,8 +7,8 @@ from math import log10
 
 import numpy as np
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel.tables import evaluate_many
+from polymap.formatting import energy
 from polymap.inputs import as_integer, shown
 from polymap.ir import (
     Architecture,
@@ -21,9 +21,9 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import energy
 from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, line, picture, rect, text
 from polymap.report.space.axes import Shapes
+from polymap.resolve import mapping_of, question_of
 
 _SIDE, _LEFT, _TOP = 44.0, 96.0, 104.0
 _OWN = "#df8213"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
+from polymap.formatting import energy, exact, table, times
 from polymap.inputs import expected_kind
 from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
-from polymap.report import energy, exact, table, times
 from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes, mark
+from polymap.resolve import question_of
+from polymap.schedules import view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,14 @@ def _count(what: str, one: int, other: int) -> Row:
 
 def _lines(workload: Workload, mapping: Mapping) -> tuple[str, ...]:
     """Return a line per node, loops with their trips."""
-    tiles = workload.extents()
+    trips = {loop.position: loop.trips for loop in view_of(workload.extents(), mapping).loops}
     lines: list[str] = []
-    for node in mapping.nodes:
+    for position, node in enumerate(mapping.nodes):
         if isinstance(node, Storage):
             lines.append(f"[{node.level}] {', '.join(node.tensors)}")
         elif isinstance(node, Temporal | Spatial):
-            trips, tiles[node.dim] = -(-tiles[node.dim] // node.tile), node.tile
             over = f" over {node.fanout}" if isinstance(node, Spatial) else ""
-            lines.append(f"{'par' if over else 'for'} {node.dim} {trips:,}{over}")
+            lines.append(f"{'par' if over else 'for'} {node.dim} {trips[position]:,}{over}")
     return tuple(lines)
 
 

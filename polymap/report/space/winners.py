@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polymap.asked import question_of
 from polymap.buffer_sweep import sizes_of
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
+from polymap.formatting import energy, size
 from polymap.inputs import expected_list, shown
 from polymap.ir import (
     Architecture,
@@ -19,9 +19,9 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report import energy, size
 from polymap.report.figures import GREY, INK, RULE, Picture, expected_figure, head, hint, picture, rect, text, tint
 from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
+from polymap.resolve import question_of
 from polymap.search.run import Options
 
 _SIDE, _LEFT, _TOP = 64.0, 110.0, 108.0

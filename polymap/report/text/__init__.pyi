@@ -1,21 +1,23 @@
 from polymap.report.text.answers import (
     checkup_document as checkup_document,
-    cost_document as cost_document,
     curve_document as curve_document,
-    evaluation_document as evaluation_document,
-    head_document as head_document,
-    json_text as json_text,
     list_document as list_document,
-    mapping_document as mapping_document,
-    number as number,
-    result_document as result_document,
     run_document as run_document,
-    units_document as units_document,
     verdict_document as verdict_document,
 )
 from polymap.report.text.explanation import explain as explain
 from polymap.report.text.formula import formula_text as formula_text
-from polymap.report.text.reading import result_from_document as result_from_document
+from polymap.report.text.layouts import (
+    bursts_text as bursts_text,
+    layouts_text as layouts_text,
+    misses_text as misses_text,
+)
+from polymap.report.text.networks import (
+    answer_text as answer_text,
+    machine_label as machine_label,
+    network_text as network_text,
+    sweep_text as sweep_text,
+)
 from polymap.report.text.schemas import SCHEMAS as SCHEMAS, schema_text as schema_text
 from polymap.report.text.summary import (
     checkup_text as checkup_text,

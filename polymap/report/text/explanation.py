@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from textwrap import fill
 
-from polymap.asked import mapping_of, question_of
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import (
     OPERATIONS_PER_INSTANCE,
@@ -17,6 +16,7 @@ from polymap.costmodel.analysis import (
     reuse_counts,
     roofline,
 )
+from polymap.formatting import energy, exact, listing, percent, short, times
 from polymap.inputs import expected_kind, shown
 from polymap.ir import (
     Architecture,
@@ -30,8 +30,8 @@ from polymap.ir import (
     written_tensors,
 )
 from polymap.report.figures import traffic_figure
-from polymap.report.numbers import energy, exact, listing, percent, short, times
 from polymap.report.text.reuse import Loop, Stay, stays
+from polymap.resolve import mapping_of, question_of
 
 
 def explain(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.formatting import exact, table
 from polymap.ir import Architecture, ComputeUnit, Mapping, MemoryLevel, Spatial, Workload
-from polymap.report.numbers import exact, table
 from polymap.schedules import LoopInTree, view_of
 
 

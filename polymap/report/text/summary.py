@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from polymap.costmodel import Cost
+from polymap.costmodel.analysis import mapping_text
+from polymap.formatting import exact, listing, percent, plural, size, table
 from polymap.ir import Architecture, ComputeUnit, Fanout, InstancePoint, Mapping, MemoryLevel, Violation, Workload
-from polymap.report.figures import front_text, mapping_text, statement_text, traffic_text
-from polymap.report.numbers import exact, listing, percent, plural, size, table, unit_of
+from polymap.report.figures import front_text, traffic_text
 from polymap.report.text.explanation import explain
+from polymap.search.problem import unit_of
+from polymap.workload import statement_text
 
 if TYPE_CHECKING:
     from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
     from polymap.schedules import Band, Checkup, Nests
-    from polymap.search.run import SearchResult
+    from polymap.search.result import SearchResult
     from polymap.workload import Dependence
 
 MOST_ORDERS_SHOWN = 6

@@ -10,11 +10,8 @@ from polymap.search.dividing.engine import (
 from polymap.search.dividing.loop_order import CompletedMapping as CompletedMapping, best_mappings as best_mappings
 from polymap.search.dividing.node_costs import (
     SpatialFactors as SpatialFactors,
-    output_plans as output_plans,
     read_weights as read_weights,
     update_end as update_end,
     update_terms as update_terms,
-    zero_start as zero_start,
-    zero_starts as zero_starts,
 )
 from polymap.search.dividing.progress import Count as Count, OpenStructures as OpenStructures

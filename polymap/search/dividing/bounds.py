@@ -72,7 +72,7 @@ def graph_of(tables: Tables) -> StateGraph:
     """Return the joint states of the tables (the same for all structures of a problem)."""
     return tables.caches.memo(_graph, 64)(
         tuple(tuple((e.source, e.target, e.level) for e in table.edges) for table in tables.tensors),
-        tuple(table.holders for table in tables.tensors),
+        tuple(table.graph.levels for table in tables.tensors),
         tuple(sorted({one.below for one in tables.problem.classes})),
     )
 
@@ -120,11 +120,7 @@ def final_cost(tables: Tables, state: State, component: int) -> int | None:
 
 def first_states(tables: Tables) -> tuple[State, ...]:
     """Return the states before any node: outputs may start with any plan of levels to come."""
-    choices: list[list[int]] = []
-    for table in tables.tensors:
-        targets = {edge.target for edge in table.edges}
-        choices.append([s for s, holder in enumerate(table.holders) if holder == 0 and s not in targets])
-    return tuple(product(*choices))
+    return tuple(product(*(table.graph.first for table in tables.tensors)))
 
 
 def costs_inside(

@@ -1,7 +1,7 @@
 """Cost tables of one structure: what each storage node would add, as a function of its temporal tile.
 
-Per tensor a small graph of states (the level that holds it now, and for a shared output the levels still to come);
-an edge places one node. An edge's costs are arrays over the lattice, one per component of the objective, all integers.
+Per tensor the graph of its holder states (problem/holding.py); an edge places one node. An edge's costs are arrays over
+the lattice, one per component of the objective, all integers.
 The formulas are those of docs/closed_form.md for tiles that divide, with nodes raised over loops that do not change
 their tile; for tensors read through windows they are lower bounds (window_paths.py).
 """
@@ -21,14 +21,11 @@ from polymap.search.dividing.node_costs import (
     Context,
     StructureFactors,
     covers_intrinsics,
-    output_plans,
     read_weights,
     root_context,
-    skips_level,
     spans_enough,
     update_end,
     update_terms,
-    zero_start,
 )
 from polymap.search.dividing.window_paths import (
     WindowCounts,
@@ -39,16 +36,21 @@ from polymap.search.dividing.window_paths import (
 from polymap.search.objective import Measure
 from polymap.search.problem import (
     Component,
+    HolderEdge,
+    HolderGraph,
     IntArray,
     Lattice,
     Problem,
     Structure,
     TensorTerm,
+    holder_graph,
     lattice_below,
     most_costed,
     most_counted,
+    node_weights,
     restricted,
     standing_tiles,
+    zero_start,
 )
 from polymap.search.resources import SearchCaches, never
 
@@ -82,11 +84,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorTable:
-    """States of one tensor (0 the first; holders[state] its level), edges, and per state and component what the
-    statement instances read and write there (None: the tensor may not stay there)."""
+    """The holder states of one tensor; what its edges cost, in order; and per state and component what the statement
+    instances read and write there (None: the tensor may not stay there)."""
 
     term: TensorTerm
-    holders: tuple[int, ...]
+    graph: HolderGraph
     edges: tuple[Edge, ...]
     final: tuple[tuple[int, ...] | None, ...]
 
@@ -218,50 +220,39 @@ def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTa
 
 
 def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
-    if term.is_output:
-        return _output_table(setting, term)
-    levels = range(setting.problem.level_count)
-    edges: list[Edge] = []
-    for level in levels:
-        parents = [p for p in levels if p < level and level in term.may_hold and not skips_level(term, p, level)]
-        edges.extend(_read_edge(setting, term, parent, level) for parent in parents)
-    final: list[tuple[int, ...] | None] = []
-    for holder in levels:
-        legal = not skips_level(term, holder, len(levels))
-        final.append(_read_final(setting, term, holder) if legal else None)
-    return TensorTable(term, tuple(levels), tuple(edges), tuple(final))
+    graph = holder_graph(term, setting.problem.level_count)
+    edge_of, final_of = (_output_edge, _output_final) if term.is_output else (_read_edge, _read_final)
+    final = tuple(
+        final_of(setting, term, level) if ok else None for level, ok in zip(graph.levels, graph.final, strict=True)
+    )
+    return TensorTable(term, graph, tuple(edge_of(setting, term, edge) for edge in graph.edges), final)
 
 
-def _read_edge(setting: _Setting, term: TensorTerm, parent: int, level: int) -> Edge:
+def _read_edge(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> Edge:
+    parent, level = edge.parent, edge.level
     windows = [dim for g in term.groups if g.is_window for dim in g.dims]
     messages = _messages(setting, term, parent, level)
     plain = _read_cost(setting, term, parent, level, messages, above=False)
     below = None
     if any(setting.factors.factor(dim, level, setting.problem.level_count) > 1 for dim in windows):
         below = _read_cost(setting, term, parent, level, messages, above=True)
-    return _edge(setting, term, (parent, level), (parent, level), plain, below)
+    return _edge(setting, term, edge, plain, below)
 
 
-def _edge(
-    setting: _Setting,
-    term: TensorTerm,
-    states: tuple[int, int],
-    levels: tuple[int, int],
-    above: NodeCost,
-    below: NodeCost | None,
-) -> Edge:
+def _edge(setting: _Setting, term: TensorTerm, edge: HolderEdge, above: NodeCost, below: NodeCost | None) -> Edge:
     """Return the edge of a node with its cost above the spatial loops of fan-outs below its level, and below them
     (None: no different)."""
-    plain = NodeCost(_standing(setting, term, levels[1], above.costs, above=False), above.bits)
+    where = edge.source, edge.target, edge.parent, edge.level
+    plain = NodeCost(_standing(setting, term, edge.level, above.costs, above=False), above.bits)
     if below is None:
-        pending = _pending(setting, levels[1])
+        pending = _pending(setting, edge.level)
         if pending is None:
-            return Edge(*states, *levels, plain, plain)
-        return Edge(*states, *levels, NodeCost(_only(setting, pending, plain.costs), plain.bits), plain)
-    inside = NodeCost(_standing(setting, term, levels[1], below.costs, above=True), below.bits)
-    if sum(group > levels[1] for group in setting.factors.groups()) == 1:
-        return Edge(*states, *levels, plain, inside)  # the only such loops stand above the node
-    return Edge(*states, *levels, plain, _cheaper(setting, plain, inside))
+            return Edge(*where, plain, plain)
+        return Edge(*where, NodeCost(_only(setting, pending, plain.costs), plain.bits), plain)
+    inside = NodeCost(_standing(setting, term, edge.level, below.costs, above=True), below.bits)
+    if sum(group > edge.level for group in setting.factors.groups()) == 1:
+        return Edge(*where, plain, inside)  # the only such loops stand above the node
+    return Edge(*where, plain, _cheaper(setting, plain, inside))
 
 
 def _cheaper(setting: _Setting, first: NodeCost, second: NodeCost) -> NodeCost:
@@ -446,12 +437,11 @@ def _window_wires(
     setting: _Setting, term: TensorTerm, component: Component, levels: tuple[int, int], fills: IntArray
 ) -> list[tuple[IntArray, int]]:
     """Return the terms of what crosses the fan-outs between two levels, of a tensor that is read through windows."""
-    factors, found = setting.factors, list[tuple[IntArray, int]]()
-    for fanout, prices in setting.problem.crossed(component, *levels):
-        for cut, price in zip((fanout, fanout + 1), prices[term.index][:2], strict=True):
-            if price:
-                found.append((fills * _messages(setting, term, *levels, cut), price * factors.above(cut)))
-    return found
+    weights = node_weights(setting.problem, term, component, levels[0], levels[1:])
+    return [
+        (fills * _messages(setting, term, *levels, cut), price * setting.factors.above(cut))
+        for cut, price in weights.crossings()
+    ]
 
 
 def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
@@ -478,31 +468,17 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
     return tuple((read * messages + crossing) * setting.steps for crossing, read, _ in weights)
 
 
-def _output_table(setting: _Setting, term: TensorTerm) -> TensorTable:
-    """States of an output are (holder, levels still to come): what siblings elide is credited to the levels inside."""
-    states = tuple(sorted(output_plans(term, setting.problem.level_count)))
-    edges: list[Edge] = []
-    for source, (holder, rest) in enumerate(states):
-        if rest:
-            target = states.index((rest[0], rest[1:]))
-            edges.append(_output_edge(setting, term, (source, target), holder, rest))
-    final = tuple(None if rest else _output_final(setting, term, holder) for holder, rest in states)
-    return TensorTable(term, tuple(holder for holder, _ in states), tuple(edges), final)
-
-
-def _output_edge(
-    setting: _Setting, term: TensorTerm, states: tuple[int, int], parent: int, rest: tuple[int, ...]
-) -> Edge:
-    level = rest[0]
+def _output_edge(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> Edge:
+    parent, level = edge.parent, edge.level
     node = _node_loads(setting, term, parent, level, above=False)
     costs: list[Numbers] = []
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
-        terms, credit = update_terms(setting.factors, term, component, (parent, level), rest, node.fills)
+        terms, credit = update_terms(setting.factors, term, component, (parent, level), edge.levels, node.fills)
         if component.held:
             terms.append((node.held, component.held[level][term.index]))
         costs.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
     cost = NodeCost(tuple(costs), node.held * term.tensor.bits)
-    return _edge(setting, term, states, (parent, level), cost, None)
+    return _edge(setting, term, edge, cost, None)
 
 
 def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:

@@ -110,6 +110,7 @@ def solve(
     *,
     looks_first: bool = True,
     others_wait: Stop = never,
+    lists_until: Stop = never,
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
@@ -117,14 +118,16 @@ def solve(
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts the steps, and
     ends it where none is left. polish: looks for better trees. draw: the best of so many drawn mappings, asked where no
     chain of least cost fits. looks_first: whether a tree is looked for before all structures are bounded.
-    others_wait: ends it too, once a structure was searched.
+    others_wait: ends it too, once a structure was searched. lists_until: what alone ends the list of structures where
+    it was cut short before.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
     incumbent.has_descended = before is not None and before.nodes > 0
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
-    state = _initial_state(problem, measure, incumbent, report, before, draw, looks_first=looks_first)
+    listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
+    state = _initial_state(problem, measure, incumbent, report, before, draw, listing, looks_first=looks_first)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -353,10 +356,12 @@ def _initial_state(
     report: Report,
     before: Outcome | None,
     draw: Draw | None,
+    listing: Stop,
     *,
     looks_first: bool,
 ) -> _State:
-    """Return the search at its beginning; what is left of an earlier one where there is one."""
+    """Return the search at its beginning; what is left of an earlier one where there is one. listing: what ends the
+    list of structures."""
     rest = None if before is None else before.rest
     if rest is not None:
         queue = list(rest.queue)
@@ -364,8 +369,6 @@ def _initial_state(
         state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.fates), dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
-    # What was too short a time once is taken whole the next time.
-    listing = never if before is not None and before.is_late else incumbent.out_of_time
     structures, is_whole = _listed(problem, listing)
     if looks_first:
         _first_trees(problem, measure, structures, incumbent, draw)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
 from math import prod
 from typing import Generic, TypeVar
 
@@ -16,7 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.dividing.window_paths import Crossing
-from polymap.search.problem import AtLeast, Component, FanoutClass, IntArray, Intrinsic, Problem, Structure, TensorTerm
+from polymap.search.problem import (
+    AtLeast,
+    Component,
+    FanoutClass,
+    IntArray,
+    Intrinsic,
+    Problem,
+    Structure,
+    TensorTerm,
+    node_weights,
+    zero_starts,
+)
 
 Factor = TypeVar("Factor", int, IntArray)
 Places = tuple[tuple[tuple[int, str], int], ...]
@@ -200,19 +210,14 @@ def read_weights(
     messages_below: how many messages an instance below so many fan-outs gets per element that its siblings load; where
     the tensor is a window, there are at least those along other dims, which is what None stands for.
     """
-    memory = level < factors.problem.level_count
-    written = component.write[level][term.index] if memory else 0
-    held = component.held[level][term.index] if memory and component.held else 0
-    read = component.read[parent][term.index]
+    weights = node_weights(factors.problem, term, component, parent, (level,))
     if component.busiest:
-        return written * factors.one, read * factors.one, held
-    filled = written * factors.instances(level)
-    for fanout, prices in factors.problem.crossed(component, parent, level):
-        for cut, price in zip((fanout, fanout + 1), prices[term.index][:2], strict=True):
-            if price:
-                sent = factors.messages(term, parent, level, cut) if messages_below is None else messages_below(cut)
-                filled = filled + price * (factors.above(cut) * sent)
-    return filled, read * factors.instances(parent), held
+        return weights.fill * factors.one, weights.message * factors.one, weights.held
+    filled = weights.fill * factors.instances(level)
+    for cut, price in weights.crossings():
+        sent = factors.messages(term, parent, level, cut) if messages_below is None else messages_below(cut)
+        filled = filled + price * (factors.above(cut) * sent)
+    return filled, weights.message * factors.instances(parent), weights.held
 
 
 def update_terms(
@@ -231,34 +236,17 @@ def update_terms(
     """
     parent, level = levels
     shared, unadded, different = factors.siblings(term, parent, level)
-    both = [r[term.index] + w[term.index] for r, w in zip(component.read, component.write, strict=True)]
-    zero = zero_starts(term)
+    weights, zero = node_weights(factors.problem, term, component, parent, inside), zero_starts(term)
     if component.busiest:
         own = factors.product(factors.factor(dim, -1, level) for dim in sorted(term.dims))
-        return [(visits, both[level] + different * unadded * both[parent])], both[level] * (zero // own)
+        return [(visits, weights.fill + different * unadded * weights.message)], weights.fill * (zero // own)
     total = visits * factors.instances(level)
-    filled = [
-        both[one] + sum(sum(prices[term.index][:2]) for _, prices in factors.problem.crossed(component, outer, one))
-        for outer, one in pairwise((parent, *inside))
-    ]
     terms = [
-        (total, (filled[0] - sum(filled)) * factors.one),
-        (total // shared, unadded * both[parent] + sum(filled)),
-        *((total // added, price * factors.one) for added, price in _sent_up(factors, term, component, levels)),
+        (total, -weights.further_in * factors.one),
+        (total // shared, unadded * weights.message + weights.fill + weights.further_in),
+        *((total // factors.added(term, *levels, cut), price * factors.one) for cut, price in weights.crossings()),
     ]
-    return terms, zero * filled[0] * factors.one
-
-
-def _sent_up(
-    factors: SpatialFactors[Factor], term: TensorTerm, component: Component, levels: tuple[int, int]
-) -> list[tuple[Factor, int]]:
-    """Return (siblings added to one, what one costs) of what crosses the fan-outs between two levels on the way up."""
-    found: list[tuple[Factor, int]] = []
-    for fanout, prices in factors.problem.crossed(component, *levels):
-        for cut, price in zip((fanout + 1, fanout), prices[term.index][2:], strict=True):
-            if price:
-                found.append((factors.added(term, *levels, cut), price))
-    return found
+    return terms, zero * weights.fill * factors.one
 
 
 def update_end(
@@ -266,40 +254,13 @@ def update_end(
 ) -> Factor:
     """Return what the updates of the statement instances cost at the level that holds the output. steps: temporal
     iterations of each compute unit."""
-    _, unadded, different = factors.siblings(term, holder, factors.problem.level_count)
-    both = component.read[holder][term.index] + component.write[holder][term.index]
-    cost = both * (steps * different * unadded)
+    last = factors.problem.level_count
+    _, unadded, different = factors.siblings(term, holder, last)
+    weights = node_weights(factors.problem, term, component, holder, (last,))
+    cost = weights.message * (steps * different * unadded)
     if component.busiest:
         return cost
-    last = factors.problem.level_count
     cost = cost * factors.instances(holder)
-    for added, price in _sent_up(factors, term, component, (holder, last)):
-        cost = cost + price * (steps * factors.instances(last) // added)
+    for cut, price in weights.crossings():
+        cost = cost + price * (steps * factors.instances(last) // factors.added(term, holder, last, cut))
     return cost
-
-
-def zero_start(term: TensorTerm, component: Component) -> int:
-    """Return the credit for first updates at the outermost level, where the copy is still zero."""
-    return -zero_starts(term) * component.read[0][term.index] if term.is_output else 0
-
-
-def zero_starts(term: TensorTerm) -> int:
-    """Return how many elements of an output start from zero."""
-    return 0 if term.tensor.initial or not term.is_output else prod(term.tensor.shape)
-
-
-def skips_level(term: TensorTerm, after: int, upto: int) -> bool:
-    """Return whether a tensor must be held by a level between two."""
-    return any(after < level < upto for level in term.must_hold)
-
-
-def output_plans(term: TensorTerm, levels: int) -> set[tuple[int, tuple[int, ...]]]:
-    """Return every (holder, levels still to come) of an output."""
-    found: set[tuple[int, tuple[int, ...]]] = set()
-    optional = sorted(term.may_hold)
-    for count in range(len(optional) + 1):
-        for chosen in combinations(optional, count):
-            if term.must_hold <= set(chosen):
-                chain = (0, *chosen)
-                found.update((chain[i], chain[i + 1 :]) for i in range(len(chain)))
-    return found

@@ -8,7 +8,6 @@ structure. The weights are those of node_costs.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -19,16 +18,24 @@ from polymap.search.dividing.cost_tables import arithmetic_of
 from polymap.search.dividing.node_costs import (
     SpatialFactors,
     StructureFactors,
-    output_plans,
     read_weights,
-    skips_level,
     update_end,
     update_terms,
-    zero_start,
 )
 from polymap.search.dividing.window_paths import Crossing, WindowCounts, unmerged, window_counts
 from polymap.search.objective import Measure
-from polymap.search.problem import Component, IndexGroup, IntArray, Problem, Structure, TensorTerm
+from polymap.search.problem import (
+    Component,
+    HolderEdge,
+    IndexGroup,
+    IntArray,
+    Problem,
+    Structure,
+    TensorTerm,
+    holder_graph,
+    least_chain,
+    zero_start,
+)
 from polymap.search.resources import SearchCaches
 
 _Crossings = tuple[tuple[Crossing, ...], ...]
@@ -149,59 +156,44 @@ class StructureBatch(SpatialFactors[IntArray]):
 
 def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
     """Return per structure the least cost of one tensor, but for `zero_start` (infeasible where it fits nowhere)."""
-    return _output_cost(batch, term, component) if term.is_output else _read_cost(batch, term, component)
+    node, end = (_output_node, _output_end) if term.is_output else (_read_node, _read_end)
+    return least_chain(
+        holder_graph(term, batch.problem.level_count),
+        batch.arithmetic,
+        batch.one * 0,
+        lambda edge: node(batch, term, component, edge),
+        lambda level: batch.fits(term, level),
+        lambda holder: end(batch, term, component, holder),
+    )
 
 
-def _read_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
-    """Return the least cost of a tensor that is read: the best chain of levels that hold it."""
+def _read_end(batch: StructureBatch, term: TensorTerm, component: Component, holder: int) -> IntArray:
     count = batch.problem.level_count
-    best = [batch.one * 0]
-    for level in range(1, count):
-        here = batch.infeasible
-        for parent in range(level):
-            if level in term.may_hold and not skips_level(term, parent, level):
-                here = np.minimum(here, best[parent] + _read_node(batch, term, component, parent, level))
-        best.append(np.where(batch.fits(term, level), here, batch.infeasible))
-    least = batch.infeasible
-    for holder in range(count):
-        if not skips_level(term, holder, count):
-            crossing, read, _ = read_weights(batch, term, component, holder, count)
-            messages = batch.window_messages(term, holder, count) * batch.windows(term, (holder, count), _fewest_read)
-            least = np.minimum(least, best[holder] + (messages * read + crossing) * batch.steps)
-    return least
+    crossing, read, _ = read_weights(batch, term, component, holder, count)
+    messages = batch.window_messages(term, holder, count) * batch.windows(term, (holder, count), _fewest_read)
+    return (messages * read + crossing) * batch.steps
 
 
-def _read_node(batch: StructureBatch, term: TensorTerm, component: Component, parent: int, level: int) -> IntArray:
-    written, read, held = read_weights(batch, term, component, parent, level)
-    plain = batch.plain_loads(term, level)
-    fills = plain * batch.windows(term, (parent, level), _all_filled)
-    reads = plain * batch.windows(term, (parent, level), _all_read) * batch.window_messages(term, parent, level)
+def _output_end(batch: StructureBatch, term: TensorTerm, component: Component, holder: int) -> IntArray:
+    return update_end(batch, term, component, holder, batch.steps)
+
+
+def _read_node(batch: StructureBatch, term: TensorTerm, component: Component, edge: HolderEdge) -> IntArray:
+    levels = edge.parent, edge.level
+    written, read, held = read_weights(batch, term, component, *levels)
+    plain = batch.plain_loads(term, edge.level)
+    fills = plain * batch.windows(term, levels, _all_filled)
+    reads = plain * batch.windows(term, levels, _all_read) * batch.window_messages(term, *levels)
     cost = fills * written + reads * read
-    return cost + batch.held(term, level) * held if held else cost
+    return cost + batch.held(term, edge.level) * held if held else cost
 
 
-def _output_cost(batch: StructureBatch, term: TensorTerm, component: Component) -> IntArray:
-    """Return the least cost of the tensor that is written: the best plan of levels that hold it."""
-    least = batch.infeasible
-    for holder, rest in output_plans(term, batch.problem.level_count):
-        if holder == 0:
-            chain = (0, *rest)
-            cost, fits = update_end(batch, term, component, chain[-1], batch.steps), batch.one > 0
-            for position, levels in enumerate(pairwise(chain), 1):
-                cost = cost + _output_node(batch, term, component, levels, chain[position:])
-                fits = fits & batch.fits(term, levels[1])
-            least = np.minimum(least, np.where(fits, cost, batch.infeasible))
-    return least
-
-
-def _output_node(
-    batch: StructureBatch, term: TensorTerm, component: Component, levels: tuple[int, int], inside: tuple[int, ...]
-) -> IntArray:
-    visits = batch.plain_loads(term, levels[1])
-    terms, credit = update_terms(batch, term, component, levels, inside, visits)
+def _output_node(batch: StructureBatch, term: TensorTerm, component: Component, edge: HolderEdge) -> IntArray:
+    visits = batch.plain_loads(term, edge.level)
+    terms, credit = update_terms(batch, term, component, (edge.parent, edge.level), edge.levels, visits)
     cost = sum((amount * weight for amount, weight in terms), -credit)
     if component.held:
-        cost = cost + batch.held(term, levels[1]) * component.held[levels[1]][term.index]
+        cost = cost + batch.held(term, edge.level) * component.held[edge.level][term.index]
     return cost
 
 

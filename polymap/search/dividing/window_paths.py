@@ -147,21 +147,27 @@ def form_set(coefficients: tuple[int, ...], index_sets: tuple[int, ...]) -> int:
             total, indices = indices, total  # the sum of two sets, by the elements of the smaller one
             last = indices.bit_length() - 1
         spread = 0
-        for position in range(last + 1):
-            if indices >> position & 1:
-                # A negative coefficient mirrors the set, which is then moved to start at 0.
-                place = position if coefficient > 0 else last - position
-                spread |= total << (place * size)
+        for position in _elements(indices):
+            # A negative coefficient mirrors the set, which is then moved to start at 0.
+            place = position if coefficient > 0 else last - position
+            spread |= total << (place * size)
         total = spread
     return total
 
 
+def _elements(mask: int) -> Iterator[int]:
+    """Yield the elements of a set that is a bit mask; its digits are looked at once, however many there are."""
+    digits = bin(mask)[:1:-1]
+    place = digits.find("1")
+    while place >= 0:
+        yield place
+        place = digits.find("1", place + 1)
+
+
 def _sum_size(first: int, second: int) -> int:
     total = 0
-    while second:
-        low = second & -second
-        total |= first << (low.bit_length() - 1)
-        second ^= low
+    for place in _elements(second):
+        total |= first << place
     return total.bit_count()
 
 

@@ -98,7 +98,7 @@ class Neighbours:
 
 def tile_of(node: TreeNode) -> int:
     """Return a loop's tile."""
-    assert not isinstance(node, Storage)
+    assert not isinstance(node, Storage)  # asked of loops
     return node.tile
 
 

@@ -15,6 +15,19 @@ from polymap.search.problem.goals import (
     objective_unit as objective_unit,
     parse_objective as parse_objective,
     parse_single as parse_single,
+    unit_of as unit_of,
+)
+from polymap.search.problem.holding import (
+    HolderEdge as HolderEdge,
+    HolderGraph as HolderGraph,
+    NodeWeights as NodeWeights,
+    holder_graph as holder_graph,
+    least_chain as least_chain,
+    level_graph as level_graph,
+    node_weights as node_weights,
+    unfolded as unfolded,
+    zero_start as zero_start,
+    zero_starts as zero_starts,
 )
 from polymap.search.problem.lattice import (
     IntArray as IntArray,
@@ -61,7 +74,12 @@ from polymap.search.problem.rules import (
     narrowed as narrowed,
     rule_text as rule_text,
 )
-from polymap.search.problem.structure_model import Clash as Clash, decide as decide, most_parallel as most_parallel
+from polymap.search.problem.structure_model import (
+    Clash as Clash,
+    decide as decide,
+    listed as listed,
+    most_parallel as most_parallel,
+)
 from polymap.search.problem.structures import Structure as Structure, enumerate_structures as enumerate_structures
 from polymap.search.problem.symmetry import distinct_structures as distinct_structures
 from polymap.search.problem.word_clashes import bits_required as bits_required, clashes as clashes

@@ -122,6 +122,12 @@ def objective_unit(text: str) -> str:
     return powers.unit if powers else "bits" if kind in _AT_LEVEL else ""
 
 
+def unit_of(objective: str) -> str:
+    """Return the unit of an objective's values, a space before it ("" for a weighted sum)."""
+    unit = objective_unit(objective)
+    return f" {unit}" if unit else ""
+
+
 def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
     kind, colon, level = text.partition(":")
     if text in _PLAIN:

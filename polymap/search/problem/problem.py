@@ -102,7 +102,6 @@ class Problem:
     """Workload and machine, analysed.
 
     reason: why the lattice search does not apply (None: it does). rules: what every mapping must meet besides.
-    excluded: spatial structures that no mapping may have.
     """
 
     workload: Workload
@@ -113,7 +112,6 @@ class Problem:
     classes: tuple[FanoutClass, ...]
     reason: str | None
     rules: Rules = ()
-    excluded: tuple[Classes, ...] = ()
 
     @property
     def level_count(self) -> int:

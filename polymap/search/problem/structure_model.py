@@ -6,21 +6,23 @@ stand in the order. Shared by all statements: which level holds which tensor. Wh
 rule of the user holds under a literal of its own, which is assumed: where there is no solution CP-SAT names rules that
 exclude each other.
 
-Every tree with dividing tiles that meets the rules gives a solution. The converse is not claimed: capacities are
-compared with the least that nodes can hold, and limits on objectives other than latency are left to the search. The
-tables of structures.py list the same spatial structures where no order, storage or tile is constrained.
+Every tree with dividing tiles that meets the rules gives a solution. For `decide` the converse is not claimed:
+capacities are compared with the least that nodes can hold, and limits on objectives other than latency are left to the
+search. The tables of structures.py list the same spatial structures where no order, storage or tile is constrained.
+`listed` leaves capacities and limits out altogether; then the model is exact (for fan-outs and tiles below 10^8): there
+is such a tree for each solution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, floor, log2, prod
 
 from ortools.sat.python import cp_model
 
-from polymap.ir import Mistake, SolverError
+from polymap.ir import Mistake, SolverError, accesses_of
 from polymap.search.problem.goals import Goal
 from polymap.search.problem.lattice import prime_factors
 from polymap.search.problem.problem import TUNING, Classes, Problem, TensorTerm
@@ -78,6 +80,8 @@ def decide(problem: Problem, rules: Rules) -> Decision | Clash | None:
     Raises SolverError where CP-SAT refuses the model.
     """
     model = _Model(problem, rules)
+    model.hold_tiles({})
+    model.hold_in_capacity()
     found = model.solved(rules)
     if not isinstance(found, Clash):
         return found
@@ -94,6 +98,8 @@ def most_parallel(problem: Problem, rules: Rules) -> int | None:
     """Return the most instances over which a structure that meets the rules spreads all dims together; None where there
     is no structure, or CP-SAT did not find out."""
     model = _Model(problem, rules)
+    model.hold_tiles({})
+    model.hold_in_capacity()
     model.maximize_parallel()
     found = model.solved(rules)
     if not isinstance(found, Decision):
@@ -101,22 +107,64 @@ def most_parallel(problem: Problem, rules: Rules) -> int | None:
     return prod(prod(row) for one in found.statements for row in one.factors)
 
 
+def listed(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> Iterator[Decision]:
+    """Yield every structure of which there is a tree with dividing tiles that the machine, its capacities aside, and
+    the rules, limits aside, allow; each once, in an order that depends on the question alone. Each one found is
+    forbidden for the next, so that the iterator ends exactly where CP-SAT proves that none is left.
+
+    problem: analysed without the rules. vectors: the signs of dependences along the dims, each of which the order must
+    keep (the first dim with a loop and a sign that is not 0 has a positive one), in trees with one temporal loop per
+    dim and the spatial loops inside; a vector along a dim that is spread in part is not looked at. None: loops may
+    stand in any order. Raises SolverError where CP-SAT does not find out.
+    """
+    ends = () if vectors is not None else tuple(rule for rule in rules if isinstance(rule, Innermost))
+    listing = _Listing(problem, tuple(rule for rule in rules if rule not in ends), vectors or ())
+    loops = _TwoLoops(problem, rules) if ends else None
+    most = 1
+    while found := listing.next(most):
+        yield from (one.decision for one in found if loops is None or loops.allow(one))
+        most *= 2  # as many as are known: what is asked for takes at most twice as long as it has to
+
+
 class _Model:
     """The model of a problem, and a literal per rule. A program of several statements would have several `_Spread` and
-    `_Order` and one `_Storage`."""
+    `_Order` and one `_Storage`. single: whether there is one loop per dim at most."""
 
-    def __init__(self, problem: Problem, rules: Rules) -> None:
+    def __init__(self, problem: Problem, rules: Rules, *, single: bool = False) -> None:
         self.problem = problem
         self.model = cp_model.CpModel()
         self.spread = _Spread(self.model, problem)
-        self.order = _Order(self.model, self.spread)
+        self.order = _Order(self.model, self.spread, single=single)
         self.storage = _Storage(self.model, problem)
         self.literals = [(rule, self.model.new_bool_var(f"rule {n}")) for n, rule in enumerate(rules)]
         for rule, literal in self.literals:
             self._add(rule, literal)
-        self._hold_tiles()
-        for classes in problem.excluded:
-            self.spread.exclude(classes)
+
+    def hold_tiles(self, temporal: Mapping[Place, Terms]) -> None:
+        """Add that the tiles of nodes are whole multiples and as large as rules demand. temporal: of (level, tensor,
+        dim) the exponents of the temporal loops outside the node; none: nodes stand outside all of them."""
+        spread, dims = self.spread, self.problem.dims
+        for place, held in self.storage.held.items():
+            above = spread.above(place[0])
+            taken = [[*spread.terms(d, above), *temporal.get((*place, d), [])] for d in range(len(dims))]
+            for rule, literal in self.literals:
+                match rule:
+                    case Intrinsic(dim, size):
+                        number = dims.index(dim)
+                        spread.leaves_multiple(number, taken[number], size, (held, literal))
+                    case AtLeast(level, tensor, elements) if (level, tensor) == self.storage.name(*place):
+                        own = self.storage.dims_of(place[1])
+                        spread.leaves_elements({d: taken[d] for d in own}, elements, (held, literal))
+                    case _:
+                        pass
+
+    def hold_in_capacity(self) -> None:
+        """Add that each level has room for the least that it can hold."""
+        sizes = [(rule, literal) for rule, literal in self.literals if isinstance(rule, Intrinsic)]
+        for level in range(1, self.problem.level_count):
+            for term in self.problem.terms:
+                self.storage.need(level, term, sizes)
+            self.storage.within_capacity(level)
 
     def maximize_parallel(self) -> None:
         """Ask for the structure that spreads all dims over the most instances together."""
@@ -127,30 +175,31 @@ class _Model:
         assumed = [(rule, literal) for rule, literal in self.literals if rule in rules]
         self.model.clear_assumptions()
         self.model.add_assumptions([literal for _, literal in assumed])
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.max_deterministic_time = TUNING.model_seconds
-        # An interrupt is Python's: the solver would end as if nothing had happened.
-        solver.parameters.catch_sigint_signal = False
+        solver = _solver()
         status = solver.solve(self.model)
         if status == cp_model.INFEASIBLE:
             named = set(solver.sufficient_assumptions_for_infeasibility())
             return Clash(tuple(rule for rule, literal in assumed if literal.index in named))
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return self._decision(solver)
-        if status == cp_model.MODEL_INVALID:
-            raise SolverError(Mistake("PM590", f"the structure model is invalid: {self.model.validate()}"))
+        _check_model(self.model, status)
         return None
 
     def _decision(self, solver: cp_model.CpSolver) -> Decision:
+        values = {place: solver.value(variable) for place, variable in self.spread.exponents.items()}
+        return self.decided(values, self.order.dims(solver), self.storage.pairs(solver))
+
+    def decided(
+        self, exponents: Mapping[Place, int], order: tuple[str, ...], held: frozenset[tuple[str, str]]
+    ) -> Decision:
+        """Return the structure of these exponents, this order of dims and these held pairs."""
         problem = self.problem
-        factors = self.spread.factors(solver)
+        factors = self.spread.factors(exponents)
         classes = tuple(
             tuple(prod(factors[f][d] for f in one.fanouts) for d in range(len(problem.dims))) for one in problem.classes
         )
         statement = problem.workload.statements[0].name
-        chosen = StatementStructure(statement, factors, classes, self.order.dims(solver))
-        return Decision((chosen,), self.storage.pairs(solver))
+        return Decision((StatementStructure(statement, factors, classes, order),), held)
 
     def _add(self, rule: Rule, literal: cp_model.IntVar) -> None:
         problem, spread = self.problem, self.spread
@@ -175,25 +224,181 @@ class _Model:
                     whole = prod(problem.extents)
                     least = whole + 1 if steps < 1 else -(-whole // steps)
                     spread.at_least(spread.all_terms(), least, literal)
-            case AtLeast():
-                pass  # the tiles are chosen after the structure
-            case Intrinsic():
-                pass  # with what levels hold: see _hold_tiles
-
-    def _hold_tiles(self) -> None:
-        """Add that what a level holds is whole multiples of the intrinsic sizes, and has room there."""
-        sizes = [(rule, literal) for rule, literal in self.literals if isinstance(rule, Intrinsic)]
-        for level in range(1, self.problem.level_count):
-            above = self.spread.above(level)
-            for term in self.problem.terms:
-                held = self.storage.held[level, term.index]
-                for rule, literal in sizes:
-                    dim = self.problem.dims.index(rule.dim)
-                    self.spread.leaves_multiple(dim, above, rule.size, (held, literal))
-                self.storage.need(level, term, sizes)
-            self.storage.within_capacity(level)
+            case AtLeast() | Intrinsic():
+                pass  # with what levels hold: see hold_tiles
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A structure: exponents over fan-outs, dims that stand outside others, pairs of level and tensor that are held."""
+
+    exponents: dict[Place, int]
+    ahead: frozenset[tuple[int, int]]
+    held: frozenset[tuple[int, int]]
+    decision: Decision
+
+
+class _Listing:
+    """The model of `listed` for trees whose dims have one loop each, with literals that tell a structure, so that one
+    that was found can be forbidden. All other variables follow from these: CP-SAT may list many solutions in one go."""
+
+    def __init__(self, problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]]) -> None:
+        self.base = base = _Model(problem, rules, single=True)
+        self.model = base.model
+        for _, literal in base.literals:
+            self.model.add(literal == 1)
+        self.values = base.spread.values()
+        self.ahead = base.order.pairs(ranked=True)
+        self.held = base.storage.held
+        partly = base.spread.partly(base.order.looped) if vectors else []
+        for vector in vectors:
+            base.order.keep(vector, self.ahead, partly)
+        base.hold_tiles({})
+
+    def next(self, most: int) -> list[_Found]:
+        """Return up to so many structures that were not returned yet, and forbid them; none where none is left."""
+        solver = _solver()
+        solver.parameters.enumerate_all_solutions = most > 1
+        found = _Solutions([*self.values.values(), *self.ahead.values(), *self.held.values()], most)
+        status = solver.solve(self.model, found)
+        if not found.true and status != cp_model.INFEASIBLE:
+            _check_model(self.model, status)
+            raise _undecided(solver.status_name(status))
+        for true in found.true:
+            self._forbid(true)
+        return [self._found(true) for true in found.true]
+
+    def _forbid(self, true: frozenset[int]) -> None:
+        """Add that not all is as it was: some exponent differs, or two dims stand the other way round, or a tensor is
+        held more or less. true: the literals that were."""
+        chosen = (*self.values.values(), *self.ahead.values())
+        differs = [~literal for literal in chosen if literal.index in true]
+        differs += [~literal if literal.index in true else literal for literal in self.held.values()]
+        self.model.add_bool_or(differs)
+
+    def _found(self, true: frozenset[int]) -> _Found:
+        exponents = {place: value for (place, value), literal in self.values.items() if literal.index in true}
+        ahead = frozenset(pair for pair, literal in self.ahead.items() if literal.index in true)
+        held = frozenset(place for place, literal in self.held.items() if literal.index in true)
+        left = [sum(primes.values()) for primes in self.base.spread.primes]
+        for (_, dim, _), value in exponents.items():
+            left[dim] -= value
+        order = self.base.order.by_first(left, [sum(inner == d for _, inner in ahead) for d in range(len(left))])
+        return _Found(exponents, ahead, held, self.base.decided(exponents, order, self.base.storage.named(held)))
+
+
+class _TwoLoops:
+    """The model of trees whose dims may have two loops, for what one loop cannot do: a dim that stands outside another
+    and is to be innermost nevertheless. It is asked of one structure at a time."""
+
+    def __init__(self, problem: Problem, rules: Rules) -> None:
+        self.base = base = _Model(problem, rules, single=False)
+        for _, literal in base.literals:
+            base.model.add(literal == 1)
+        base.hold_tiles(_temporal_above(base))
+        self.values, self.ahead = base.spread.values(), base.order.pairs(ranked=False)
+
+    def allow(self, one: _Found) -> bool:
+        """Return whether some tree has the structure and meets the rules."""
+        model, held = self.base.model, self.base.storage.held
+        model.clear_assumptions()
+        model.add_assumptions([self.values[place, value] for place, value in one.exponents.items()])
+        model.add_assumptions([self.ahead[pair] for pair in sorted(one.ahead)])
+        model.add_assumptions([literal if place in one.held else ~literal for place, literal in held.items()])
+        solver = _solver()
+        status = solver.solve(model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE):
+            _check_model(model, status)
+            raise _undecided(solver.status_name(status))
+        return status != cp_model.INFEASIBLE
+
+
+def _solver() -> cp_model.CpSolver:
+    """Return a solver whose answer depends on the model alone."""
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = TUNING.model_seconds
+    # An interrupt is Python's: the solver would end as if nothing had happened.
+    solver.parameters.catch_sigint_signal = False
+    return solver
+
+
+def _check_model(model: cp_model.CpModel, status: cp_model.CpSolverStatus) -> None:
+    if status == cp_model.MODEL_INVALID:
+        raise SolverError(Mistake("PM590", f"the structure model is invalid: {model.validate()}"))
+
+
+def _undecided(status: str) -> SolverError:
+    what = f"CP-SAT did not find out whether there are more structures ({status})"
+    return SolverError(Mistake("PM592", what, "Constraints that leave fewer structures would help."))
+
+
+class _Solutions(cp_model.CpSolverSolutionCallback):
+    """The first solutions: of each the numbers of the literals that are true."""
+
+    def __init__(self, literals: Sequence[cp_model.IntVar], most: int) -> None:
+        super().__init__()
+        self.literals, self.most = literals, most
+        self.true: list[frozenset[int]] = []
+
+    def on_solution_callback(self) -> None:
+        """Take a solution."""
+        self.true.append(frozenset(one.index for one in self.literals if self.value(one)))
+        if len(self.true) >= self.most:
+            self.stop_search()
+
+
+def _temporal_above(base: _Model) -> dict[Place, Terms]:
+    """Return of (level, tensor, dim) the exponents of the temporal loops outside the node there.
+
+    A dim with two loops has a node between them: loops over one dim between which none stands are one loop. More than
+    two are of no use: a middle one can join the innermost, which only makes tiles of nodes larger.
+    """
+    model, spread, order = base.model, base.spread, base.order
+    outer = {
+        (d, prime): model.new_int_var(0, exponent, "outermost loop, exponent")
+        for d, primes in enumerate(spread.primes)
+        for prime, exponent in primes.items()
+    }
+    between: dict[int, list[cp_model.IntVar]] = {d: [] for d in range(len(order.names))}
+    found: dict[Place, Terms] = {}
+    for (level, tensor), (held, at) in _places_of_nodes(base).items():
+        for d, primes in enumerate(spread.primes):
+            below = [model.new_bool_var("inside the outermost loop"), model.new_bool_var("inside the innermost loop")]
+            for loop, is_inside in zip((order.first[d], order.last[d]), below, strict=True):
+                _where(model.add(at <= loop), held, order.looped[d], ~is_inside)
+            own: Terms = []
+            for prime, exponent in primes.items():
+                own.append((model.new_int_var(0, exponent, "above a node"), prime))
+                _where(model.add(own[-1][0] >= outer[d, prime]), held, below[0])
+                _where(model.add(own[-1][0] >= spread.left_of(d, prime)), held, below[1])
+            found[level, tensor, d] = own
+            between[d].append(model.new_bool_var("between two loops"))
+            _where(model.add(order.first[d] < at), between[d][-1])
+            _where(model.add(order.last[d] >= at), between[d][-1])
+            model.add_implication(between[d][-1], held)
+    for d, primes in enumerate(spread.primes):
+        total = sum(outer[d, prime] for prime in primes)
+        _where(model.add(total >= 1), order.several[d])
+        for prime in primes:
+            _where(model.add(outer[d, prime] <= spread.left_of(d, prime)), order.several[d])
+        _where(model.add_bool_or(between[d]), order.several[d])
+    return found
+
+
+def _places_of_nodes(base: _Model) -> dict[tuple[int, int], tuple[cp_model.IntVar, cp_model.IntVar]]:
+    """Return of each (level, tensor) whether it is held, and where the node stands among the loops (before the loop of
+    the same place): those of one tensor in the order of levels."""
+    most = 2 * len(base.order.names) + 1
+    found = {place: (held, base.model.new_int_var(0, most, "node")) for place, held in base.storage.held.items()}
+    for (level, tensor), (held, at) in found.items():
+        for (inner, other), (also, there) in found.items():
+            if other == tensor and inner > level:
+                _where(base.model.add(at <= there), held, also)
+    return found
+
+
+Place = tuple[int, int, int]  # (fan-out, dim, prime) of an exponent, or (level, tensor, dim) of a node
 Terms = list[tuple[cp_model.IntVar, int]]  # (exponent, its prime)
 Rounding = Callable[[int], int]
 
@@ -204,7 +409,7 @@ class _Spread:
     def __init__(self, model: cp_model.CpModel, problem: Problem) -> None:
         self.model, self.problem = model, problem
         self.primes = [dict(prime_factors(extent)) for extent in problem.extents]
-        self.exponents: dict[tuple[int, int, int], cp_model.IntVar] = {}
+        self.exponents: dict[Place, cp_model.IntVar] = {}
         fanouts = problem.arch.fanouts
         for f, fanout in enumerate(fanouts):
             for d, dim in enumerate(problem.dims):
@@ -247,60 +452,82 @@ class _Spread:
         """Add that a product is at least so much."""
         _where(self.model.add(self.log(terms, _up) >= _down(least)), literal)
 
-    def leaves_multiple(self, dim: int, fanouts: list[int], size: int, literals: tuple[cp_model.IntVar, ...]) -> None:
-        """Add that what these fan-outs leave of a dim is a multiple of `size`, where all literals hold."""
+    def leaves_multiple(self, dim: int, taken: Terms, size: int, literals: tuple[cp_model.IntVar, ...]) -> None:
+        """Add that what some factors leave of a dim is a multiple of `size`, where all literals hold."""
         for prime, exponent in prime_factors(size):
-            spread = [self.exponents[f, dim, prime] for f in fanouts if prime in self.primes[dim]]
             room = self.primes[dim].get(prime, 0) - exponent
-            _where(self.model.add(sum(spread) <= room), *literals)
+            _where(self.model.add(sum(variable for variable, other in taken if other == prime) <= room), *literals)
+
+    def leaves_elements(self, taken: Mapping[int, Terms], elements: int, literals: tuple[cp_model.IntVar, ...]) -> None:
+        """Add that what factors leave of these dims are so many elements at least, where all literals hold."""
+        whole = sum(_up(prime) * exponent for d in taken for prime, exponent in self.primes[d].items())
+        left = whole - sum(self.log(own, _up) for own in taken.values())
+        _where(self.model.add(left >= _down(elements)), *literals)
 
     def left(self, dim: int) -> cp_model.LinearExprT:
         """Return how many prime factors of a dim are left to temporal loops."""
-        return sum(self.primes[dim].values()) - sum(variable for variable, _ in self.terms(dim, self.above_all()))
+        return sum(self.left_of(dim, prime) for prime in self.primes[dim])
+
+    def left_of(self, dim: int, prime: int) -> cp_model.LinearExprT:
+        """Return how often a prime factor of a dim is left to temporal loops."""
+        return self.primes[dim][prime] - sum(self.exponents[f, dim, prime] for f in self.above_all())
 
     def above_all(self) -> range:
         """Return all fan-outs."""
         return range(len(self.problem.arch.fanouts))
 
-    def exclude(self, classes: Classes) -> None:
-        """Add that the products of the classes are not exactly these."""
-        differs: list[cp_model.IntVar] = []
-        for one, row in zip(self.problem.classes, classes, strict=True):
-            for d, product in enumerate(row):
-                known = dict(prime_factors(product))
-                for prime in self.primes[d]:
-                    total = sum(self.exponents[f, d, prime] for f in one.fanouts)
-                    less, more = self.model.new_bool_var("less"), self.model.new_bool_var("more")
-                    _where(self.model.add(total < known.get(prime, 0)), less)
-                    _where(self.model.add(total > known.get(prime, 0)), more)
-                    differs += [less, more]
-        self.model.add_bool_or(differs)
-
-    def factors(self, solver: cp_model.CpSolver) -> tuple[tuple[int, ...], ...]:
-        """Return the factors [fan-out][dim] of a solution."""
+    def factors(self, exponents: Mapping[Place, int]) -> tuple[tuple[int, ...], ...]:
+        """Return the factors [fan-out][dim] of these exponents."""
         return tuple(
             tuple(
-                prod(prime ** solver.value(variable) for variable, prime in self.terms(d, [f]))
-                for d in range(len(self.problem.dims))
+                prod(prime ** exponents[f, d, prime] for prime in self.primes[d]) for d in range(len(self.problem.dims))
             )
             for f in self.above_all()
         )
 
+    def values(self) -> dict[tuple[Place, int], cp_model.IntVar]:
+        """Return a literal for each value of each exponent: (exponent, value) -> that it has this value."""
+        found: dict[tuple[Place, int], cp_model.IntVar] = {}
+        for place, variable in self.exponents.items():
+            _, dim, prime = place
+            own = [self.model.new_bool_var("value") for _ in range(self.primes[dim][prime] + 1)]
+            self.model.add_exactly_one(own)
+            self.model.add(variable == sum(value * literal for value, literal in enumerate(own)))
+            found |= {(place, value): literal for value, literal in enumerate(own)}
+        return found
+
+    def partly(self, looped: Sequence[cp_model.IntVar]) -> list[cp_model.IntVar]:
+        """Return a literal for each dim: that it is spread, and has a loop nevertheless."""
+        found: list[cp_model.IntVar] = []
+        for d, has_loop in enumerate(looped):
+            spread, both = self.model.new_bool_var("spread"), self.model.new_bool_var("partly spread")
+            total = sum(variable for variable, _ in self.terms(d, self.above_all()))
+            _where(self.model.add(total >= 1), spread)
+            _where(self.model.add(total <= 0), ~spread)
+            _conjunction(self.model, both, (spread, has_loop))
+            found.append(both)
+        return found
+
 
 class _Order:
     """Places of the outermost and the innermost temporal loop of each of one statement's dims. A dim with one prime
-    factor left has one loop, one with none has no loop at all."""
+    factor left has one loop, one with none has no loop at all. several: of each dim whether its two loops may differ;
+    none where all dims have one loop at most (single)."""
 
-    def __init__(self, model: cp_model.CpModel, spread: _Spread) -> None:
+    def __init__(self, model: cp_model.CpModel, spread: _Spread, *, single: bool) -> None:
         self.model, self.names = model, spread.problem.dims
         places = 2 * len(self.names)
         self.first = [model.new_int_var(0, places, f"outermost loop over {dim}") for dim in self.names]
-        self.last = [model.new_int_var(0, places, f"innermost loop over {dim}") for dim in self.names]
+        self.last = self.first
         self.looped = [model.new_bool_var(f"{dim} has a loop") for dim in self.names]
+        self.several: list[cp_model.IntVar] = []
         for d in range(len(self.names)):
-            several = model.new_bool_var(f"{self.names[d]} may have several loops")
             _where(model.add(spread.left(d) >= 1), self.looped[d])
             _where(model.add(spread.left(d) <= 0), ~self.looped[d])
+        if not single:
+            self.last = [model.new_int_var(0, places, f"innermost loop over {dim}") for dim in self.names]
+            self.several = [model.new_bool_var(f"{dim} may have several loops") for dim in self.names]
+        for d, several in enumerate(self.several):
             _where(model.add(spread.left(d) >= 2), several)
             model.add(self.first[d] <= self.last[d])
             _where(model.add(self.first[d] == self.last[d]), ~several)
@@ -313,10 +540,45 @@ class _Order:
         both = (literal, self.looped[one], self.looped[other])
         _where(self.model.add(outer < inner), *both)
 
+    def pairs(self, *, ranked: bool) -> dict[tuple[int, int], cp_model.IntVar]:
+        """Return a literal for each two dims: that both have loops, the outermost over the first stands outside.
+
+        ranked: whether the place of a loop is to be the number of dims that stand outside it.
+        """
+        found: dict[tuple[int, int], cp_model.IntVar] = {}
+        for a, b in combinations(range(len(self.names)), 2):
+            both = self.model.new_bool_var("both have loops")
+            _conjunction(self.model, both, (self.looped[a], self.looped[b]))
+            for outer, inner in ((a, b), (b, a)):
+                ahead = found[outer, inner] = self.model.new_bool_var("outside")
+                _where(self.model.add(self.first[outer] < self.first[inner]), ahead)
+            self.model.add(found[a, b] + found[b, a] == both)
+        for d, first in enumerate(self.first if ranked else ()):
+            self.model.add(first == sum(literal for (_, inner), literal in found.items() if inner == d))
+        return found
+
+    def keep(
+        self,
+        vector: Sequence[int],
+        ahead: Mapping[tuple[int, int], cp_model.IntVar],
+        undecided: Sequence[cp_model.IntVar],
+    ) -> None:
+        """Add that of the dims with loops the first whose sign is not 0 has a positive one, if no dim with a sign is
+        undecided."""
+        positive = [d for d, sign in enumerate(vector) if sign > 0]
+        either = [undecided[d] for d, sign in enumerate(vector) if sign]
+        self.model.add_bool_or([*either, *(self.looped[d] for d in positive)])
+        for d, sign in enumerate(vector):
+            if sign < 0:
+                self.model.add_bool_or([*either, ~self.looped[d], *(ahead[one, d] for one in positive)])
+
     def dims(self, solver: cp_model.CpSolver) -> tuple[str, ...]:
         """Return the dims that have loops in a solution, by the place of their outermost loop."""
-        looped = [d for d in range(len(self.names)) if solver.value(self.looped[d])]
-        return tuple(self.names[d] for d in sorted(looped, key=lambda d: (solver.value(self.first[d]), d)))
+        return self.by_first([solver.value(one) for one in self.looped], [solver.value(one) for one in self.first])
+
+    def by_first(self, looped: Sequence[int], first: Sequence[int]) -> tuple[str, ...]:
+        """Return the dims that have loops, by the place of their outermost loop."""
+        return tuple(self.names[d] for d in sorted(range(len(first)), key=lambda d: (first[d], d)) if looped[d])
 
 
 def _precedences(
@@ -345,19 +607,19 @@ class _Storage:
         self.model, self.problem = model, problem
         self.held: dict[tuple[int, int], cp_model.IntVar] = {}
         self.bits: dict[tuple[int, int], cp_model.IntVar] = {}
+        self.tensors = problem.workload.tensors
         for level, one in enumerate(problem.arch.levels[1:], 1):
-            for term in problem.terms:
-                held = model.new_bool_var(f"{one.name} holds {term.tensor.name}")
-                self.held[level, term.index] = held
-                if level not in term.may_hold:
+            for index, tensor in enumerate(self.tensors):
+                held = self.held[level, index] = model.new_bool_var(f"{one.name} holds {tensor.name}")
+                if not one.may_hold(tensor):
                     model.add(held == 0)
-                if level in term.must_hold:
+                if one.requires(tensor):
                     model.add(held == 1)
 
     def hold(self, level: str, tensor: str, literal: cp_model.IntVar, *, must: bool) -> None:
         """Add that a level holds a tensor, or does not, where the literal holds."""
         number = next(n for n, one in enumerate(self.problem.arch.levels) if one.name == level)
-        index = next(term.index for term in self.problem.terms if term.tensor.name == tensor)
+        index = next(index for index, one in enumerate(self.tensors) if one.name == tensor)
         if (number, index) in self.held:
             _where(self.model.add(self.held[number, index] == int(must)), literal)
 
@@ -388,12 +650,28 @@ class _Storage:
 
     def pairs(self, solver: cp_model.CpSolver) -> frozenset[tuple[str, str]]:
         """Return the (level, tensor) pairs that are held in a solution."""
-        levels, terms = self.problem.arch.levels, self.problem.terms
-        return frozenset(
-            (levels[level].name, terms[index].tensor.name)
-            for (level, index), held in self.held.items()
-            if solver.value(held)
-        )
+        return self.named(place for place, held in self.held.items() if solver.value(held))
+
+    def name(self, level: int, index: int) -> tuple[str, str]:
+        """Return the names of a level and a tensor."""
+        return self.problem.arch.levels[level].name, self.tensors[index].name
+
+    def dims_of(self, index: int) -> tuple[int, ...]:
+        """Return the numbers of the dims that index a tensor."""
+        accesses = accesses_of(self.problem.workload.statements[0], self.tensors[index].name)
+        own = {dim for access in accesses for one in access.index for dim in one.dims}
+        return tuple(d for d, dim in enumerate(self.problem.dims) if dim in own)
+
+    def named(self, held: Iterable[tuple[int, int]]) -> frozenset[tuple[str, str]]:
+        """Return the names of (level, tensor) pairs."""
+        return frozenset(self.name(*place) for place in held)
+
+
+def _conjunction(model: cp_model.CpModel, all_hold: cp_model.IntVar, literals: Sequence[cp_model.IntVar]) -> None:
+    """Let a literal say whether all of these hold."""
+    for literal in literals:
+        model.add_implication(all_hold, literal)
+    model.add_bool_or([all_hold, *(~literal for literal in literals)])
 
 
 def _where(constraint: cp_model.Constraint, *literals: cp_model.LiteralT) -> None:

@@ -68,7 +68,7 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
     chosen = found[_is_left(problem, splits, found)]
     structures = _structures(problem, splits, chosen, out_of_time)
     whole = complete and all(each for _, each in listed) and len(structures) == len(chosen)
-    return tuple(one for one in structures if one.classes not in problem.excluded), whole
+    return structures, whole
 
 
 def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
@@ -76,9 +76,11 @@ def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArra
     ok: NDArray[np.bool_] = np.ones(len(chosen), dtype=np.bool_)
     least = least_parallel(prod(problem.extents), problem.arch, problem.rules)
     if least > 1:
-        sizes = [np.array([prod(row) for row in one.rows.tolist()], dtype=object) for one in splits]
+        exact = count_type(prod(problem.extents))
+        sizes = [np.prod(one.rows.astype(exact), axis=1) for one in splits]
         ok &= _product(sizes, chosen) >= least
-    demanded = [level for level in range(1, problem.level_count) if any(level in t.must_hold for t in problem.terms)]
+    inner = range(1, problem.level_count)
+    demanded = [0, *(level for level in inner if any(level in term.must_hold for term in problem.terms))]
     for rule in problem.rules:
         if isinstance(rule, Intrinsic):
             d = problem.dims.index(rule.dim)
@@ -91,7 +93,7 @@ def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArra
 
 def _product(values: list[IntArray], chosen: IntArray) -> IntArray:
     """Return the product of one value per class, for each choice of values by number."""
-    found = np.ones(len(chosen), dtype=object)
+    found: IntArray = np.ones(len(chosen), dtype=np.int64)
     for own, numbers in zip(values, chosen.T, strict=True):
         found = found * own[numbers]
     return found
@@ -123,8 +125,10 @@ def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bo
     chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=extents.dtype)
     for one in splits:
         found: list[tuple[IntArray, IntArray]] = []
-        for first, left, right in _dividing(products, one.rows, extents):
-            found.append((np.column_stack([chosen[first + left], right]), products[first + left] * one.rows[right]))
+        rows = one.rows[: TUNING.structures_at_once] if out_of_time() else one.rows
+        whole = whole and len(rows) == len(one.rows)
+        for first, left, right in _dividing(products, rows, extents):
+            found.append((np.column_stack([chosen[first + left], right]), products[first + left] * rows[right]))
             if out_of_time():
                 whole = False
                 break

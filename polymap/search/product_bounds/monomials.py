@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from polymap.search.dividing import zero_starts
 from polymap.search.objective import Component
-from polymap.search.problem import FanoutClass, Problem, TensorTerm
+from polymap.search.problem import FanoutClass, NodeWeights, Problem, TensorTerm, node_weights, zero_starts
 
 Exponents = tuple[tuple[int, ...], ...]  # [class][dim]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWeights:
-    """The weights of one node in one component. Exact, because large ones cancel: floats would leave only errors."""
+class LoadWeights:
+    """The weights of one node in one component by loads. Exact, because large ones cancel: floats would leave only
+    errors."""
 
     load: Fraction
     entry: Fraction
@@ -32,42 +32,39 @@ class NodeWeights:
     zero_credit: Fraction
 
 
-def node_weights(
+def load_weights(
     problem: Problem, component: Component, term: TensorTerm, parent: int, levels: tuple[int, ...]
-) -> NodeWeights:
-    """Return the weights of a node of a tensor below one at the parent.
+) -> LoadWeights:
+    """Return the weights of a node of a tensor below one at the parent (`problem.node_weights`), but for wires.
 
     levels: the node's own level; of an output, followed by the levels further in that hold it too.
 
-    An output with S loads, E entries, A messages and Z elements that start from zero has S reads here and A writes at
-    the parent; A - Z reads there and E - Z writes here; below, Z' = S - E + Z elements start from zero, because all
-    siblings but one that share an element begin with nothing. In measures of the busiest instance Z is not known below
-    the outermost level, so that only reads at the outermost level count.
+    In measures of the busiest instance it is not known how many elements start from zero below the outermost level: of
+    an output's fills only what is drained counts.
     """
-    level = levels[0]
-    read = [Fraction(row[term.index]) / instances(problem, component, n) for n, row in enumerate(component.read)]
-    write = [Fraction(row[term.index]) / instances(problem, component, n) for n, row in enumerate(component.write)]
-    held = component.held[level][term.index] if component.held else 0
-    nothing = Fraction(0)
+    index, nothing = term.index, Fraction(0)
+    known = node_weights(problem, term, replace(component, wires=()), parent, levels)
+    here, there = (Fraction(1, instances(problem, component, level)) for level in (levels[0], parent))
     if not term.is_output:
-        return NodeWeights(write[level], nothing, read[parent], held, nothing)
+        return LoadWeights(known.fill * here, nothing, known.message * there, known.held, nothing)
     if component.busiest:
-        return NodeWeights(read[level], nothing, write[parent] + (nothing if parent else read[parent]), held, nothing)
-    saved = sum((read[n] + write[n] for n in levels), nothing) - write[level]
-    zero_credit = zero_starts(term) * (read[level] + write[level])
-    return NodeWeights(read[level] - saved, write[level] + saved, read[parent] + write[parent], held, zero_credit)
+        drained, message = component.read[levels[0]][index], _message(component, term, parent, known)
+        return LoadWeights(drained * here, nothing, message * there, known.held, nothing)
+    further_in, zero_credit = Fraction(known.further_in), Fraction(zero_starts(term) * known.fill)
+    return LoadWeights(-further_in, known.fill + further_in, Fraction(known.message), known.held, zero_credit)
 
 
 def compute_weight(problem: Problem, component: Component, term: TensorTerm, holder: int) -> float:
-    """Return what one message between compute and the level that holds the tensor there costs.
+    """Return what one message between compute and the level that holds the tensor there costs, but for wires."""
+    known = node_weights(problem, term, component, holder, (problem.level_count,))
+    return _message(component, term, holder, known) / instances(problem, component, holder)
 
-    Of the busiest instance below the outermost level only what is written: how many of its reads are elided is not
-    known.
-    """
-    weight = component.write[holder][term.index] if term.is_output else 0
-    if not term.is_output or not component.busiest or holder == 0:
-        weight += component.read[holder][term.index]
-    return weight / instances(problem, component, holder)
+
+def _message(component: Component, term: TensorTerm, parent: int, known: NodeWeights) -> int:
+    """Return what a message at the parent costs: of the busiest instance of a level below the outermost one only what
+    is written of an output, because it is not known how many of its reads are elided."""
+    unknown = term.is_output and component.busiest and parent > 0
+    return known.message - (component.read[parent][term.index] if unknown else 0)
 
 
 def instances(problem: Problem, component: Component, level: int) -> int:
@@ -139,9 +136,9 @@ class NodeMonomials:
     ) -> tuple[list[Monomial], float] | None:
         """Return the monomials and the constant of a node's cost; None where it is no sum of monomials.
 
-        parent, levels: as in node_weights.
+        parent, levels: as in load_weights.
         """
-        weights = node_weights(self.problem, self.component, term, parent, levels)
+        weights = load_weights(self.problem, self.component, term, parent, levels)
         alone = self._sharing(term, 0, 0, lambda _: False)
         together = self._sharing(term, parent, levels[0], lambda _: True)
         joined = self._sharing(term, parent, levels[0], lambda one: joins_messages(term, one))

@@ -20,20 +20,13 @@ from math import ceil, inf, log, prod
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.dividing import zero_starts
 from polymap.search.objective import Component
-from polymap.search.problem import FanoutClass, Problem
-from polymap.search.product_bounds.holders import (
-    CompleteOrder,
-    HolderGraph,
-    Order,
-    State,
-    capacities,
-    holder_graph,
-    storage_orders,
-)
+from polymap.search.problem import FanoutClass, HolderGraph, Problem, holder_graph, zero_starts
 from polymap.search.product_bounds.monomials import Monomial, NodeMonomials, WindowChoice, WindowChoices
 
+State = tuple[int, ...]  # per tensor the number of its state
+Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
+CompleteOrder = tuple[Order, State]  # and the joint state at its end
 Demand = tuple[int, int, int, int]  # number of a node, dim, the fewest and most indices of its tile
 Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
 
@@ -93,7 +86,7 @@ class OrderMonomials:
 def order_monomials(problem: Problem, component: Component, most: int) -> OrderMonomials | None:
     """Return the orders for a component of a measure; None where there are more than `most`, a window, or a cost that
     is no sum of monomials."""
-    graphs = tuple(holder_graph(problem, term) for term in problem.terms)
+    graphs = tuple(holder_graph(term, problem.level_count) for term in problem.terms)
     orders = storage_orders(graphs, most)
     if orders is None:
         return None
@@ -128,6 +121,32 @@ def order_monomials(problem: Problem, component: Component, most: int) -> OrderM
         ),
         -float(sum(zero_starts(term) * component.read[0][term.index] for term in problem.terms)),
     )
+
+
+def storage_orders(graphs: tuple[HolderGraph, ...], most: int) -> tuple[CompleteOrder, ...] | None:
+    """Return every order of storage nodes with the joint state at its end; None where there are more than `most`."""
+    found: list[CompleteOrder] = []
+
+    def grow(order: Order, state: State) -> Iterator[CompleteOrder]:
+        if all(graph.final[s] for graph, s in zip(graphs, state, strict=True)):
+            yield order, state
+        for tensor, graph in enumerate(graphs):
+            for number, edge in enumerate(graph.edges):
+                if edge.source == state[tensor]:
+                    after = (*state[:tensor], edge.target, *state[tensor + 1 :])
+                    yield from grow((*order, (tensor, number)), after)
+
+    for first in product(*(graph.first for graph in graphs)):
+        for one in grow((), first):
+            found.append(one)
+            if len(found) > most:
+                return None
+    return tuple(found)
+
+
+def capacities(problem: Problem) -> tuple[float, ...]:
+    """Return the bits that tiles may fill per level; inf where unlimited."""
+    return tuple(inf if one.usable_bits is None else one.usable_bits for one in problem.arch.levels)
 
 
 def most_siblings(problem: Problem, one: FanoutClass, dim: int) -> int:
@@ -265,7 +284,7 @@ class _MonomialBuilder:
             found += self._within(own, windows) if term.is_window else own
             constant += cost[1]
         for tensor, at_end in enumerate(state):
-            m = self.monomials.compute_cost(self.problem.terms[tensor], self.graphs[tensor].holders[at_end])
+            m = self.monomials.compute_cost(self.problem.terms[tensor], self.graphs[tensor].levels[at_end])
             found += [(m.coefficient, self.row(m, -1, 0))] if m.coefficient else []
         return self._alike(found, windows), constant
 

@@ -7,13 +7,16 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+from polymap.arithmetic import split
 from polymap.ir import Access, Architecture, Mapping, MappingNode, Spatial, Temporal, Workload
 from polymap.search.objective import measure_of
-from polymap.search.problem import Objective, Problem, analyse, divisors
+from polymap.search.problem import Objective, Problem, analyse
 from polymap.search.product_tiles.search import best_product_tiles
 
-MOST_PADDING = 0.06
+MOST_PADDING_PERCENT = 6
 """Of an extent; a few indices more of a short one."""
+MOST_LENGTHS = 4096
+"""That are looked at; of a long extent, multiples of a power of two."""
 FEW_INDICES = 4
 EXTENTS_PER_DIM = 5
 MOST_PRODUCTS = 60
@@ -36,8 +39,12 @@ def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[]
 
 def _longer(extent: int) -> tuple[int, ...]:
     """Return the extent and a few longer ones with many divisors."""
-    most = extent + max(FEW_INDICES, int(extent * MOST_PADDING))
-    found = sorted(range(extent + 1, most + 1), key=lambda n: (-len(divisors(n)), n)) if extent > 2 else []
+    if extent <= 2:
+        return (extent,)
+    more = max(FEW_INDICES, extent * MOST_PADDING_PERCENT // 100)
+    step = 1 << (more // MOST_LENGTHS).bit_length()
+    lengths = range(extent // step * step + step, extent + more + 1, step)
+    found = sorted(lengths, key=lambda n: (-prod(1 + times for _, times in split(n)[0]), n))
     return (extent, *sorted(found[:EXTENTS_PER_DIM]))
 
 

@@ -12,19 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 
 WHOLE, ONE = -1, -2  # a tile that is not cut yet, and one of size 1
-
-
-@dataclass(frozen=True, slots=True)
-class TensorShape:
-    """What the plans of a tensor depend on: the dim that it lacks (None: none), the levels below the outermost that may
-    and must hold it."""
-
-    lacks: int | None
-    may_hold: tuple[int, ...]
-    must_hold: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +41,6 @@ class Order:
     visited: tuple[tuple[int, ...], ...]
     rooms: tuple[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]], ...]
     crowds: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]
-
-
-def chains_of(shape: TensorShape) -> tuple[tuple[int, ...], ...]:
-    """Return every choice of levels that hold a tensor, the outermost first in each."""
-    return tuple(
-        (0, *chosen)
-        for count in range(len(shape.may_hold) + 1)
-        for chosen in combinations(shape.may_hold, count)
-        if set(shape.must_hold) <= set(chosen)
-    )
 
 
 @lru_cache(maxsize=4096)

@@ -24,7 +24,7 @@ from polymap.search.product_tiles.bounds import Side, least_excess
 from polymap.search.product_tiles.plans import WHOLE, Order, orders_of
 from polymap.search.product_tiles.spread import spread_of
 from polymap.search.product_tiles.tiles import Place, best_tiles
-from polymap.search.product_tiles.weights import ChainWeights, Weights, shape_of
+from polymap.search.product_tiles.weights import ChainWeights, Weights
 
 MOST_NODES = 7
 """Nodes of a plan: their orders are all looked at."""
@@ -80,7 +80,6 @@ def _is_covered(problem: Problem, measure: Measure) -> bool:
         and len(set(single)) == len(single)
         and not any(term.is_window for term in problem.terms)
         and not problem.rules
-        and not problem.excluded
         and len(measure.components) == 1
         and measure.is_linear
         and not measure.limits
@@ -113,7 +112,9 @@ class _Plans:
         self.count = prod(self.shape)
         levels = enumerate(problem.arch.levels)
         self.usable = {n: level.usable_bits for n, level in levels if n and level.usable_bits is not None}
-        self.lacks = tuple(shape_of(problem, term).lacks for term in problem.terms)
+        self.lacks = tuple(
+            next((d for d, dim in enumerate(problem.dims) if dim not in term.dims), None) for term in problem.terms
+        )
 
     def bounds(self) -> IntArray:
         """Return [plan, structure], _NEVER where the smallest tiles do not fit."""

@@ -63,7 +63,8 @@ def _rows(choices: tuple[tuple[int, ...], ...], size: int) -> Rows:
     grid = np.ix_(*(np.array(own, dtype=np.int64) for own in choices))
     total = grid[0]
     for axis in grid[1:]:
-        total = total * axis
+        fits = total <= size // axis  # asked first: the product may be beyond int64
+        total = np.where(fits, total * axis, size + 1)
     places = np.nonzero(total <= size)
     return np.column_stack([axis.ravel()[place] for axis, place in zip(grid, places, strict=True)])
 

@@ -7,14 +7,12 @@ times its weight.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import prod
 
 import numpy as np
 
-from polymap.search.dividing import SpatialFactors, read_weights, update_end, update_terms, zero_start
-from polymap.search.problem import Component, IntArray, Problem, TensorTerm
-from polymap.search.product_tiles.plans import TensorShape, chains_of
+from polymap.search.dividing import SpatialFactors, read_weights, update_end, update_terms
+from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
 from polymap.search.product_tiles.spread import Spread
 
 
@@ -27,12 +25,6 @@ class ChainWeights:
     nodes: tuple[IntArray, ...]
     total: IntArray
     bits: tuple[IntArray, ...]
-
-
-def shape_of(problem: Problem, term: TensorTerm) -> TensorShape:
-    """Return what the plans of a tensor depend on."""
-    lacking = [d for d, dim in enumerate(problem.dims) if dim not in term.dims]
-    return TensorShape(lacking[0] if lacking else None, tuple(sorted(term.may_hold)), tuple(sorted(term.must_hold)))
 
 
 class Weights:
@@ -51,18 +43,18 @@ class Weights:
         ]
         self.whole = self.above[last]
         self.steps: IntArray = prod(problem.extents) // self.factors.instances(last)
-        self._nodes: dict[object, tuple[IntArray, IntArray | int]] = {}
+        self._nodes: dict[tuple[int, int, tuple[int, ...]], tuple[IntArray, IntArray | int]] = {}
         self._bits: dict[tuple[int, int], IntArray] = {}
 
     def chains(self, term: TensorTerm) -> tuple[ChainWeights, ...]:
         """Return every choice of levels that hold a tensor."""
-        return tuple(self._chain(term, chain) for chain in chains_of(shape_of(self.problem, term)))
+        return tuple(self._chain(term, chain) for chain in holder_graph(term, self.problem.level_count).chains())
 
-    def _chain(self, term: TensorTerm, levels: tuple[int, ...]) -> ChainWeights:
-        nodes: list[IntArray] = []
+    def _chain(self, term: TensorTerm, chain: tuple[HolderEdge, ...]) -> ChainWeights:
+        levels, nodes = (0, *(edge.level for edge in chain)), list[IntArray]()
         total = self._end(term, levels[-1]) + zero_start(term, self.component)
-        for place, (parent, level) in enumerate(pairwise(levels), 1):
-            own, credit = self._node(term, parent, level, levels[place:] if term.is_output else ())
+        for edge in chain:
+            own, credit = self._node(term, edge)
             nodes.append(own)
             total = total + own - credit
         return ChainWeights(levels, tuple(nodes), total, tuple(self._least_bits(term, level) for level in levels[1:]))
@@ -73,16 +65,14 @@ class Weights:
             self._bits[term.index, level] = self.factors.product(own) * term.tensor.bits
         return self._bits[term.index, level]
 
-    def _node(
-        self, term: TensorTerm, parent: int, level: int, inside: tuple[int, ...]
-    ) -> tuple[IntArray, IntArray | int]:
+    def _node(self, term: TensorTerm, edge: HolderEdge) -> tuple[IntArray, IntArray | int]:
         """Return what one visit of a node costs, and what an output's first updates save."""
-        key = term.index, parent, level, inside
+        key, parent, level = (term.index, edge.parent, edge.levels), edge.parent, edge.level
         if key not in self._nodes:
             own = (self.above[level][d] for d, dim in enumerate(self.problem.dims) if dim in term.dims)
             loads = self.factors.product(own)
             if term.is_output:
-                terms, credit = update_terms(self.factors, term, self.component, (parent, level), inside, loads)
+                terms, credit = update_terms(self.factors, term, self.component, (parent, level), edge.levels, loads)
                 self._nodes[key] = sum((a * w for a, w in terms), start=loads * 0), credit
             else:
                 written, read, _ = read_weights(self.factors, term, self.component, parent, level)

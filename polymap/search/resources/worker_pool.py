@@ -35,6 +35,7 @@ State = TypeVar("State")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 LOOK_S = 0.02  # between two looks at the clock, or for the word to stop
+_KILLED_S = 5.0  # in which a process that was killed is gone, unless the system itself stands still
 
 
 class WorkerPool(Generic[State, Task, Result]):
@@ -198,7 +199,7 @@ class _Workers(ForkServerContext):
         """End all processes at once."""
         for one in self._begun():
             one.kill()
-            one.join()
+            one.join(_KILLED_S)
 
     def how_one_ended(self) -> str:
         """Return how the first process that ended by itself did so, after all are gone."""
@@ -237,7 +238,7 @@ def _begin(asked: bytes, line: Connection) -> None:
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        parent.join()
+        parent.join()  # without a limit: this thread lives as long as both, and ends with this process
         os._exit(0)
 
 

@@ -14,11 +14,9 @@ from polymap.search.run.driver import (
 )
 from polymap.search.run.evidence import Evidence as Evidence, Incumbent as Incumbent
 from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
-from polymap.search.run.result import (
-    Progress as Progress,
-    SearchResult as SearchResult,
-    Settings as Settings,
-    SpaceCount as SpaceCount,
+from polymap.search.run.program_stages import (
+    begin_near_relatives as begin_near_relatives,
+    sample_programs as sample_programs,
 )
 from polymap.search.run.stages import (
     anneal_near_mappings as anneal_near_mappings,
@@ -30,7 +28,6 @@ from polymap.search.run.stages import (
     refine_structures as refine_structures,
     refuse_clashing_words as refuse_clashing_words,
     refute_rules as refute_rules,
-    sample_programs as sample_programs,
     search_dividing_tiles as search_dividing_tiles,
     try_what_rules_limit as try_what_rules_limit,
 )

@@ -10,8 +10,8 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.objective import floor_of, is_confirmed, objective_values, refusals
 from polymap.search.problem import Goal, Objective, Rules
+from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
 from polymap.search.run.options import Hints
-from polymap.search.run.result import Progress, Scored, SearchResult, SpaceCount
 
 Values = tuple[Fraction, ...]
 UNCOUNTED = SpaceCount(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0)
@@ -115,10 +115,12 @@ def front_answer(
     space: SpaceCount,
     seconds: float,
     claimed: Sequence[Values] | None,
+    known: Sequence[Cost] = (),
 ) -> SearchResult:
     """Return the answer for a front. left: lower bounds per part of everything that was not searched. claimed: what the
-    search says that each mapping costs, as `answer` has it."""
-    costs = [evaluate(question.workload, question.arch, mapping) for mapping in mappings]
+    search says that each mapping costs, as `answer` has it. known: what the first mappings cost."""
+    others = mappings[len(known) :]
+    costs = [*known, *(evaluate(question.workload, question.arch, mapping) for mapping in others)]
     left = believed(question, left, list(zip(mappings, claimed or [None] * len(mappings), costs, strict=True)))
     points: dict[Values, SearchResult] = {}
     for mapping, cost in zip(mappings, costs, strict=True):

@@ -19,6 +19,7 @@ from polymap.search.dividing import Count, OpenStructures, Outcome, open_structu
 from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Goal, Objective, Problem, Rules, analyse
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
+from polymap.search.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 from polymap.search.run.answer import (
     Question,
     Values,
@@ -34,7 +35,6 @@ from polymap.search.run.evidence import Evidence, Incumbent
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import program_order
 from polymap.search.run.ranked import ranked
-from polymap.search.run.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 
 Engine = TypeVar("Engine")
 
@@ -50,7 +50,7 @@ class Kind(Flag):
     ORDER = auto()
     FRONT = auto()
     PART = auto()  # one value of an order or a front over tiles of any size, under limits of others
-    RULE = auto()  # the best by what a rule limits, to meet that rule
+    RELATED = auto()  # one value of another question, for what it says of the one asked
 
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
@@ -212,12 +212,13 @@ class Search:
         question, claims = replace(self.asked, workload=found[0].workload), tuple(one.values for one in found)
         if self.objective.goal is Goal.PARETO:
             mappings = tuple(one.mapping for one in found)
-            answered = front_answer(question, mappings, left, space, seconds, claims)
+            answered = front_answer(question, mappings, left, space, seconds, claims, [one.cost for one in found])
         else:
             best = None if self.divides else found[0].mapping
             more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
             own = more if found[0].workload == self.workload else None
             answered = answer(question, found[0].mapping, left, space, seconds, claims[0], own, found[0].cost)
+            _check_floors(found[0], evidence)
         if whole:
             self._note(answered.value, answered.bound or 0)
         return replace(answered, history=tuple(self.moments))
@@ -277,6 +278,12 @@ class Search:
 
     def _shown(self, value: Fraction) -> int | float:
         return number_of(self.objective.singles[0], value)
+
+
+def _check_floors(best: Incumbent, evidence: Evidence) -> None:
+    """Raise AssertionError where a mapping is better than what was found that no mapping beats."""
+    if any(value < floor for value, floor in zip(best.values, evidence.floors, strict=True)):
+        raise AssertionError("a mapping is better than what no mapping can beat")
 
 
 Prover = Callable[[Search, Evidence, Stop], Evidence]

@@ -9,8 +9,8 @@ from fractions import Fraction
 from polymap.costmodel import Cost
 from polymap.ir import Mapping, Workload
 from polymap.schedules.space import SpaceSize
+from polymap.search.result import SearchResult, SpaceCount
 from polymap.search.run.answer import Values, covers
-from polymap.search.run.result import SearchResult, SpaceCount
 
 Known = tuple[Mapping, Fraction]  # a mapping with its exact value
 

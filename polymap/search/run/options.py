@@ -11,7 +11,7 @@ from typing import SupportsFloat
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mapping, Mistake, OptionError
 from polymap.search.dividing import OpenStructures
-from polymap.search.run.result import Progress, Settings
+from polymap.search.result import Progress, Settings
 
 OnProgress = Callable[[Progress], None]
 
@@ -115,6 +115,10 @@ class Tuning:
     """To find one mapping under rules that no dividing one meets."""
     products_share: float = 0.7
     """Of what is left of the limit, for geometric programs, before structures and climbing have the rest."""
+    apart_share: float = 0.3
+    """Of what is left of the limit, for a nest with a name for each access to one tensor, where mappings begin."""
+    one_element_share: float = 0.15
+    """And for the nest with one element in that tensor's place, which bounds them."""
     program_bound_share: float = 0.4
     """Of the limit for the bound of a program of many instances, before any mapping of it is looked at."""
     clashing_share: float = 0.2

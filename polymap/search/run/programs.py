@@ -4,12 +4,13 @@ and simulated annealing from the best of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby
+from itertools import chain, groupby
 from random import Random
 
-from polymap.costmodel import Cost, evaluate
+from polymap.costmodel import TUNING as COUNTING, Cost, evaluate_in_cpu_time
 from polymap.ir import (
     Architecture,
     Branch,
@@ -25,14 +26,16 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
+from polymap.processes import cpu_seconds
 from polymap.search.heuristics import Annealer, anneal_mappings
 from polymap.search.objective import objective_values, refusals
 from polymap.search.problem import Objective, Rules, divisors
-from polymap.search.resources import Limits, Work
+from polymap.search.resources import Limits
 from polymap.search.run.options import TUNING
 from polymap.workload import shared_dims
 
 LEAST_EVALUATION_S = 0.2  # where the limit is nearly reached
+LAST_EVALUATION_S = 0.5  # for the best of annealing, where another mapping is known
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
 
 
@@ -54,16 +57,18 @@ def sampled(
     annealer: Annealer | None,
     seed: int,
     before: Drawn | None,
-    work: Work,
+    starts: tuple[Mapping, ...] = (),
+    limits: Limits,
     report: Callable[[Mapping, Fraction], None],
 ) -> Drawn:
     """Return the mappings that meet the rules among the program as written, random trees and annealed ones.
 
     If no tree drawn at first meets the rules, annealing goes on until one does or a limit is reached. before: the
-    result of an earlier call, to continue from.
+    result of an earlier call, to continue from. starts: mappings to be looked at first. limits: of the search, whose
+    steps these are; `stop` may end it before.
     """
     if before is None:
-        scored, tried = _drawn(workload, arch, objective, seed, stop)
+        scored, tried = _drawn(workload, arch, objective, seed, limits, starts)
         good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
     else:
         good, tried = list(before.found), before.tried
@@ -71,33 +76,38 @@ def sampled(
         return Drawn(tuple(good), tried)
     if good:
         annealer.know(good[0][1], good[0][0][0])
-    anneal_mappings(annealer, stop, work, report, until_found=not good)
+    anneal_mappings(annealer, stop, limits.work, report, until_found=not good)
     if annealer.best is not None and annealer.best[0] not in [mapping for _, mapping, _ in good]:
         mapping = annealer.best[0]
-        cost = evaluate(workload, arch, mapping)
-        good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
+        with suppress(BudgetError):
+            cost = evaluate_in_cpu_time(workload, arch, mapping, LAST_EVALUATION_S if good else COUNTING.count_limit_s)
+            good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
     return Drawn(tuple(good), tried + annealer.scored)
 
 
 def _drawn(
-    workload: Workload, arch: Architecture, objective: Objective, seed: int, out_of_time: Callable[[], bool]
+    workload: Workload,
+    arch: Architecture,
+    objective: Objective,
+    seed: int,
+    limits: Limits,
+    starts: tuple[Mapping, ...],
 ) -> tuple[list[Sampled], int]:
     """Return the legal mappings among the program as written and random trees, best first, and how many were scored.
 
-    Of trees that differ only in loops over dims of extent 1, the first is kept.
+    Of trees that differ only in loops over dims of extent 1, the first is kept. Where the time is up and none is found
+    yet, they may take the CPU time that the limit left them: a busy machine finds one, too.
     """
     found: dict[Mapping, Sampled] = {}
     ones = frozenset(dim.name for dim in workload.dims if dim.extent == 1)
-    tried = 0
-    for mapping in _candidates(workload, arch, Random(seed)):
-        if out_of_time() and found:
+    tried, until = 0, cpu_seconds() + limits.left_s()
+    for mapping in chain(starts, _candidates(workload, arch, Random(seed))):
+        left = limits.left_s() if found else until - cpu_seconds()
+        if limits() and (found or (tried and left < 0)):
             break
         tried += 1
         try:
-            left = None  # there is to be a first mapping
-            if found and isinstance(out_of_time, Limits):
-                left = max(LEAST_EVALUATION_S, out_of_time.left_s())
-            cost = evaluate(workload, arch, mapping, time_limit_s=left)
+            cost = evaluate_in_cpu_time(workload, arch, mapping, max(LEAST_EVALUATION_S, left))
         except BudgetError:
             continue
         if cost.legal:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
-from polymap.asked import question_of
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.resolve import question_of
 from polymap.search.dividing import solve
 from polymap.search.heuristics import annealer_of
 from polymap.search.objective import measure_under, objective_values
 from polymap.search.problem import analyse, clashes, parse_single, rules_from_document
-from polymap.search.resources import Work
+from polymap.search.resources import Limits, Memory
 from polymap.search.run.answer import Question, check_answer
 from polymap.search.run.options import Options
 from polymap.search.run.programs import sampled
@@ -40,12 +40,11 @@ def candidates(
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
     goal = parse_single(objective, arch, ranked=True)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    begin = time.monotonic()
     asked = Question(workload, arch, goal, rules, "divide")
-    yield from ranked(asked, limit, lambda: time.monotonic() - begin > time_limit_s)
+    yield from ranked(asked, limit, Limits(time.monotonic, time_limit_s, Memory(None)))
 
 
-def ranked(asked: Question, limit: int, out_of_time: Callable[[], bool]) -> Iterator[tuple[Mapping, Cost]]:
+def ranked(asked: Question, limit: int, limits: Limits) -> Iterator[tuple[Mapping, Cost]]:
     """Yield the `limit` best mappings with dividing tiles, best first, each with its cost; the best of samples
     where the lattice search does not apply."""
     question = asked.workload, asked.arch, asked.objective, asked.rules
@@ -55,17 +54,17 @@ def ranked(asked: Question, limit: int, out_of_time: Callable[[], bool]) -> Iter
     if problem.reason is not None:
         drawn = sampled(
             *question,
-            out_of_time,
+            limits,
             annealer=annealer_of(*question, divide=asked.tiles == "divide", seed=asked.seed),
             seed=asked.seed,
             before=None,
-            work=Work(),
+            limits=limits,
             report=lambda _mapping, _value: None,
         )
         yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
         return
     measure = measure_under(asked.objective, asked.workload, asked.arch, asked.rules)
-    outcome = solve(problem, measure, out_of_time, lambda _found, _bound: None, keep=limit)
+    outcome = solve(problem, measure, limits, lambda _found, _bound: None, keep=limit)
     scored = [(leaf.mapping, evaluate(asked.workload, asked.arch, leaf.mapping)) for _, leaf in outcome.found]
     for mapping, cost in scored:
         check_answer(asked, mapping, cost)

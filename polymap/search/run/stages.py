@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from polymap.arch import no_energies
-from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -40,7 +39,6 @@ from polymap.search.heuristics import (
 from polymap.search.objective import (
     Measure,
     exact_score,
-    floor_of,
     is_confirmed,
     measure_of,
     measure_under,
@@ -55,16 +53,15 @@ from polymap.search.problem import (
     parse_objective,
     rules_from_document,
 )
-from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
-from polymap.search.resources import Limits, Memory, OutOfTime, Processes, Stop, never
+from polymap.search.resources import Limits, Memory, Processes, Stop, never
+from polymap.search.result import SearchResult
 from polymap.search.run.answer import Question, Values, believed
 from polymap.search.run.driver import Engines, Kind, Search, Table, certified, counted_space, further, kind_of, of_rest
 from polymap.search.run.evidence import Evidence, Known
 from polymap.search.run.feasible import AnySize, Dividing, may_be_walked, walk_begun
 from polymap.search.run.options import TUNING, Options
-from polymap.search.run.programs import Drawn, program_order, sampled
+from polymap.search.run.programs import program_order
 from polymap.search.run.refuted import is_refuted
-from polymap.search.run.result import SearchResult
 from polymap.search.run.rule_clashes import clashing
 
 if TYPE_CHECKING:
@@ -112,97 +109,6 @@ def refute_rules(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     if is_refuted(search.workload, search.arch, search.rules):
         return replace(evidence, clash=_clashing(search, AnySize))
     return evidence
-
-
-def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
-    """Propose the best of sampled, annealed and climbed mappings of a program."""
-    evidence = _bound_by_capacities(search, evidence)
-    annealer = _annealer(search, divide=search.divides)
-    climbed = _climbed(search, alone=annealer is None)
-    if climbed is not None and annealer is None:
-        return _with_tree(search, evidence, climbed, 0)
-    floor, met = evidence.floors[0], False
-
-    def report(mapping: Mapping, value: Fraction) -> None:
-        nonlocal met
-        met = value <= floor and len(search.objective.singles) == 1  # no mapping is better
-        search.report(mapping, value, floor)
-
-    drawn = sampled(
-        search.workload,
-        search.arch,
-        search.objective,
-        search.rules,
-        lambda: met or search.limits(),
-        annealer=annealer,
-        seed=search.asked.seed,
-        before=search.engines.get(Drawn),
-        work=search.limits.work,
-        report=report,
-    )
-    search.engines.keep(drawn)
-    if climbed is not None and not (drawn.found and drawn.found[0][0][0] <= climbed.value):
-        return _with_tree(search, evidence, climbed, drawn.tried)
-    space = counted_space(search.space_size(search.limits), Count(evaluated=drawn.tried))
-    found = [search.incumbent(mapping, cost) for _, mapping, cost in drawn.found]
-    return replace(evidence.with_incumbents(found), space=space)
-
-
-def _has_one_union(workload: Workload) -> bool:
-    """Return whether a statement that accumulates in any order over a box reads one tensor through several accesses,
-    and all others through one."""
-    if len(workload.statements) != 1 or not workload.associative or not any_order_is_legal(workload):
-        return False
-    (statement,) = workload.statements
-    several = sum(len(set(accesses_of(statement, tensor.name))) > 1 for tensor in workload.tensors)
-    linear = all(index.is_linear for access in (statement.target, *statement.reads) for index in access.index)
-    return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
-
-
-def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
-    """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
-    from polymap.search.program_bounds import MOST_INSTANCES, program_traffic_bits  # other searches do without
-
-    workload, arch = search.workload, search.arch
-    if instance_bound(workload) > MOST_INSTANCES:
-        return evidence
-    try:
-        bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))
-    except OutOfTime:
-        return evidence
-    more = bits - (compulsory_bits(workload) or 0)
-    for place, one in enumerate(search.objective.singles):
-        evidence = evidence.with_floor(place, floor_of(workload, arch, one, max(0, more)))
-    return evidence
-
-
-def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:
-    """Return the best tree that climbing finds, in half of the limit if others search, too; None where none is found,
-    or the program is too large."""
-    asked = search.workload, search.arch, search.objective
-    if not may_be_climbed(*asked):
-        return None
-    climbed = search.engines.made(ProgramSearch, lambda: ProgramSearch(*asked, search.asked.seed))
-    stop = search.limits if alone else search.limits.part(0.5)
-    climbed.go_on(stop, search.meets)
-    if stop is not search.limits:
-        search.limits.work.add(stop.work.done)
-    return climbed.best
-
-
-def _with_tree(search: Search, evidence: Evidence, tree: ProgramTree, drawn: int) -> Evidence:
-    """Return the evidence with a tree of the program asked for, or of the same with its loops renamed, shifted or
-    skewed; that nothing beats it, where the trees of its kind are searched to the end."""
-    climbed = search.engines.get(ProgramSearch)
-    assert tree.value >= evidence.floors[0], "a mapping is better than what no mapping can beat"
-    scored, complete = (climbed.scored, climbed.complete) if climbed else (0, "")
-    if not search.divides or search.rules or search.arch.fanouts or len(search.workload.statements) == 1:
-        complete = ""
-    name = complete if tree.value > evidence.floors[0] else ""
-    space = replace(counted_space(None, Count(evaluated=scored + drawn)), name=name)
-    found = search.incumbent(tree.mapping, tree.cost, tree.workload)
-    evidence = replace(evidence.with_incumbents((found,)), space=space)
-    return replace(evidence, left=()) if complete and found.values == (tree.value,) else evidence
 
 
 def search_dividing_tiles(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -258,6 +164,17 @@ def enumerate_few_trees(search: Search, evidence: Evidence, _stop: Stop) -> Evid
     return search.proven(evidence, tuple(zip(best, done.front or (done.values,), strict=True)), space)
 
 
+def _has_one_union(workload: Workload) -> bool:
+    """Return whether a statement that accumulates in any order over a box reads one tensor through several accesses,
+    and all others through one."""
+    if len(workload.statements) != 1 or not workload.associative or not any_order_is_legal(workload):
+        return False
+    (statement,) = workload.statements
+    several = sum(len(set(accesses_of(statement, tensor.name))) > 1 for tensor in workload.tensors)
+    linear = all(index.is_linear for access in (statement.target, *statement.reads) for index in access.index)
+    return several == 1 and linear and is_box(statement) and statement.operator is not Operator.ASSIGN
+
+
 def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
     at once of all mappings."""
@@ -311,7 +228,7 @@ def _try_best_by(search: Search, evidence: Evidence, arch: Architecture, objecti
     rules."""
     rules = tuple(rule for rule in search.rules if not isinstance(rule, AtMost | Utilization))
     asked = replace(search.asked, arch=arch, objective=objective, rules=rules)
-    mapping = search.ask(asked, Kind.RULE, TUNING.share_to_meet_rules, (), Engines())[0].best
+    mapping = search.ask(asked, Kind.RELATED, TUNING.share_to_meet_rules, (), Engines())[0].best
     if mapping is None:
         return evidence
     found = search.incumbent(mapping)
@@ -331,7 +248,7 @@ def _without_bandwidth(arch: Architecture) -> Architecture:
 def anneal_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose, under rules, the best that is near the mapping that is known; where there is none, walk until one is
     found or a limit is reached."""
-    annealer, best, floor = _annealer(search, divide=False), evidence.best, evidence.floors[0]
+    annealer, best, floor = kept_annealer(search, divide=False), evidence.best, evidence.floors[0]
     if annealer is None:
         return evidence
     if best is not None:
@@ -384,7 +301,7 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
     return tuple(search.engines.made(SiblingSearch, partial(begun, one), of=one) for one in singles)
 
 
-def _annealer(search: Search, *, divide: bool) -> Annealer | None:
+def kept_annealer(search: Search, *, divide: bool) -> Annealer | None:
     """Return what looks for mappings that meet the rules; None where none can. A resumed search goes on with it."""
     found = search.engines.get(Annealer, divide)
     if found is None:
@@ -471,6 +388,7 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
+        lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
     )
     search.engines.keep(outcome)
     return outcome, evidence
@@ -519,7 +437,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple
 
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
-    annealer = _annealer(search, divide=True)
+    annealer = kept_annealer(search, divide=True)
     if annealer is None or len(search.objective.singles) > 1:
         return None
     measure = measure_of(search.objective, search.workload, search.arch)

@@ -18,10 +18,10 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
-from polymap.search.problem import Component, Problem, most_costed
+from polymap.search.problem import Component, HolderEdge, Problem, most_costed
 from polymap.search.resources import SearchCaches, Stop, never
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
-from polymap.search.sibling_bounds.joint_costs import Axes, Edge, LoopOrder, NodeView, StructureLoads, TensorNodes
+from polymap.search.sibling_bounds.joint_costs import Axes, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
 from polymap.search.sibling_bounds.tensor_costs import least_components
@@ -181,7 +181,7 @@ class JointStructure:
 @dataclass(frozen=True, slots=True)
 class _Move:
     tensor: int
-    edge: Edge
+    edge: HolderEdge
     after: State
 
 
@@ -422,7 +422,7 @@ class Recurrence:
         self.structure, self.component, self.axes, self.ranges = structure, component, axes, part.ranges
         self.views = [[one.view(axes, unit, part.orders) for unit in range(len(axes))] for one in structure.nodes]
         self.least: dict[tuple[int, State], FloatArray] = {}
-        self._costs: dict[tuple[int, Edge, int, int], FloatArray] = {}
+        self._costs: dict[tuple[int, HolderEdge, int, int], FloatArray] = {}
         self._masks: dict[tuple[int, int, int], FloatArray] = {}
         self._inner = [self._inner_cells(unit) for unit in range(len(axes) - 1)]
         self._ends = [[one.end(component, holder) for holder in one.holders.levels] for one in structure.nodes]
@@ -472,7 +472,7 @@ class Recurrence:
         parent, level = move.edge.parent, move.edge.level
         return any(tensor == move.tensor and parent < one < level for tensor, one in self._required)
 
-    def _cost(self, tensor: int, edge: Edge, unit: int, placed: int) -> FloatArray:
+    def _cost(self, tensor: int, edge: HolderEdge, unit: int, placed: int) -> FloatArray:
         """Return the costs of a node, inf where it does not fit."""
         key = tensor, edge, unit, placed
         if key not in self._costs:

@@ -17,7 +17,17 @@ from math import prod
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.problem import Component, IndexGroup, Problem, TensorTerm
+from polymap.search.problem import (
+    Component,
+    HolderEdge,
+    HolderGraph,
+    IndexGroup,
+    Problem,
+    TensorTerm,
+    level_graph,
+    node_weights,
+    unfolded,
+)
 from polymap.search.resources import SearchCaches
 from polymap.search.sibling_bounds.crossings import Crossings
 from polymap.search.sibling_bounds.single_tensor import (
@@ -25,7 +35,6 @@ from polymap.search.sibling_bounds.single_tensor import (
     Path,
     SiblingCounts,
     TensorLoads,
-    least_crossings,
     one_box,
 )
 from polymap.search.sibling_bounds.sizes import Axis, Sizes, full_share
@@ -33,18 +42,6 @@ from polymap.search.sibling_bounds.window_loads import fewest_elements
 from polymap.search.sibling_bounds.window_passes import ordered_passes, pass_tables
 
 Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A node at `level` below the one at `parent`, between two holder states. returns: whether the partial sums that
-    come back to it are known (of an output: no node further out is shared by siblings)."""
-
-    source: int
-    target: int
-    parent: int
-    level: int
-    returns: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +53,6 @@ class LoopOrder:
     other: int
     above: int
     most: int
-
-
-@dataclass(frozen=True, slots=True)
-class Holders:
-    """Holder states of a tensor, the first one at the start: the level of each, and the edges between them."""
-
-    levels: tuple[int, ...]
-    edges: tuple[Edge, ...]
 
 
 class StructureLoads:
@@ -108,6 +97,7 @@ class TensorNodes:
         self.problem, self.crossings = loads.problem, loads.crossings
         dims = self.problem.dims
         self.lacking = [d for d, dim in enumerate(dims) if dim not in term.dims]
+        self._levels = level_graph(term, self.problem.level_count)
         self.plain = [dims.index(g.dims[0]) for g in term.groups if not g.is_window]
         self.windows = [g for g in term.groups if g.is_window]
         self.elements = prod(self.problem.extents[d] for d in self.plain)
@@ -116,22 +106,21 @@ class TensorNodes:
         self._messages: dict[tuple[int, int, int], tuple[int, int, Path]] = {}
 
     @cached_property
-    def holders(self) -> Holders:
-        """Return the holder states; an output's tell whether siblings share a node that is placed already."""
-        states: list[tuple[int, bool]] = [(0, False)]
-        edges: list[Edge] = []
-        for source, (parent, shared) in enumerate(states):  # grows while it is walked
-            for level in sorted(self.term.may_hold):
-                if level > parent and not self.skips(parent, level):
-                    after = level, shared or (self.term.is_output and self._is_shared(parent, level))
-                    if after not in states:
-                        states.append(after)
-                    edges.append(Edge(source, states.index(after), parent, level, not shared))
-        return Holders(tuple(level for level, _ in states), tuple(edges))
+    def _unfolded(self) -> tuple[HolderGraph, tuple[bool, ...]]:
+        def after(shared: bool, edge: HolderEdge) -> bool:  # noqa: FBT001
+            return shared or (self.term.is_output and self._is_shared(edge.parent, edge.level))
 
-    def skips(self, after: int, upto: int) -> bool:
-        """Return whether the tensor must be held by a level between two."""
-        return any(after < level < upto for level in self.term.must_hold)
+        return unfolded(self._levels, after)
+
+    @property
+    def holders(self) -> HolderGraph:
+        """Return the holder states; an output's tell whether siblings share a node that is placed already."""
+        return self._unfolded[0]
+
+    @property
+    def shared(self) -> tuple[bool, ...]:
+        """Return of every holder state whether siblings share a node of the output that led to it."""
+        return self._unfolded[1]
 
     def between(self, parent: int, level: int) -> Numbers:
         return tuple(g for g, one in enumerate(self.problem.classes) if parent < one.below <= level)
@@ -156,13 +145,13 @@ class TensorNodes:
 
     def end(self, component: Component, holder: int) -> float:
         """Return what moves between the innermost holder and the compute units cost; inf where it must be held."""
-        if self.skips(holder, self.problem.level_count):
+        if not self._levels.final[holder]:
             return float(np.inf)
-        weight = component.read[holder][self.term.index]
-        if self.term.is_output:
-            weight += component.write[holder][self.term.index]
-        cost = float(weight) * float(self.loads.operands(self.term, holder, alone=component.busiest)) if weight else 0.0
-        for cut, price in least_crossings(self.problem, self.term, component, holder, self.problem.level_count):
+        weights = node_weights(self.problem, self.term, component, holder, (self.problem.level_count,))
+        weight, cost = weights.message, 0.0
+        if weight:
+            cost = float(weight) * float(self.loads.operands(self.term, holder, alone=component.busiest))
+        for cut, price in weights.least_crossings():
             cost += float(price) * float(self.loads.operands(self.term, holder, cut, alone=False))
         return cost
 
@@ -207,34 +196,27 @@ class NodeView:
         """Return one value per cell of a dim, shaped to be spread over the other dims."""
         return np.asarray(values, dtype=np.float64).reshape([-1 if d == e else 1 for e in range(len(self.axes))])
 
-    def cost(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def cost(self, component: Component, edge: HolderEdge, placed: int) -> FloatArray:
         """Return what a node costs at least per cell; placed: how many nodes stand further out."""
-        index, total = self.nodes.term.index, np.zeros((1,) * len(self.axes))
-        held = component.held[edge.level][index] if component.held else 0
-        if held:
-            total = total + held * self.least_bits(edge.level) / self.nodes.term.tensor.bits
-        read, write = component.read, component.write
-        for cut, price in least_crossings(self.problem, self.nodes.term, component, edge.parent, edge.level):
+        term, total = self.nodes.term, np.zeros((1,) * len(self.axes))
+        weights = node_weights(self.problem, term, component, edge.parent, edge.levels)
+        if weights.held:
+            total = total + weights.held * self.least_bits(edge.level) / term.tensor.bits
+        for cut, price in weights.least_crossings():
             total = total + float(price) * self.messages(component, edge, placed, cut)
-        if self.nodes.term.is_output:
-            parent = read[edge.parent][index] + write[edge.parent][index]
-            own = read[edge.level][index] + write[edge.level][index]
-            own += sum(sum(p[index][:2]) for _, p in self.problem.crossed(component, edge.parent, edge.level))
-            if parent:
-                total = total + float(parent) * self.messages(component, edge, placed)
-            return total + float(own) * self.returns(component, edge, placed) if own else total
-        if read[edge.parent][index]:
-            total = total + float(read[edge.parent][index]) * self.messages(component, edge, placed)
-        if write[edge.level][index]:
-            total = total + float(write[edge.level][index]) * self.fills(component, edge, placed)
+        if weights.message:
+            total = total + float(weights.message) * self.messages(component, edge, placed)
+        if weights.fill:
+            filled = self.returns if term.is_output else self.fills
+            total = total + float(weights.fill) * filled(component, edge, placed)
         return total
 
-    def fills(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def fills(self, component: Component, edge: HolderEdge, placed: int) -> FloatArray:
         base, alone = self.nodes.fills(edge.level)
         found = self._total(base, self.nodes.between(-1, edge.level), (), edge.level, placed)
         return self._of_busiest(component, found, edge.level, alone)
 
-    def messages(self, component: Component, edge: Edge, placed: int, cut: int = 0) -> FloatArray:
+    def messages(self, component: Component, edge: HolderEdge, placed: int, cut: int = 0) -> FloatArray:
         base, alone, path = self.nodes.messages(edge.parent, edge.level, cut)
         found = self._total(base, path.apart, path.merging, edge.level, placed)
         return self._of_busiest(component, found, edge.parent, alone)
@@ -242,13 +224,13 @@ class NodeView:
     def _of_busiest(self, component: Component, total: FloatArray, level: int, alone: int) -> FloatArray:
         return np.maximum(total / self.loads.instances(level), alone) if component.busiest else total
 
-    def returns(self, component: Component, edge: Edge, placed: int) -> FloatArray:
+    def returns(self, component: Component, edge: HolderEdge, placed: int) -> FloatArray:
         """Return how many partial sums come back to a node at least. Whenever siblings hold an element again that none
         of them held, its partial sum comes back from the parent, but for the first time."""
         elements = 0 if component.busiest else self.nodes.elements
         starts = self.nodes.elements if self.nodes.term.tensor.initial else 0
         least = np.full((1,) * len(self.axes), float(starts if elements else 0))
-        if not edge.returns:
+        if self.nodes.shared[edge.source]:  # how many sums are there is not known
             return least
         above, between = self.nodes.between(-1, edge.parent), self.nodes.between(edge.parent, edge.level)
         lacking = prod(self.loads.count(d, above) for d in self.nodes.lacking)

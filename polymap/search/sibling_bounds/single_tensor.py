@@ -8,7 +8,7 @@ least over chains of levels that hold it. Numbers are exact integers (docs/any_t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.search.problem import (
-    Component,
     FanoutClass,
     IndexGroup,
     IntArray,
@@ -208,22 +207,6 @@ class SiblingCounts:
         """Return the least number of compute cycles: along every dim whole steps."""
         steps = self.shares(tuple(range(len(self.problem.dims))), tuple(range(len(self.problem.classes))))
         return -(-steps // self.problem.arch.compute.per_cycle)
-
-
-def least_crossings(
-    problem: Problem, term: TensorTerm, component: Component, parent: int, level: int
-) -> Iterator[tuple[int, int]]:
-    """Yield (cut, weight) of what passes between two levels below so many fan-outs: reads, or what leaves an output."""
-    first = 2 if term.is_output else 0
-    for fanout, prices in problem.crossed(component, parent, level):
-        outside, inside = prices[term.index][first : first + 2]
-        if term.is_output:
-            outside, inside = inside, outside
-        if outside < 0:  # what is added on the way does not arrive: there are no fewer collections than sums
-            outside, inside = 0, outside + inside
-        for cut, weight in ((fanout, outside), (fanout + 1, inside)):
-            if weight:
-                yield cut, weight
 
 
 class TensorLoads:

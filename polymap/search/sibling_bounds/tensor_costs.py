@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,19 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import INT64, Arithmetic, Kind, arithmetic_for
 from polymap.search.objective import Measure
-from polymap.search.problem import Component, IntArray, Problem, TensorTerm, most_costed
-from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads, least_crossings
+from polymap.search.problem import (
+    Component,
+    HolderEdge,
+    IntArray,
+    NodeWeights,
+    Problem,
+    TensorTerm,
+    least_chain,
+    level_graph,
+    most_costed,
+    node_weights,
+)
+from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, TensorLoads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +60,7 @@ def least_components(problem: Problem, measure: Measure, boxes: Boxes) -> Compon
         arithmetic = _arithmetic(problem, component, counts)
         total: IntArray = np.zeros(len(boxes), dtype=arithmetic.dtype)
         for term in problem.terms:
-            own = _TensorChain(loads[term.index, component.busiest], rooms, component, arithmetic).least()
+            own = _TensorCost(loads[term.index, component.busiest], rooms, component, arithmetic).least()
             feasible = feasible & arithmetic.possible(own)
             total = total + np.where(feasible, own, 0)
         parts.append(total)
@@ -88,63 +99,53 @@ class _Rooms:
         return np.asarray(bits > -1 if room is None else bits <= room, dtype=np.bool_)
 
 
-class _TensorChain:
+class _TensorCost:
     """The least cost of one tensor over all chains of levels that hold it, for one component."""
 
     def __init__(self, loads: TensorLoads, rooms: _Rooms, component: Component, arithmetic: Arithmetic) -> None:
         self._loads, self._rooms, self._component, self._arithmetic = loads, rooms, component, arithmetic
-        self._term, self._levels = loads.term, loads.problem.level_count
-        index = self._term.index
-        self._read = [row[index] for row in component.read]
-        self._both = [r + row[index] for r, row in zip(self._read, component.write, strict=True)]
+        self._problem, self._term = loads.problem, loads.term
+        self._zero: IntArray = loads.counts.one.astype(arithmetic.dtype) * 0
         starts = 0 if self._term.tensor.initial or not self._term.is_output else loads.elements
-        self._zero_start = starts * self._read[0]
+        self._zero_start = starts * component.read[0][self._term.index]
 
     def least(self) -> IntArray:
         """Return the least cost (what cannot be where no chain fits)."""
-        one = self._loads.counts.one.astype(self._arithmetic.dtype)
-        never = self._arithmetic.where(one < 1, one)
-        best = [one * 0]
-        for level in range(1, self._levels):
-            here = never
-            if level in self._term.may_hold:
-                for parent in range(level):
-                    if not self._skips(parent, level):
-                        here = np.minimum(here, best[parent] + self._node(parent, level))
-                here = np.where(self._rooms.fits(self._term, level), here, never)
-            best.append(here)
-        found = never
-        for holder in range(self._levels):
-            if not self._skips(holder, self._levels):
-                weight = (self._both if self._term.is_output else self._read)[holder]
-                cost = best[holder] + self._weighed(lambda at=holder: self._loads.operands(at), weight)
-                for cut, price in self._crossings(holder, self._levels):
-                    cost = cost + self._weighed(lambda at=holder, cut=cut: self._loads.operands(at, cut), price)
-                found = np.minimum(found, cost)
-        return np.where(self._arithmetic.possible(found), found - self._zero_start, never)
+        graph = level_graph(self._term, self._problem.level_count)
+        found = least_chain(graph, self._arithmetic, self._zero, self._node, self._fits, self._end)
+        return self._arithmetic.where(self._arithmetic.possible(found), found - self._zero_start)
 
-    def _skips(self, after: int, upto: int) -> bool:
-        return any(after < level < upto for level in self._term.must_hold)
+    def _fits(self, level: int) -> NDArray[np.bool_]:
+        return self._rooms.fits(self._term, level)
 
-    def _node(self, parent: int, level: int) -> IntArray | int:
+    def _node(self, edge: HolderEdge) -> IntArray:
         """Return what holding the tensor in a level, loaded from or drained to a parent, costs at least."""
-        term, component, loads = self._term, self._component, self._loads
-        held = component.held[level][term.index] if component.held else 0
-        cost = self._weighed(lambda: self._rooms.held[term.index, level], held)
-        for cut, price in self._crossings(parent, level):
-            cost = cost + self._weighed(lambda cut=cut: loads.messages(parent, level, cut), price)
-        if term.is_output:
-            # A partial sum that is there from the start moves inwards once, level by level.
-            moved = loads.elements if term.tensor.initial and not loads.alone else 0
-            arrived = self._weighed(lambda: loads.messages(parent, level), self._both[parent])
-            return cost + arrived + moved * self._both[level]
-        written = component.write[level][term.index]
-        cost = cost + self._weighed(lambda: loads.fills(level), written)
-        return cost + self._weighed(lambda: loads.messages(parent, level), self._read[parent])
+        term, loads = self._term, self._loads
+        weights = self._weights(edge.parent, edge.levels)
+        cost = self._weighed(lambda: self._rooms.held[term.index, edge.level], weights.held)
+        cost = cost + self._moved(weights, lambda cut: loads.messages(edge.parent, edge.level, cut))
+        if not term.is_output:
+            return cost + self._weighed(lambda: loads.fills(edge.level), weights.fill)
+        # A partial sum that is there from the start moves inwards once, level by level.
+        return cost + (loads.elements if term.tensor.initial and not loads.alone else 0) * weights.fill
 
-    def _crossings(self, parent: int, level: int) -> Iterator[tuple[int, int]]:
-        return least_crossings(self._loads.problem, self._term, self._component, parent, level)
+    def _end(self, holder: int) -> IntArray:
+        """Return what moves between the innermost holder and the compute units costs at least."""
+        weights = self._weights(holder, (self._problem.level_count,))
+        return self._moved(weights, lambda cut: self._loads.operands(holder, cut))
 
-    def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray | int:
+    def _weights(self, parent: int, levels: tuple[int, ...]) -> NodeWeights:
+        return node_weights(self._problem, self._term, self._component, parent, levels)
+
+    def _moved(self, weights: NodeWeights, amount: Callable[[int], IntArray]) -> IntArray:
+        """Return what moves between a parent and a level costs. amount: of elements below so many fan-outs."""
+        cost = self._weighed(lambda: amount(0), weights.message)
+        for cut, price in weights.least_crossings():
+            cost = cost + self._weighed(lambda cut=cut: amount(cut), price)
+        return cost
+
+    def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray:
         """Return an amount times its weight; it is not asked for where it weighs nothing."""
-        return amount().astype(self._arithmetic.dtype, copy=False) * weight if weight else 0
+        if not weight:
+            return self._zero
+        return amount().astype(self._arithmetic.dtype, copy=False) * weight

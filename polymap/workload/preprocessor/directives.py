@@ -483,7 +483,7 @@ class _Question:
         return decided([each.text for each in full if each.text], self._number)
 
     def _note(self, name: str, line: int) -> None:
-        assert line
+        assert line  # the first line is 1
         self._depends(name)
 
     def _without_defined(self, tokens: list[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from polymap.codegen.lower.nest import Place, read_nest
+from polymap.codegen.lower.nest import StoragePoint, read_nest
 from polymap.codegen.lower.window import moduli
 from polymap.costmodel.simulator.tree import executions, resolve
 from polymap.ir.loopnest import Workload, accesses_of
@@ -31,7 +31,7 @@ def tiles(workload: Workload, arch: Architecture, mapping: Mapping, number: int)
     return list(found.values())
 
 
-def slots(place: Place, workload: Workload, tile: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+def slots(place: StoragePoint, workload: Workload, tile: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
     tensor = workload.tensor(place.tensor)
     sizes = moduli(place, tensor)
     return {

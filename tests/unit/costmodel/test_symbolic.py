@@ -21,7 +21,7 @@ from polymap.costmodel.symbolic.derivation import formula
 from polymap.ir.errors import BudgetError, OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
-from polymap.report.text.answers import cost_document
+from polymap.search.result.documents import cost_document
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.report.numbers import energy, exact, listing, percent, plural, short, size, table, times
+from polymap.formatting import energy, exact, listing, percent, plural, short, size, table, times
 
 
 @pytest.mark.parametrize(

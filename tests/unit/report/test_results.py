@@ -16,7 +16,7 @@ import pytest
 
 import polymap as pm
 from polymap.report.page import results as page
-from polymap.report.text import reading
+from polymap.search.result import reading
 
 SMALL = pm.conv2d(K=4, C=3, H=6, W=6, R=3, S=3, padding=1, name="small")
 FLAT = pm.load_arch("flat3")

@@ -11,12 +11,13 @@ import pytest
 
 import polymap as pm
 from polymap.fusion_gain import Fusion
-from polymap.networks import SweepRow, SweepTable, sweep_text
+from polymap.networks import SweepRow, SweepTable
 from polymap.report.page.report import Answer, _second  # pyright: ignore[reportPrivateUsage]
 from polymap.report.space.capacity import CapacityFigure, CapacityPoint, knee_of
 from polymap.report.space.course import FateFigure
 from polymap.report.space.sensitivity import Change, SensitivityFigure, sensitivity_svg
 from polymap.report.space.winners import Winner, WinnerFigure, winner_svg
+from polymap.report.text import sweep_text
 
 UNKNOWN = "not known"
 

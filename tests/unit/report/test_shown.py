@@ -13,7 +13,7 @@ from polymap.codegen.execute.run import CRun
 from polymap.ir import display
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import Violation
-from polymap.search.run.result import SearchResult, SpaceCount
+from polymap.search.result.result import SearchResult, SpaceCount
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, cost_of
 
 

@@ -217,6 +217,14 @@ def test_side_by_side_rows_are_the_costs() -> None:
     assert_inside(side_by_side_svg(figure))
 
 
+def test_side_by_side_a_tile_beyond_its_dim_is_one_step() -> None:
+    layer = matmul(m=4, n=4, k=4)
+    loops = (Temporal("m", 9), Temporal("m", 2), Temporal("n", 1), Temporal("k", 1), Temporal("m", 1))
+    tree = Mapping((*loops, Compute(layer.statements[0].name)))
+    figure = side_by_side(layer, load_arch("flat3"), tree, tree)
+    assert figure.loops[0] == ("for m 1", "for m 2", "for n 4", "for k 4", "for m 2")
+
+
 def hints_of(picture: str) -> list[str]:
     """Return what is said under the pointer, the title of the whole aside."""
     titles = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")

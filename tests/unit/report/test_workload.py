@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from polymap.ir.loopnest import Access, Apply, Index, Number, Operator, Read
 from polymap.ir.quasi_affine import dim
-from polymap.report.workload import expression_text, statement_text, workload_text
 from polymap.workload.c.reader import from_c
+from polymap.workload.text import expression_text, statement_text, workload_text
 from tests.unit.report.shared import CONVOLUTION
 
 

@@ -10,11 +10,11 @@ from polymap import matmul
 from polymap.explore import provers
 from polymap.ir.loopnest import Workload
 from polymap.search.resources import Stop
+from polymap.search.result.result import SpaceCount
 from polymap.search.run.driver import Kind, Line, Search, Table, first
 from polymap.search.run.evidence import Evidence, Incumbent
 from polymap.search.run.options import Options
 from polymap.search.run.programs import program_order
-from polymap.search.run.result import SpaceCount
 from polymap.search.run.stages import read_question
 from tests.unit.search.machines import two_levels
 

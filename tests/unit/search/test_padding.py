@@ -1,36 +1,51 @@
-"""Mappings of padded products, cut to size: legal trees that fit, good where dividing tiles are not."""
+"""Extents a little longer than a product's, with many divisors."""
 
 from __future__ import annotations
 
-import random
+import time
+from math import prod
 
-from polymap import evaluate, explore, load_arch, matmul
-from polymap.search.problem.goals import parse_objective
-from polymap.search.problem.problem import analyse
-from polymap.search.product_tiles.padding import mappings_of_padded
+import pytest
 
+import polymap as pm
+from polymap.explore import search
+from polymap.search.problem import divisors
+from polymap.search.product_tiles.padding import EXTENTS_PER_DIM, _longer
+from polymap.search.product_tiles.spread import _rows
 
-def test_they_are_legal_trees_that_fit() -> None:
-    rng = random.Random("padding")
-    met = 0
-    for name in ("eyeriss_like", "simba_like", "flat3"):
-        arch = load_arch(name)
-        workload = matmul(*(rng.randrange(3, 200) for _ in range(3)))
-        problem, objective = analyse(workload, arch), parse_objective("energy", arch)
-        for mapping in list(mappings_of_padded(problem, objective, lambda: False))[:10]:
-            assert evaluate(workload, arch, mapping).legal
-            met += 1
-    assert met > 20
+HUGE = (10**9, 2**31, 2**63, 10**30)
 
 
-def test_a_prime_product_is_proven_from_one() -> None:
-    """127 x 127 x 127 on 16 x 64 compute units: the best of 128 x 128 x 128, cut to size, meets the bound."""
-    arch = load_arch("simba_like")
-    workload = matmul(127, 127, 127)
-    problem, objective = analyse(workload, arch), parse_objective("energy", arch)
-    least = min(
-        evaluate(workload, arch, one).energy_pj for one in mappings_of_padded(problem, objective, lambda: False)
-    )
-    found = explore(workload, arch)
-    assert (found.status, found.value) == ("OPTIMAL", 11_319_332.2)
-    assert least == found.value
+@pytest.mark.parametrize("extent", [3, 7, 127, 997, 4099])
+def test_short_extents_are_all_looked_at(extent: int) -> None:
+    every = range(extent + 1, extent + max(4, extent * 6 // 100) + 1)
+    most = sorted(every, key=lambda n: (-len(divisors(n)), n))[:EXTENTS_PER_DIM]
+    assert _longer(extent) == (extent, *sorted(most))
+
+
+@pytest.mark.parametrize("extent", HUGE)
+def test_of_long_extents_a_few_thousand_are(extent: int) -> None:
+    begun = time.process_time()
+    found = _longer(extent)
+    assert time.process_time() - begun < 2
+    assert len(found) == 1 + EXTENTS_PER_DIM
+    assert all(extent < longer <= extent * 106 // 100 for longer in found[1:])
+
+
+@pytest.mark.parametrize("extent", HUGE)
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_a_product_with_a_huge_extent_is_answered_in_time(extent: int, name: str) -> None:
+    product = pm.einsum(f"C[m,n] += A[m,k] * {name}[n,k]", m=extent, n=8, k=8)
+    begun = time.process_time()
+    found = search(product, "flat3", time_limit_s=1, clock=time.process_time)
+    assert time.process_time() - begun < 4
+    if name == "A" and extent > 1 << 40:  # the union of such intervals is not counted
+        assert (found.status, found.best) == ("TIMEOUT", None)
+        return
+    assert found.best is not None
+    assert found.bound <= found.value
+
+
+def test_factors_whose_product_is_beyond_64_bits_are_not_taken_for_small_ones() -> None:
+    rows = _rows(((1, 1 << 16),) * 4, 1 << 16).tolist()
+    assert sorted(map(prod, rows)) == [1, *[1 << 16] * 4]

@@ -13,7 +13,6 @@ from polymap import conv2d, einsum, evaluate, explore, load_arch, matmul
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.report.text.answers import result_document
 from polymap.report.text.summary import no_answer_text, result_text
 from polymap.search import sibling_bounds
 from polymap.search.enumeration.trees import exhaustive
@@ -21,9 +20,10 @@ from polymap.search.heuristics.genome import genome_of_tree, genome_space, rando
 from polymap.search.objective.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.resources.memory import Memory, resident_mb
+from polymap.search.result.documents import result_document
+from polymap.search.result.result import Progress
 from polymap.search.run import stages as run
 from polymap.search.run.options import TUNING
-from polymap.search.run.result import Progress
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem

@@ -13,8 +13,8 @@ from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.measure import Measure, measure_of
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.holding import HolderGraph, holder_graph
 from polymap.search.problem.problem import Problem, analyse
-from polymap.search.product_bounds.holders import HolderGraph, holder_graph
 from polymap.search.product_bounds.monomials import Monomial, NodeMonomials
 from polymap.search.product_bounds.orders import order_monomials
 from polymap.search.product_bounds.rounding import trees_near
@@ -38,7 +38,7 @@ def searched(problem: Problem, measure: Measure) -> ProductSearch | None:
 
 
 def graphs_of(problem: Problem) -> tuple[HolderGraph, ...]:
-    return tuple(holder_graph(problem, term) for term in problem.terms)
+    return tuple(holder_graph(term, problem.level_count) for term in problem.terms)
 
 
 @pytest.mark.parametrize("objective", ["energy", "latency"])
@@ -133,7 +133,7 @@ def monomial_cost(asked: Question, shape: Shape) -> float | None:
             return None
         total += sum(value_at(one, node.tile, shape.factors) for one in cost[0]) + cost[1]
     for tensor, at_end in enumerate(state):
-        one = monomials.compute_cost(problem.terms[tensor], graphs[tensor].holders[at_end])
+        one = monomials.compute_cost(problem.terms[tensor], graphs[tensor].levels[at_end])
         total += value_at(one, (Fraction(1),) * len(problem.dims), shape.factors)
     return total
 

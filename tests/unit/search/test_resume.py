@@ -17,11 +17,11 @@ from polymap.report.space.course import course_figure, history_svg
 from polymap.search import sibling_bounds
 from polymap.search.product_bounds.search import ProductSearch
 from polymap.search.resources.memory import Memory, resident_mb
+from polymap.search.result.result import SearchResult
 from polymap.search.run import stages as run
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import TUNING
-from polymap.search.run.result import SearchResult
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks

@@ -17,7 +17,7 @@ from polymap.ir.loopnest import Workload
 from polymap.search.dividing import engine
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.resources import worker_pool
-from polymap.search.run.result import Progress, SearchResult
+from polymap.search.result.result import Progress, SearchResult
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 

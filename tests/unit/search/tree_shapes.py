@@ -13,8 +13,9 @@ from polymap.search.enumeration.trees import ScoredTree, scored_trees
 from polymap.search.objective.measure import Measure, measure_of
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.holding import HolderGraph
 from polymap.search.problem.problem import Problem, analyse
-from polymap.search.product_bounds.holders import HolderGraph, State
+from polymap.search.product_bounds.orders import State
 from tests.referee.problems import random_problem
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from polymap.layouts.bursts import BurstCounts
-from polymap.layouts.choice import LayoutChoice
-from polymap.layouts.misses import CacheMisses
-from polymap.report import exact, percent, plural, table
+from polymap.formatting import exact, percent, plural, table
+from polymap.layouts import BurstCounts, CacheMisses, LayoutChoice
 
 
 def bursts_text(counts: BurstCounts) -> str:
@@ -44,7 +42,7 @@ def misses_text(misses: CacheMisses) -> str:
     return f"{misses.workload} on {misses.arch}\n\n{table(head, rows, left=2)}"
 
 
-def choice_text(choice: LayoutChoice) -> str:
+def layouts_text(choice: LayoutChoice) -> str:
     """Return the total and its proof, a row per boundary, and the edges that are none."""
     told = f"{choice.status}: {exact(choice.bursts)} bursts of {choice.burst_bits} bits"
     if choice.status != "OPTIMAL":

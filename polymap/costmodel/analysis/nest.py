@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from polymap.asked import arch_of, mapping_of, workload_of
-from polymap.costmodel.analysis import footprints
+from polymap.costmodel.analysis.footprint import footprints
+from polymap.formatting import exact, size
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
-from polymap.report.numbers import exact, size
-from polymap.report.workload import statement_text
+from polymap.resolve import arch_of, mapping_of, workload_of
 from polymap.schedules import trip_count
+from polymap.workload import statement_text
 
 
 class RowKind(Enum):

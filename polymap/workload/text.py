@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from polymap.formatting import exact, size, table
 from polymap.ir import (
     Access,
     Affine,
@@ -17,8 +18,7 @@ from polymap.ir import (
     Workload,
     evaluated_reads,
 )
-from polymap.report.numbers import exact, size, table
-from polymap.workload import access_text
+from polymap.workload.notation import access_text
 
 _INFIX = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2, "<": 0, "<=": 0, "==": 0, "!=": 0, "&&": 0, "||": 0}
 

@@ -26,10 +26,10 @@ from polymap.inputs import (
     shown,
 )
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
-from polymap.report.text.rewritten import rewritten_from_document
 from polymap.schedules import check_mapping, mapping_from_document
 from polymap.search.programs import FEW_TO_EVALUATE, instance_bound
-from polymap.search.run import SearchResult, Settings, SpaceCount
+from polymap.search.result.result import SearchResult, Settings, SpaceCount
+from polymap.search.result.rewritten import rewritten_from_document
 from polymap.workload import workload_from_document
 
 SCHEMA = "polymap.result/1"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import TYPE_CHECKING, cast
 
-from polymap.checker import FORMAT, HEAD, Verdict, digest, verify as check
-
+# `import polymap` loads this module (it and the function share their name), so what it needs is loaded when it is used.
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from polymap.checker import Verdict
     from polymap.ir import Architecture, Workload
 
 Table = dict[str, object]
@@ -31,6 +29,8 @@ def verify(
     (default: none): one that is about another question proves nothing, and `reason` names the first field that differs.
     Raises OptionError where only one of the two is given, or for a question that no certificate is about.
     """
+    from polymap.checker import verify as check
+
     # Here and not above: a certificate is checked without anything of the search.
     if not isinstance(text, str) or not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         from polymap.inputs import expected_seconds, expected_text
@@ -39,8 +39,8 @@ def verify(
         expected_seconds(seconds, "the time")
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, seconds)
-    from polymap.asked import question_of
     from polymap.ir import Mistake, OptionError
+    from polymap.resolve import question_of
     from polymap.search.run import asked_head
 
     if workload is None or arch is None:
@@ -53,6 +53,10 @@ def verify(
 
 def what_is_not(text: str) -> str:
     """Return why a text is no certificate that is read here, judged by its first line ("": it is one)."""
+    import re
+
+    from polymap.checker import FORMAT
+
     first = text[: len(FORMAT) + 1].split("\n")[0]
     if first == FORMAT:
         return ""
@@ -63,6 +67,10 @@ def what_is_not(text: str) -> str:
 
 def _compared(text: str, asked: Table) -> Verdict | None:
     """Return that a text is about another question than the one asked; None where it is not, or is no certificate."""
+    import json
+
+    from polymap.checker import HEAD, Verdict, digest
+
     lines, proven = text.split("\n", 5)[1:5], False
     if what_is_not(text) or len(lines) < len(HEAD):
         return None
@@ -112,6 +120,8 @@ def _label(value: object, number: int) -> str:
 
 
 def _shown(value: object) -> str:
+    import json
+
     items = _items(value)
     names = [key for key in items or () if not key.strip("[]").isdigit()]
     text = json.dumps(value) if isinstance(value, dict) or not names else "".join(names)

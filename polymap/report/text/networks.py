@@ -1,17 +1,13 @@
-"""Networks and their answers as text, tables and JSON documents."""
+"""Networks and their answers as text."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
+from polymap.formatting import exact, listing, percent, plural, short, table
 from polymap.inputs import is_table
-from polymap.networks.columns import How
-from polymap.networks.coverage import missing_text
-from polymap.networks.exploration import LayerAnswer, NetworkAnswer
-from polymap.networks.model import Network
-from polymap.networks.sweeps import SweepTable
-from polymap.report import exact, listing, percent, plural, short, table, unit_of
-from polymap.report.text import head_document, number, result_document
+from polymap.networks import How, LayerAnswer, Network, NetworkAnswer, SweepTable, missing_text, share_of
+from polymap.search.problem import unit_of
 
 _COSTLIEST = 3
 _BAR = 20
@@ -51,31 +47,6 @@ def answer_text(answer: NetworkAnswer) -> str:
         told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
     first = totals if answer.complete else f"{answer.headline}\n{totals}"
     return "\n\n".join((first, told, table(head, rows, prose=3), *_reasons(answer))) + _footnote(net)
-
-
-def answer_rows(answer: NetworkAnswer) -> list[dict[str, object]]:
-    """Return a row per distinct layer: name, multiplicity, MACs, status, value and bound of one node, total, share."""
-    rows: list[dict[str, object]] = []
-    for each in answer.layers:
-        row: dict[str, object] = {"layer": each.layer.name, "operator": each.layer.operator}
-        row |= {"multiplicity": each.layer.multiplicity, "macs": each.layer.macs, "status": each.result.status}
-        row |= {"value": number(each.exact), "bound": number(each.exact_bound), "total": number(each.total)}
-        rows.append(row | {"share": _share(answer, each), "seconds": each.result.seconds})
-    return rows
-
-
-def answer_document(answer: NetworkAnswer) -> dict[str, object]:
-    """Return the answer as JSON: totals, a row per layer, and each layer's own answer."""
-    net = answer.network
-    document = head_document("network", None, answer.arch)
-    document |= {"network": net.name, "objective": answer.objective, "status": answer.status}
-    document |= {"headline": answer.headline, "complete": answer.complete, "proof": answer.proof}
-    document |= {"mapped_nodes": net.mapped_nodes, "unmapped_nodes": len(net.left_out)}
-    document |= {"unmapped_macs": None if net.unmapped_macs is None else number(Fraction(net.unmapped_macs))}
-    document |= {"value": number(answer.exact), "bound": number(answer.exact_bound), "gap": answer.gap}
-    document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
-    document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
-    return document | {"layers": [result_document(each.result) for each in answer.layers]}
 
 
 def sweep_text(found: SweepTable) -> str:
@@ -118,41 +89,6 @@ def _sources(found: SweepTable) -> str:
     return told
 
 
-def sweep_rows(found: SweepTable) -> list[dict[str, object]]:
-    """Return a row per question: the grid's values (or the machine's name) as columns, value and bound as floats."""
-    return [
-        {"workload": each.workload}
-        | (dict(each.machine) if is_table(each.machine) else {"machine": each.machine})
-        | {"objective": each.objective, "status": each.status}
-        | {name: None if one is None else float(one) for name, one in (("value", each.value), ("bound", each.bound))}
-        | {"multiplicity": each.multiplicity, "on_chip_bits": each.on_chip_bits, "how": each.how}
-        | {"seconds": each.seconds}
-        for each in found.rows
-    ]
-
-
-def sweep_document(found: SweepTable) -> dict[str, object]:
-    """Return rows and front of a sweep as JSON."""
-    rows = [
-        {"workload": each.workload, "machine": each.machine, "objective": each.objective, "status": each.status}
-        | {"value": number(each.value), "bound": number(each.bound), "seconds": each.seconds}
-        | {"multiplicity": each.multiplicity, "on_chip_bits": number(each.on_chip_bits), "how": each.how}
-        for each in found.rows
-    ]
-    front = [
-        {"machine": each.machine, "value": number(each.values[0])}
-        | {"values": {name: number(value) for name, value in zip(found.objectives, each.values, strict=True)}}
-        | {"on_chip_bits": number(each.on_chip_bits), "status": each.status}
-        for each in found.front()
-    ]
-    objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)
-    counts = {how.value: found.count(how) for how in How}
-    missing = [{"network": net.name, "unmapped": [list(each) for each in net.left_out]} for net in found.incomplete]
-    document: dict[str, object] = {"objective": objective, "complete": not missing, "incomplete": missing}
-    document |= {"asked": found.asked, "counts": counts, "rows": rows, "front": front}
-    return head_document("sweep") | document
-
-
 def machine_label(label: object) -> str:
     """Return a machine's name, or its grid values as text."""
     if isinstance(label, str):
@@ -176,12 +112,8 @@ def _sizes(workload: object) -> str:
     return " ".join(f"{dim.name}={dim.extent}" for dim in workload.dims)
 
 
-def _share(answer: NetworkAnswer, each: LayerAnswer) -> float | None:
-    return float(each.total / answer.exact) if answer.exact and each.total is not None else None
-
-
 def _row(answer: NetworkAnswer, each: LayerAnswer) -> tuple[str, ...]:
-    share = _share(answer, each)
+    share = share_of(answer, each)
     values = ("-", "-") if each.exact is None else (short(each.exact), short(each.total))
     bar = "" if share is None else "#" * round(_BAR * share)
     binds = "" if each.result.cost is None else each.result.cost.bottleneck
@@ -198,7 +130,7 @@ def _reasons(answer: NetworkAnswer) -> list[str]:
 
 def _reason(answer: NetworkAnswer, each: LayerAnswer) -> str:
     """Return what a layer's value is made of: its largest energy and the tensor behind it, or what bounds its time."""
-    cost, share, layer = each.result.cost, _share(answer, each), each.layer
+    cost, share, layer = each.result.cost, share_of(answer, each), each.layer
     told = f"{layer.name} ({plural(layer.multiplicity, 'node')}" + (f", {percent(share)}): " if share else "): ")
     if answer.objective == "latency":
         return told + f"{cost.bottleneck} decides; {percent(Fraction(cost.utilization))} of the compute units are busy"

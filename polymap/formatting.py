@@ -1,11 +1,9 @@
-"""Numbers and tables as text, formatted alike in all reports."""
+"""Numbers, lists and tables as text, formatted alike everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-
-from polymap.search.problem import objective_unit
 
 Numeric = int | float | Fraction
 
@@ -75,21 +73,6 @@ def listing(items: Sequence[str], last: str = "and") -> str:
 def plural(number: int, noun: str) -> str:
     """Return "1 loop" or "2 loops"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def unit_of(objective: str) -> str:
-    """Return the unit of an objective's values, a space before it ("" for a weighted sum)."""
-    unit = objective_unit(objective)
-    return f" {unit}" if unit else ""
-
-
-def unit_text(objective: str) -> Callable[[float], str]:
-    """Return how values of an objective are written: energies in J, traffic in bytes, others with k, M, G."""
-    if objective == "energy":
-        return energy
-    if objective.startswith(("traffic:", "capacity:")):
-        return lambda bits: size(round(bits))
-    return short
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, prose: int = 0) -> str:

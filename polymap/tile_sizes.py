@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.asked import question_of
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
+from polymap.resolve import question_of
 from polymap.search.dividing import Found, solve
 from polymap.search.objective import is_confirmed, measure_of, objective_values
 from polymap.search.problem import Goal, analyse, parse_objective

@@ -1,0 +1,22 @@
+"""What the lowering of a mapping tries and writes out: the text of programs, never their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of the lowering."""
+
+    unrolled_iterations: int = 32
+    """Loops of more iterations are not written out by compilers: gcc's limit is 16, with a margin (derived)."""
+    window_search: int = 4096
+    """Longest range of values in which the least modulus of a window is looked for (not swept)."""
+    name_length: int = 20
+    """Characters of a user's name that a C name keeps, so that lines stay readable."""
+    trial_bits: int = 12
+    """Bits of the random integers that a program is tried on, at most; fewer where its sums would not fit."""
+
+
+TUNING = Tuning()

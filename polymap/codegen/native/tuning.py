@@ -1,0 +1,47 @@
+"""How native programs are laid out: thresholds that change their speed, never their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of kernels, of their copies and of their forms.
+
+    "code.py" is benchmarks/code.py: layers beside oneDNN and OpenBLAS. It shows what a change of the
+    thresholds that name it does; they were not swept one by one.
+    """
+
+    # Copies of operands. Measured by code.py.
+    colliding_bytes: int = 4096
+    """Rows so far apart fall onto one set of a first cache with 4 KiB per way (derived)."""
+    rows_of_a_set: int = 8
+    """Rows of a tile that stay side by side in one set: its ways (derived)."""
+    reads_per_copy: int = 1
+    """A copied element must be read this often at least."""
+    stack_bytes: int = 2**20
+    """Larger copies come from malloc, whose fresh pages cost more than several copies."""
+    most_repeats: int = 16
+    """How often a copy on the stack may be made again."""
+    copied_row: int = 16
+    """Elements of a source row that are copied at once: a cache line of floats (derived)."""
+    staged_elements: int = 4096
+    """Longest local buffer of an output."""
+
+    # Kernels. Measured by code.py.
+    few_sums: int = 64
+    """From so many products per element on a scattered store costs little."""
+    unrolled_steps: int = 9
+    """Steps of the innermost reductions that are written out: a filter of 3 by 3."""
+    few_uses: int = 4
+    """Products up to which gcc loads a vector anew each time, so that it must be held in a register."""
+
+    # Limits of the length of the text (not swept).
+    most_accumulators: int = 64
+    """Vectors of a register tile."""
+    most_kernels: int = 48
+    """Different forms of tiles."""
+
+
+TUNING = Tuning()

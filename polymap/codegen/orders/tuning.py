@@ -1,0 +1,86 @@
+"""How orders of programs are chosen: thresholds of the speed of code and of the choice, never of results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of the choice of orders, of register tiles, and of the functions printed from them.
+
+    "program_speed.py" is benchmarks/program_speed.py: PolyBench's kernels beside their own texts. It shows what a
+    change of the thresholds that name it does; they were not swept one by one.
+    """
+
+    # Recurrences and sums: latency of operations.
+    chains: int = 8
+    """Sums or rows side by side: derived, as an addition takes 4 cycles and two pipes start one each."""
+    wavefront_skew: int = 3
+    """Largest skew tried of a loop inside a recurrence (program_speed.py)."""
+    wavefront_extent: int = 32
+    """Shortest loop that is cut into strips of `chains`: four strips (derived)."""
+    wavefront_instances: int = 2**14
+    """Fewer instances take too little time to be worth it (not swept)."""
+
+    # Register tiles of contractions. Measured by program_speed.py.
+    lane_vectors: int = 2
+    """Vectors per row of a register tile."""
+    most_rows: int = 12
+    """Rows of a register tile, where the registers allow more."""
+    tile_rows: int = 96
+    """Rows of a tile of a cache, before they are cut to whole register tiles,"""
+    tile_lanes: int = 96
+    """its lanes,"""
+    tile_terms: int = 128
+    """and the terms of a sum in it."""
+    contraction_extent: int = 24
+    """Shortest dim of a contraction that is tiled."""
+    contraction_instances: int = 2**16
+    """Fewest instances of a contraction that is tiled."""
+    most_packs: int = 4
+    """Operands that are laid out anew for a register tile, at most."""
+    band_size: int = 48
+    """Tiles of a band of several statements: smaller than those of one statement, as tiles on the diagonal are loops of
+    points, and equal for all dims, so that the diagonal goes through corners of tiles."""
+
+    # Tiles over time steps. Measured by program_speed.py.
+    time_steps: int = 8
+    """Steps of a tile: derived, an eighth of the transfers is left."""
+    time_tile_sizes: tuple[int, ...] = (64, 32, 16, 8)
+    """Sizes tried along axes of rows, the largest first,"""
+    time_tile_row_sizes: tuple[int, ...] = (16384, 4096, 1024, 256)
+    """and along the axis that vectors run over."""
+    time_skew: int = 8
+    """Largest skew tried."""
+    time_shift: int = 32
+    """Largest shift between statements that is tried."""
+
+    # The cost of one iteration of an innermost loop, in reads of contiguous elements. Measured by program_speed.py.
+    strided_read: float = 1.0
+    """Added per read whose next element is not the neighbour."""
+    strided_write: float = 1.5
+    """Added where the written element is not the neighbour."""
+    innermost_sum: float = 1.0
+    """Added where a sum of floats waits for its last addition."""
+
+    # Limits, so that no program takes long to be transformed (not swept).
+    exchange_cpu_s: float = 4.0
+    """CPU seconds of the search of an order by exchanges."""
+    choice_cpu_s: float = 8.0
+    """CPU seconds of the choice among the orders."""
+
+    # Printed functions.
+    temporaries_on_stack_bytes: int = 2**20
+    """Temporaries that are larger together come from malloc (an eighth of the usual stack)."""
+    loop_operations: int = 8_000_000
+    """Operations of isl for the loops of a program,"""
+    loop_seconds: float = 15.0
+    """and its seconds (not swept)."""
+    parallel_instances: int = 2**14
+    """Fewest instances between two meetings of the threads (program_speed.py)."""
+    checked_operations: int = 100_000
+    """Operations of isl for the check that its loops lose no instance (not swept)."""
+
+
+TUNING = Tuning()

@@ -1,0 +1,30 @@
+"""What the reordering of C sources may take: limits that decide whether an answer comes, never which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Limits of isl, in its operations and in seconds, and of what is listed (not swept)."""
+
+    operations: int = 30_000_000
+    """Operations of isl for one question."""
+    seconds: float = 60.0
+    """Seconds of one question besides."""
+    scheduler_cpu_s: float = 30.0
+    """CPU seconds of isl's scheduler, whose linear programs count as no operations."""
+    checked_operations: int = 500_000
+    """Operations of isl for the check of the loops at some sizes."""
+    checked_sizes: tuple[int, ...] = (3, 7, 67)
+    """Values of the first parameter at which loops are checked; isl answers for all instances at once."""
+    most_distances: int = 12
+    """Constant distances of a dependence that are listed."""
+    most_unrolled: int = 64
+    """Iterations that an unrolled loop without a factor asks of gcc."""
+    example_size: int = 9
+    """Of a parameter without a value: large enough that most loops run."""
+
+
+TUNING = Tuning()

@@ -1,0 +1,24 @@
+"""What counting by integer sets may take (not swept): limits that decide whether an answer comes, never which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Limits of the counts by integer sets."""
+
+    seconds: float = 60.0
+    """Seconds of the counts of one mapping."""
+    walked_tiles: int = 3_000_000
+    """Tiles that are looked at one by one for the peak of a level: some seconds."""
+    most_vectors: int = 100_000
+    """Candidates for the peak of a level."""
+    compared_vectors: int = 400
+    """Candidates that a new one is compared with, so that the comparison is not quadratic."""
+    most_tries: int = 100_000
+    """Values of columns that are tried for one at which all parts are largest."""
+
+
+TUNING = Tuning()

@@ -1,0 +1,30 @@
+"""How much of a table of mappings is counted at once: speed, never values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Sizes of what is worked on together; benchmarks/evaluate.py measures them (mappings per second)."""
+
+    cost_rows: int = 4096
+    """Rows costed together, which fit the cache with what is computed from them."""
+    chain_rows: int = 1 << 17
+    """Rows among which equal chains of tiles are counted once."""
+    column_rows: int = 1 << 13
+    """Rows of columns of counts that fit the cache with what is computed from them."""
+    history_cells: int = 1 << 17
+    """Cells of an array of steps by points of a window: fits the cache as bytes."""
+    kept_histories: int = 8
+    """Windows whose histories are kept for the next table."""
+    siblings_of_a_mapping: int = 1 << 12
+    """Siblings of all kinds of steps of one mapping that are listed; more are counted one by one."""
+    siblings_at_once: int = 1 << 16
+    """Siblings of all mappings that are listed together."""
+    busiest_candidates: int = 16
+    """Instances that may be the busiest one, counted for all rows."""
+
+
+TUNING = Tuning()

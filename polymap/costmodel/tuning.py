@@ -1,0 +1,24 @@
+"""Which way counts a mapping, and for how long: the ways agree, so no value depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Limits of counting, and the speed of a walk, which decide between the ways."""
+
+    count_limit_s: float = 30.0
+    """CPU seconds of one evaluation without a limit of its own (not swept)."""
+    few_moves: int = 20_000
+    """A walk of so many moves takes 0.05 to 0.4 s: it goes before the sets."""
+    many_moves: int = 2_000_000
+    """A walk of so many takes 5 to 40 s and some 200 MiB: no longer one is begun."""
+    walk_s_per_move: float = 4e-6
+    """Seconds of one move, timed."""
+    coherence_s: float = 20.0
+    """CPU seconds of the search of stale copies (not swept)."""
+
+
+TUNING = Tuning()

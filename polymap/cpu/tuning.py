@@ -1,0 +1,45 @@
+"""How the mapping of a processor is chosen: what the model of its code adds up, and how much is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Costs of the code around the steps, and limits of the choice.
+
+    "code.py" is benchmarks/code.py: layers beside oneDNN and OpenBLAS. It shows what a change of the
+    values that name it does; they were not swept one by one.
+    """
+
+    # Cycles of a register tile.
+    loads_per_cycle: int = 2
+    """Whole vectors where the first cache states no bandwidth, and elements at most: ports of x86 (derived)."""
+    slack_cycles: int = 1
+    """Multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few (code.py)."""
+    tile_cycles: int = 12
+    """Around the steps of a tile: addresses, the call, the loop (code.py)."""
+    loads_per_stretch: float = 0.5
+    """What a line costs more than a load where the line before it was not read (33 tiles timed)."""
+    exposed_transfers: float = 0.25
+    """Of the transfers of a cache that cores share: prefetchers hide the rest behind the steps (code.py)."""
+
+    # Which tiles and loops are tried.
+    most_slots: int = 4
+    """Vectors along the vector dim where other dims can give sums too (code.py)."""
+    tiles_tried: int = 2
+    """Register tiles around which loops are searched (code.py)."""
+    near_best: float = 1.03
+    """Tiles that take so many times the fewest cycles are tried too (code.py)."""
+    innermost_iterations: int = 8
+    """A loop of fewer iterations is not worth being innermost (code.py)."""
+    rows_together: int = 4
+    """Rows that the prefetchers follow side by side, each over its whole length (code.py)."""
+    cpu_s: float = 15.0
+    """CPU seconds of the choice of one layer's mapping (not swept)."""
+    work_limit: int = 300
+    """Of the search of the loops around a tile: most are proven optimal before, and more finds little (code.py)."""
+
+
+TUNING = Tuning()

@@ -1,0 +1,76 @@
+"""Answers about networks and sweeps as JSON documents, and their rows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from polymap.inputs import is_table
+from polymap.networks.columns import How
+from polymap.networks.exploration import LayerAnswer, NetworkAnswer
+from polymap.networks.sweeps import SweepTable
+from polymap.search.result import head_document, number, result_document
+
+
+def answer_rows(answer: NetworkAnswer) -> list[dict[str, object]]:
+    """Return a row per distinct layer: name, multiplicity, MACs, status, value and bound of one node, total, share."""
+    rows: list[dict[str, object]] = []
+    for each in answer.layers:
+        row: dict[str, object] = {"layer": each.layer.name, "operator": each.layer.operator}
+        row |= {"multiplicity": each.layer.multiplicity, "macs": each.layer.macs, "status": each.result.status}
+        row |= {"value": number(each.exact), "bound": number(each.exact_bound), "total": number(each.total)}
+        rows.append(row | {"share": share_of(answer, each), "seconds": each.result.seconds})
+    return rows
+
+
+def answer_document(answer: NetworkAnswer) -> dict[str, object]:
+    """Return the answer as JSON: totals, a row per layer, and each layer's own answer."""
+    net = answer.network
+    document = head_document("network", None, answer.arch)
+    document |= {"network": net.name, "objective": answer.objective, "status": answer.status}
+    document |= {"headline": answer.headline, "complete": answer.complete, "proof": answer.proof}
+    document |= {"mapped_nodes": net.mapped_nodes, "unmapped_nodes": len(net.left_out)}
+    document |= {"unmapped_macs": None if net.unmapped_macs is None else number(Fraction(net.unmapped_macs))}
+    document |= {"value": number(answer.exact), "bound": number(answer.exact_bound), "gap": answer.gap}
+    document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
+    document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
+    return document | {"layers": [result_document(each.result) for each in answer.layers]}
+
+
+def sweep_rows(found: SweepTable) -> list[dict[str, object]]:
+    """Return a row per question: the grid's values (or the machine's name) as columns, value and bound as floats."""
+    return [
+        {"workload": each.workload}
+        | (dict(each.machine) if is_table(each.machine) else {"machine": each.machine})
+        | {"objective": each.objective, "status": each.status}
+        | {name: None if one is None else float(one) for name, one in (("value", each.value), ("bound", each.bound))}
+        | {"multiplicity": each.multiplicity, "on_chip_bits": each.on_chip_bits, "how": each.how}
+        | {"seconds": each.seconds}
+        for each in found.rows
+    ]
+
+
+def sweep_document(found: SweepTable) -> dict[str, object]:
+    """Return rows and front of a sweep as JSON."""
+    rows = [
+        {"workload": each.workload, "machine": each.machine, "objective": each.objective, "status": each.status}
+        | {"value": number(each.value), "bound": number(each.bound), "seconds": each.seconds}
+        | {"multiplicity": each.multiplicity, "on_chip_bits": number(each.on_chip_bits), "how": each.how}
+        for each in found.rows
+    ]
+    front = [
+        {"machine": each.machine, "value": number(each.values[0])}
+        | {"values": {name: number(value) for name, value in zip(found.objectives, each.values, strict=True)}}
+        | {"on_chip_bits": number(each.on_chip_bits), "status": each.status}
+        for each in found.front()
+    ]
+    objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)
+    counts = {how.value: found.count(how) for how in How}
+    missing = [{"network": net.name, "unmapped": [list(each) for each in net.left_out]} for net in found.incomplete]
+    document: dict[str, object] = {"objective": objective, "complete": not missing, "incomplete": missing}
+    document |= {"asked": found.asked, "counts": counts, "rows": rows, "front": front}
+    return head_document("sweep") | document
+
+
+def share_of(answer: NetworkAnswer, each: LayerAnswer) -> float | None:
+    """Return a layer's part of the sum of all; None without one."""
+    return float(each.total / answer.exact) if answer.exact and each.total is not None else None

@@ -1,0 +1,154 @@
+"""What searches of related nests say about a nest that reads one tensor through several accesses: mappings to begin
+with, and bounds (self_products.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from polymap.costmodel import evaluate
+from polymap.costmodel.analysis import compulsory_traffic
+from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Tensor, Workload, accesses_of
+from polymap.search.objective import exact_score, objective_values
+from polymap.search.problem import AtMost, Goal, Objective, analyse, parse_objective
+from polymap.search.result import SearchResult
+from polymap.search.run.answer import Question
+from polymap.search.run.driver import Engines, Kind, Search
+from polymap.search.run.evidence import Evidence
+from polymap.search.run.options import TUNING, Hints
+from polymap.search.run.self_products import (
+    Relative,
+    apart,
+    may_stay_out,
+    merged,
+    messages_of_one_element,
+    names_apart,
+    nowhere_held,
+    read_often,
+    with_one_element,
+)
+
+_ROUNDED = Fraction(1 << 48, (1 << 48) + 1)  # a bound that was rounded to a float is this much of it at least
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Mappings to begin with, best first, by what is asked."""
+
+    mappings: tuple[Mapping, ...]
+
+
+def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
+    """Return mappings to begin with, and the evidence with the floors that no mapping beats.
+
+    No mappings where no tensor is read through several accesses, or the lattice search does not cover the related
+    nests.
+    """
+    if not read_often(search.workload):
+        return Starts(()), evidence
+    found: dict[Mapping, Fraction] = {}
+    for place, one in enumerate(search.objective.singles):
+        found |= dict(_merged_best(search, one))
+        evidence = evidence.with_floor(place, _floor(search, one))
+    return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
+
+
+def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fraction]]:
+    """Return mappings that meet the rules, with their values by what is asked: those of one name per access, made one,
+    of each answer the best."""
+    names = names_apart(search.workload)
+    rules = search.rules
+    relative = apart(search.workload, search.arch, rules, names)
+    answer = _answered(search, relative, objective, TUNING.apart_share)
+    if answer is not None and answer.best is None:  # what is held once is held twice there
+        rules = tuple(rule for rule in relative.rules if not isinstance(rule, AtMost))
+        answer = _answered(search, replace(relative, rules=rules), objective, TUNING.apart_share)
+    answers = () if answer is None else (answer, answer.dividing)
+    found: list[tuple[Mapping, Fraction]] = []
+    for one in answers:
+        if one is not None and one.best is not None:
+            scored = [pair for mapping in dict.fromkeys(merged(one.best, names)) for pair in _scored(search, mapping)]
+            found.extend(sorted(scored, key=lambda pair: pair[1])[:1])
+    return found
+
+
+def _scored(search: Search, mapping: Mapping) -> list[tuple[Mapping, Fraction]]:
+    score = exact_score(search.workload, search.arch, search.objective, mapping)
+    if score is None or score.excess or not search.meets(mapping, score.cost):
+        return []
+    return [(mapping, score.value)]
+
+
+def _answered(search: Search, relative: Relative, objective: Objective, share: float) -> SearchResult | None:
+    """Return the answer to the same question about a related nest; None where the lattice search does not cover it."""
+    workload, arch, rules = relative.workload, relative.arch, relative.rules
+    if search.limits() or analyse(workload, arch, rules).reason is not None:
+        return None
+    tiles, seed = search.asked.tiles, search.asked.seed
+    asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
+    kind = Kind.DIVIDING if search.divides else Kind.RELATED
+    return search.ask(asked, kind, share, (), Engines())[0]
+
+
+def _floor(search: Search, objective: Objective) -> Fraction:
+    """Return what the nest costs at least, as that with one element in place of each tensor read often says."""
+    workload, arch, often = search.workload, search.arch, read_often(search.workload)
+    powers = objective.goal.powers
+    if powers is not None and powers.energy and powers.cycles:
+        parts = (_floor(search, parse_objective(name, arch)) for name in ("energy", "latency"))
+        return powers.product(*parts)
+    adds_up = objective.goal is Goal.ENERGY and _is_plain(arch)
+    relative = with_one_element(workload, arch, search.rules, all_reads=adds_up)
+    least = _least(search, relative, objective)
+    if least is None:
+        return Fraction(0)
+    least = max(Fraction(0), least - filled_too_much(workload, arch)) if adds_up else least
+    more = _moved_besides(workload, arch, objective, often) if len(often) == 1 else Fraction(0)
+    if not more or not may_stay_out(arch, search.rules, often):
+        return least + more
+    relative = with_one_element(workload, arch, search.rules, all_reads=_is_plain(arch))
+    outside = _least(search, nowhere_held(relative, often), objective)
+    return least + more if outside is None else min(least + more, max(least, outside))
+
+
+def _is_plain(arch: Architecture) -> bool:
+    """Return whether energy is what accesses cost, however long the run, and of whatever size."""
+    return not arch.has_wire_energies and not any(level.leak_pj_per_cycle or level.burst_bits for level in arch.levels)
+
+
+def _least(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
+    """Return what the related nest costs at least; None where there is no mapping of it."""
+    found = _answered(search, relative, objective, TUNING.one_element_share)
+    if found is None or found.bound is None:
+        return Fraction(0) if found is None or found.status != "INFEASIBLE" else None
+    if found.status == "OPTIMAL" and found.best is not None:
+        cost = evaluate(relative.workload, relative.arch, found.best)
+        return objective_values(relative.workload, relative.arch, objective, cost)[0]
+    return Fraction(found.bound) * (1 if isinstance(found.bound, int) else _ROUNDED)
+
+
+def filled_too_much(workload: Workload, arch: Architecture) -> Fraction:
+    """Return the energy, at most, of filling an element with the bits of all reads together in place of one element:
+    once per instance of each level, with a read of an outer one each time."""
+    (statement,) = workload.statements
+    bits = sum(one.bits * (len(accesses_of(statement, one.name)) - 1) for one in read_often(workload))
+    total, instances, read = Fraction(0), 1, Fraction(0)
+    for node in arch.nodes:
+        if isinstance(node, Fanout):
+            instances *= node.size
+        elif isinstance(node, MemoryLevel):
+            if node is not arch.levels[0]:
+                total += instances * (node.access_pj(0, bits) + read)
+            read = max(read, node.access_pj(bits, 0))
+    return total
+
+
+def _moved_besides(workload: Workload, arch: Architecture, objective: Objective, often: tuple[Tensor, ...]) -> Fraction:
+    """Return what the outermost level reads of a tensor that an inner one holds, beyond what it reads of one element in
+    its place, at least; 0 for objectives that do not add that up."""
+    (tensor,) = often
+    reads = next((row.reads for row in compulsory_traffic(workload) if row.tensor == tensor.name), None)
+    bits = tensor.bits * max(0, (reads or 0) - messages_of_one_element(arch))
+    if objective.goal is Goal.ENERGY:
+        return arch.levels[0].access_pj(bits, 0)
+    return Fraction(bits if objective.goal is Goal.TRAFFIC and objective.level == arch.levels[0].name else 0)

@@ -1,0 +1,10 @@
+from polymap.space.listing import structures as structures
+from polymap.space.structure import MappingStructure as MappingStructure, StructureScore as StructureScore
+from polymap.space.trees import (
+    distance as distance,
+    features as features,
+    neighbours as neighbours,
+    sample as sample,
+    score as score,
+    size as size,
+)

@@ -1,0 +1,27 @@
+"""What is asked of the space of loop trees besides its structures: how large it is, samples, neighbours, distances."""
+
+from __future__ import annotations
+
+from polymap.ir import Architecture, Workload
+from polymap.resolve import question_of
+from polymap.sampling import (
+    distance as distance,
+    features as features,
+    neighbours as neighbours,
+    sample_mappings as sample,
+    score_mappings as score,
+)
+from polymap.schedules import check_machine
+from polymap.schedules.space import SpaceSize, space_size
+from polymap.search.run import Options
+
+__all__ = ["distance", "features", "neighbours", "sample", "score", "size"]
+
+
+def size(workload: Workload | str, arch: Architecture | str, tiles: str = "divide") -> SpaceSize:
+    """Return the exact numbers of canonical loop trees, syntactic and legal ones (docs/counting.md, "The mapping
+    space"); None where they are not known, and then why. tiles: "divide" or "any"."""
+    workload, arch = question_of(workload, arch)
+    check_machine(workload, arch)
+    Options(tiles=tiles).check()
+    return space_size(workload, arch, tiles)
