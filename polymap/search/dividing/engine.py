@@ -1,6 +1,8 @@
 """Best-first search over structures: the next structure's bound is the bound of all that is left.
 
 A step on an entry of the queue works out the bound of a structure further, or searches its trees.
+
+The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
 """
 
 from __future__ import annotations
@@ -114,12 +116,10 @@ def solve(
 ) -> Outcome:
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
-    The queue holds every structure that is not refuted, at its best known bound; the least of these bounds everything.
-    before: an outcome to go on from, by a step at least. processes: share a long search. work: counts the steps, and
-    ends it where none is left. polish: looks for better trees. draw: the best of so many drawn mappings, asked where no
-    chain of least cost fits. looks_first: whether a tree is looked for before all structures are bounded.
-    others_wait: ends it too, once a structure was searched. lists_until: what alone ends the list of structures where
-    it was cut short before.
+    before: an outcome to go on from, by a step at least. processes: share a long search. work: counts and limits steps.
+    polish: looks for better trees. draw: the best of so many drawn mappings, where no chain of least cost fits.
+    looks_first: whether a tree is looked for before all structures are bounded. others_wait: ends it too, once a
+    structure was searched. lists_until: what alone ends a list of structures that was cut short before.
     """
     known, least = () if before is None else before.found, 0
     incumbent = _incumbent(measure, out_of_time, keep, known, work or Work(), caches or SearchCaches(), others_wait)
@@ -131,9 +131,8 @@ def solve(
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
-            return _parallel_outcome(
-                _StepContext(problem, measure, keep, incumbent.out_of_time), state, report, processes
-            )
+            context = _StepContext(problem, measure, keep, incumbent.out_of_time)
+            return _parallel_outcome(context, state, report, processes)
         if not _has_entry(problem, measure, state):
             break
         bound, _, number, _ = entry = heappop(state.queue)
