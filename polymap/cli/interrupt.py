@@ -18,7 +18,9 @@ _MOST_LOOKS = 250  # 5 s: whoever loads for longer runs the command itself
 
 
 def raise_interrupts() -> None:
-    """Let both signals raise KeyboardInterrupt from now on, unless the process was told what else they do."""
+    """Let both signals raise KeyboardInterrupt from now on, unless the process was told what else they do. A process
+    may run several commands one after the other: none of them was interrupted yet."""
+    _Waiting.has_raised = False
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
             if signal.getsignal(number) in (end, signal.default_int_handler, signal.SIG_DFL):

@@ -144,6 +144,8 @@ class _Model:
         """Add that the tiles of nodes are whole multiples and as large as rules demand. temporal: of (level, tensor,
         dim) the exponents of the temporal loops outside the node; none: nodes stand outside all of them."""
         spread, dims = self.spread, self.problem.dims
+        for rule, literal in ((one, own) for one, own in self.literals if isinstance(one, Intrinsic)):
+            spread.leaves_multiple(dims.index(rule.dim), [], rule.size, (literal,))  # the outermost level's whole tile
         for place, held in self.storage.held.items():
             above = spread.above(place[0])
             taken = [[*spread.terms(d, above), *temporal.get((*place, d), [])] for d in range(len(dims))]
