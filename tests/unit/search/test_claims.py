@@ -121,6 +121,6 @@ def test_a_buffer_curve_whose_mappings_move_more_than_claimed_is_searched(monkey
 
 
 def test_a_mapping_that_costs_less_than_the_search_says_is_proven_at_its_own_value() -> None:
-    """Its chain is charged 584,457,434 pJ, as if W were loaded twice; from the tree's value on bounds refute the rest."""
+    """Its chain is charged 584,457,434 pJ, W loaded twice; from the value of its tree on bounds refute the rest."""
     found = search("resnet50.conv1", "flat3", tiles="divide")
     assert (found.status, found.value, found.bound) == ("OPTIMAL", 584_363_354, 584_363_354)
