@@ -321,7 +321,7 @@ def _box_faults(
 def _queued(structures: SiblingSearch) -> Iterator[tuple[int, tuple[Counts, Counts]]]:
     """Yield the bound and the least and largest counts of every box that is left."""
     state: dict[str, Any] = vars(structures)
-    for bound, _, _, item in state["_queue"]:
+    for bound, item in state["_queue"]:
         if isinstance(item, SingleStructure):
             ranges = sibling_ranges(structures.problem, item.counts)
             yield bound, (ranges[0], ranges[1])

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from heapq import heapify, heappop, heappush
 from itertools import count, product
 from math import prod
 
@@ -35,7 +34,7 @@ from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
-from polymap.search.resources import OutOfTime, Processes, SearchCaches, Stop, Work, never
+from polymap.search.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 
 
 class Stage(IntEnum):
@@ -135,10 +134,10 @@ def solve(
             return _parallel_outcome(context, state, report, processes)
         if not _has_entry(problem, measure, state):
             break
-        bound, _, number, _ = entry = heappop(state.queue)
+        bound, _, number, _ = entry = state.queue.take()
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
-                state.queue.append(entry)
+                state.add(entry)
                 return state.ended()
             if state.cut(number):
                 break
@@ -162,7 +161,7 @@ def _has_stepped(
         state.replace(entry, tuple(steps))
         incumbent.has_descended |= -entry[1] == Stage.PLACED
     except OutOfTime:
-        state.queue.append(entry)
+        state.add(entry)
         return False
     return True
 
@@ -219,14 +218,19 @@ class _StepResult:
     stop_point: StopPoint | None
 
 
+def _rank(entry: Entry) -> tuple[int, int, Places]:
+    """Return what orders entries of equal bounds: what is worked out furthest comes first."""
+    return entry[1:]
+
+
 @dataclass(slots=True)
 class _State:
-    """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these
-    (a heap), the best so far, where structures have gone."""
+    """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these,
+    the best so far, where structures have gone."""
 
     structures: tuple[Structure, ...]
     bounded: int | None
-    queue: list[Entry]
+    queue: BestFirst[int, Entry]
     incumbent: Incumbent
     fates: StructureFates
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
@@ -241,10 +245,14 @@ class _State:
         """Return whether a limit left some of the structures without a bound, all of which are listed."""
         return self.bounded is not None and not self.known
 
+    def add(self, entry: Entry) -> None:
+        """Queue an entry."""
+        self.queue.add(entry[0], entry)
+
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
         """Put those that a step gives in the place of its entry."""
         for one in entries:
-            heappush(self.queue, one)
+            self.add(one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
             self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
 
@@ -253,7 +261,7 @@ class _State:
         values are totally ordered and its other bounds are no less."""
         self.fates.prune([number])
         if self.incumbent.is_ordered:
-            self.fates.prune(entry[2] for entry in self.queue)
+            self.fates.prune(entry[2] for _, entry in self.queue)
         return self.incumbent.is_ordered
 
     def take(self, entry: Entry, done: _StepResult) -> None:
@@ -270,8 +278,8 @@ class _State:
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
-        alive = tuple(entry for entry in self.queue if self.incumbent.beats(entry[0]))
-        self.fates.prune(entry[2] for entry in self.queue if not self.incumbent.beats(entry[0]))
+        alive = tuple(entry for bound, entry in self.queue if self.incumbent.beats(bound))
+        self.fates.prune(entry[2] for bound, entry in self.queue if not self.incumbent.beats(bound))
         rest = (
             None if self.bounded is None else Rest(self.structures, self.bounded, alive, self.fates, self.stop_points)
         )
@@ -310,7 +318,7 @@ def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
 def _has_entry(problem: Problem, measure: Measure, state: _State) -> bool:
     """Return whether the queue has an entry, having bounded more structures where none of it may win."""
     while state.is_partly_bounded and not state.incumbent.out_of_time():
-        if state.queue and state.incumbent.beats(state.queue[0][0]):
+        if state.queue.bound is not None and state.incumbent.beats(state.queue.bound):
             break
         _bound_single_tensors(problem, measure, state)
     return bool(state.queue)
@@ -334,7 +342,7 @@ def _parallel_outcome(bench: _StepContext, state: _State, report: Report, proces
             if not queue:
                 _has_entry(bench.problem, bench.measure, state)
             while queue and pool.waiting < TUNING.steps_ahead and not incumbent.out_of_time():
-                entry = heappop(queue)
+                entry = queue.take()
                 if not incumbent.beats(entry[0]):
                     state.fates.prune([entry[2]])
                     continue
@@ -342,7 +350,7 @@ def _parallel_outcome(bench: _StepContext, state: _State, report: Report, proces
                 pool.submit(_step_task(state, entry))
             if not pool.waiting:
                 return state.ended() if queue or state.is_partly_bounded else state.outcome(())
-            least = min(entry[0] for entry in (*given, *queue[:1]))
+            least = min(*(entry[0] for entry in given), given[0][0] if queue.bound is None else queue.bound)
             report(tuple(incumbent.found), least if state.known else 0)
             state.take(given[0], pool.next_result())
             given.popleft()
@@ -363,8 +371,7 @@ def _initial_state(
     list of structures."""
     rest = None if before is None else before.rest
     if rest is not None:
-        queue = list(rest.queue)
-        heapify(queue)
+        queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in rest.queue))
         state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.fates), dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
@@ -373,7 +380,7 @@ def _initial_state(
         _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    state = _State(structures, 0, [], incumbent, StructureFates(len(structures)))
+    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, StructureFates(len(structures)))
     _bound_single_tensors(problem, measure, state)
     return state if is_whole else replace(state, bounded=None)
 
@@ -457,7 +464,7 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
             state.fates.begun(number, fits=bound is not None)
             if bound is not None:
-                heappush(state.queue, (bound, -Stage.SINGLE_TENSORS, number, ()))
+                state.add((bound, -Stage.SINGLE_TENSORS, number, ()))
         first += len(some)
         work.add(len(some))
     state.bounded = first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from math import ceil, isfinite, prod
 
 from polymap.ir import Mapping
@@ -138,7 +139,7 @@ class ProductEngine:
                     break
                 looked, missing = boxes.solved, self._missing(boxes)
             before = boxes.solved
-            self._try(boxes, [one for _, _, one in boxes.queue[: self.tuning.tried_per_step]], is_over, work)
+            self._try(boxes, [one for _, one in islice(boxes.queue, self.tuning.tried_per_step)], is_over, work)
             self._climb(climber, self.tuning.rounds_per_step, is_over, work)
             if not boxes.step(self._goal(), is_over):
                 break
@@ -155,7 +156,7 @@ class ProductEngine:
             return False
         self._has_begun = True
         work.add(boxes.solved)
-        self._try(boxes, [one for _, _, one in sorted(boxes.queue)[: self.tuning.tried_first]], is_over, work)
+        self._try(boxes, [one for _, one in islice(boxes.queue, self.tuning.tried_first)], is_over, work)
         self._climb(climber, self.tuning.rounds_first, is_over, work)
         return True
 

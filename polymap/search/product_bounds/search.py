@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from math import log
 
 import numpy as np
@@ -20,6 +19,7 @@ from polymap.search.product_bounds.geometric import Solved, solve
 from polymap.search.product_bounds.orders import OrderMonomials
 from polymap.search.product_bounds.programs import Box, BoxPrograms
 from polymap.search.product_bounds.rounding import OrderOptimum
+from polymap.search.resources import BestFirst
 
 MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-14
 AT_ONCE = 256  # programs that are solved between two looks at the clock,
@@ -48,10 +48,9 @@ class ProductSearch:
         self._besides = orders.constants + orders.start
         self._magnitude = np.abs(orders.constants) + abs(orders.start)
         self._gains = Gains()
-        self._serial = 0
         self._uncut = np.inf  # least bound of boxes that cannot be cut
         self.solved = 0
-        self.queue: list[tuple[float, int, Bounded]] = []
+        self.queue = BestFirst[float, Bounded]()
 
     def begin(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Fill the queue with the boxes of all orders; return whether there was time for them."""
@@ -68,13 +67,13 @@ class ProductSearch:
     @property
     def bound(self) -> float:
         """Return what no mapping of the queue beats; inf where none is left."""
-        return min(self._uncut, self.queue[0][0] if self.queue else np.inf)
+        return min(self._uncut, np.inf if self.queue.bound is None else self.queue.bound)
 
     def step(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Cut the boxes of least bound; return whether there were any below the goal."""
         taken: list[Bounded] = []
-        while self.queue and len(taken) < PER_STEP and self.queue[0][0] < goal:
-            taken.append(heappop(self.queue)[2])
+        while self.queue and len(taken) < PER_STEP and self.queue.first.bound < goal:
+            taken.append(self.queue.take())
         pairs = [(one, cut) for one in taken for cut in self._worth_a_look(one)]
         parts = [(number, part) for number, (one, cut) in enumerate(pairs) for part in enumerate(self._parts(one, cut))]
         alive = [(number, side, box) for number, (side, box) in parts if self.programs.fits(box)]
@@ -124,8 +123,7 @@ class ProductSearch:
 
     def _push(self, one: Bounded, goal: float) -> None:
         if one.bound < goal:
-            self._serial += 1
-            heappush(self.queue, (one.bound, self._serial, one))
+            self.queue.add(one.bound, one)
 
     def _at_once(self) -> int:
         """Return how many programs are solved together: few of those with many variables, whose steps take long."""

@@ -1,3 +1,4 @@
+from polymap.search.resources.best_first import BestFirst as BestFirst
 from polymap.search.resources.caches import SearchCaches as SearchCaches
 from polymap.search.resources.limits import (
     Limits as Limits,

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from heapq import heappop, heappush
 from math import inf
 
 import numpy as np
 
 from polymap.search.objective import Measure
 from polymap.search.problem import Problem
-from polymap.search.resources import SearchCaches, Stop, Work
+from polymap.search.resources import BestFirst, SearchCaches, Stop, Work
 from polymap.search.sibling_bounds.box_trees import BoxTrees, Chunk
 from polymap.search.sibling_bounds.joint import ChainNode, StructureBound
 from polymap.search.sibling_bounds.single_tensor import Counts
@@ -37,8 +36,12 @@ class SingleStructure:
     bounds: StructureBound | None = field(default=None, compare=False, repr=False)
 
 
-# Bound, how much is left to do (what is finest comes first among equals), serial number, boxes or a structure.
-Entry = tuple[int, int, int, Chunk | SingleStructure]
+Item = Chunk | SingleStructure
+
+
+def _left_to_do(item: Item) -> int:
+    """Return how much is left to do with an item: of equal bounds the finest comes first."""
+    return -item.refined if isinstance(item, SingleStructure) else 1 + sum(item.levels)
 
 
 class SiblingSearch:
@@ -51,12 +54,12 @@ class SiblingSearch:
         self.problem, self.measure = problem, measure
         self._caches = caches or SearchCaches()
         self._trees = BoxTrees(problem)
-        self._serial = 0
-        self._queue: list[Entry] = []
+        self._queue = BestFirst[int, Item](_left_to_do)
         self.looked = 0
         self.steps = 0
         if self.structures:
-            self._push_boxes(self._trees.root())
+            for bound, chunk in self._bounded(self._trees.root()):
+                self._queue.add(bound, chunk)
 
     @property
     def structures(self) -> int:
@@ -66,7 +69,7 @@ class SiblingSearch:
     @property
     def bound(self) -> int | None:
         """Return the least bound of what is left, scaled (None: nothing fits)."""
-        return self._queue[0][0] if self._queue else None
+        return self._queue.bound
 
     def go_on(
         self, best: Fraction | None, stop: Stop, work: Work, *, steps: int | None = None, refined: bool = True
@@ -75,21 +78,17 @@ class SiblingSearch:
         `refined`: of a structure), or a limit is reached; return it in the objective's unit (None: nothing fits). work:
         a step per chunk of boxes and per refinement. steps: how many there may be (None: any number)."""
         last = inf if steps is None else self.steps + steps
-        while self._queue and self.steps < last and not stop():
-            bound, *_, first = self._queue[0]
-            if (best is not None and self.measure.unscaled(bound) >= best) or self._is_done(first, refined=refined):
-                break
-            heappop(self._queue)
-            if isinstance(first, SingleStructure):
-                self._refine(first, bound, best, stop)
-            elif first.is_final:
-                self._push(bound, SingleStructure(self._counts(first)))
-                self._keep(first, 1)
-            else:
-                self._keep(first, _AT_ONCE)
-                self._push_boxes(self._trees.halves(_part(first, 0, _AT_ONCE)))
+
+        def is_over(bound: int, first: Item) -> bool:
+            is_met = best is not None and self.measure.unscaled(bound) >= best
+            return self.steps >= last or stop() or is_met or self._is_done(first, refined=refined)
+
+        def parts(bound: int, first: Item) -> list[tuple[int, Item]]:
             self.steps += 1
             work.add()
+            return self._refined(first, bound, best, stop) if isinstance(first, SingleStructure) else self._cut(first)
+
+        self._queue.split(parts, is_over)
         return self.value
 
     @property
@@ -100,7 +99,7 @@ class SiblingSearch:
     def leading(self, count: int) -> tuple[SingleStructure, ...]:
         """Return at most so many structures: those with the least bounds that stand alone."""
         found: list[SingleStructure] = []
-        for *_, item in sorted(self._queue, key=lambda entry: entry[:3]):
+        for _, item in self._queue:
             if len(found) >= count:
                 break
             if isinstance(item, SingleStructure):
@@ -121,34 +120,34 @@ class SiblingSearch:
         low = self._trees.boxes(_part(chunk, place, place + 1)).low[:, :, 0]
         return tuple(tuple(int(n) for n in row) for row in low.tolist())
 
-    def _refine(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> None:
-        """Queue a structure with a better bound, unless nothing of it fits."""
+    def _refined(self, item: SingleStructure, bound: int, best: Fraction | None, stop: Stop) -> list[tuple[int, Item]]:
+        """Return a structure with a better bound; nothing where none of its mappings fits."""
         goal = None if best is None else int(best / self.measure.unscaled(1))
         bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches)
         found = bounds.go_on(goal, _EFFORTS[min(item.refined, len(_EFFORTS) - 1)], stop)
-        if found.bound is not None:
-            refined = item.refined + 1
-            self._push(max(bound, found.bound), SingleStructure(item.counts, refined, found.chain, bounds))
+        if found.bound is None:
+            return []
+        return [(max(bound, found.bound), SingleStructure(item.counts, item.refined + 1, found.chain, bounds))]
 
-    def _push_boxes(self, chunk: Chunk) -> None:
-        """Bound the boxes of a chunk and queue those where something fits."""
+    def _cut(self, chunk: Chunk) -> list[tuple[int, Item]]:
+        """Return the halves of the first boxes of a chunk, or its first structure, and the rest of it."""
+        if chunk.is_final:
+            return [(chunk.bounds[0], SingleStructure(self._counts(chunk))), *_left_of(chunk, 1)]
+        return [*_left_of(chunk, _AT_ONCE), *self._bounded(self._trees.halves(_part(chunk, 0, _AT_ONCE)))]
+
+    def _bounded(self, chunk: Chunk) -> list[tuple[int, Item]]:
+        """Bound the boxes of a chunk; return it sorted, without those where nothing fits."""
         found = least_components(self.problem, self.measure, self._trees.boxes(chunk)).values(self.measure)
         self.looked += len(found)
         values = [None if new is None else max(new, old) for new, old in zip(found, chunk.bounds, strict=True)]
         order = sorted((value, place) for place, value in enumerate(values) if value is not None)
         kept = np.array([place for _, place in order], dtype=np.int64)
-        chunk = replace(chunk, nodes=chunk.nodes[:, kept], bounds=tuple(value for value, _ in order))
-        self._keep(chunk, 0)
+        return _left_of(replace(chunk, nodes=chunk.nodes[:, kept], bounds=tuple(value for value, _ in order)), 0)
 
-    def _keep(self, chunk: Chunk, first: int) -> None:
-        """Queue the boxes of a sorted chunk from `first` on."""
-        if first < len(chunk.bounds):
-            self._push(chunk.bounds[first], _part(chunk, first, len(chunk.bounds)))
 
-    def _push(self, bound: int, item: Chunk | SingleStructure) -> None:
-        self._serial += 1
-        left = -item.refined if isinstance(item, SingleStructure) else 1 + sum(item.levels)
-        heappush(self._queue, (bound, left, self._serial, item))
+def _left_of(chunk: Chunk, first: int) -> list[tuple[int, Item]]:
+    """Return the boxes of a sorted chunk from `first` on, after their least bound; [] where there are none."""
+    return [(chunk.bounds[first], _part(chunk, first, len(chunk.bounds)))] if first < len(chunk.bounds) else []
 
 
 def _part(chunk: Chunk, first: int, last: int) -> Chunk:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 from itertools import product
 from math import ceil, floor, isfinite, prod
 
@@ -19,7 +18,7 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, HolderEdge, Problem, most_costed
-from polymap.search.resources import SearchCaches, Stop, never
+from polymap.search.resources import BestFirst, SearchCaches, Stop, never
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
 from polymap.search.sibling_bounds.joint_costs import Axes, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
@@ -237,32 +236,33 @@ class JointSearch:
         self.structure, self.component = structure, component
         self.rounds = 0
         self.is_final = False
-        self._queue: list[tuple[float, int, _Relaxed, Part]] = []
+        self._queue = BestFirst[float, tuple[_Relaxed, Part]]()
 
     def run(self, goal: int | None, limit: int, stop: Stop) -> tuple[int, tuple[ChainNode, ...]] | None:
         """Go on for at most so many rounds; return (bound, chain), None where nothing fits."""
-        queue, last = self._queue, self.rounds + limit
-        if not self.rounds:
-            self._push(queue, 0.0, Part(self.structure, (), self.structure.first_axes()))
-        while queue and not self.is_final:
-            cost, _, relaxed, part = queue[0]
-            if self.rounds >= last or stop() or (goal is not None and _whole(cost) >= goal):
-                break
-            children = self._children(relaxed, part)
-            self.is_final = not children
-            if children:
-                heappop(queue)
-                for child in children:
-                    self._push(queue, cost, child)
-        return (_whole(queue[0][0]), queue[0][2].chain) if queue else None
+        last = self.rounds + limit
 
-    def _push(self, queue: list[tuple[float, int, _Relaxed, Part]], least: float, part: Part) -> None:
-        """Queue a part with its bound, if something fits; least: what is known already."""
+        def is_over(cost: float, _first: tuple[_Relaxed, Part]) -> bool:
+            return self.rounds >= last or stop() or (goal is not None and _whole(cost) >= goal)
+
+        def parts(cost: float, first: tuple[_Relaxed, Part]) -> list[tuple[float, tuple[_Relaxed, Part]]] | None:
+            children = self._children(*first)
+            return [found for child in children for found in self._bounded(cost, child)] if children else None
+
+        if not self.rounds:
+            for each in self._bounded(0.0, Part(self.structure, (), self.structure.first_axes())):
+                self._queue.add(*each)
+        self.is_final = self.is_final or self._queue.split(parts, is_over)
+        cost = self._queue.bound
+        return None if cost is None else (_whole(cost), self._queue.first[0].chain)
+
+    def _bounded(self, least: float, part: Part) -> list[tuple[float, tuple[_Relaxed, Part]]]:
+        """Return a part after its bound, if something fits; least: what is known already."""
         self.rounds += 1
-        if part.structure.crossings.is_possible:
-            found = Recurrence(part, self.component).relaxed()
-            if found is not None:
-                heappush(queue, (max(least, found.cost) if self.rounds > 1 else found.cost, self.rounds, found, part))
+        found = Recurrence(part, self.component).relaxed() if part.structure.crossings.is_possible else None
+        if found is None:
+            return []
+        return [(max(least, found.cost) if self.rounds > 1 else found.cost, (found, part))]
 
     def _children(self, relaxed: _Relaxed, part: Part) -> list[Part]:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or

@@ -50,7 +50,7 @@ def test_no_tree_is_below_the_least_program_and_no_plain_one_below_that_of_its_o
         if boxes is None:
             continue
         graphs = graphs_of(asked.problem)
-        bounds = {boxes.orders.complete_orders[one.box.order]: bound for bound, _, one in boxes.queue}
+        bounds = {boxes.orders.complete_orders[one.box.order]: bound for bound, one in boxes.queue}
         others = (0,) * (len(asked.measure.components) - 1)
         for tree in asked.trees:
             met += 1
@@ -156,7 +156,7 @@ def test_mappings_near_an_optimum_are_legal_trees_with_its_nodes() -> None:
         problem, boxes = asked.problem, searched(asked.problem, asked.measure)
         if boxes is None:
             continue
-        for _, _, one in boxes.queue[::5]:
+        for _, one in [*boxes.queue][::5]:
             optimum = boxes.optimum(one)
             for mapping in trees_near(problem, boxes.orders, optimum, TUNING):
                 cost = evaluate(problem.workload, problem.arch, mapping)
