@@ -34,18 +34,17 @@ from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.product_bounds.answers import bound_products
 from polymap.search.resources.limits import Work, never
 from polymap.search.result.result import SearchResult
-from polymap.search.run import stages
+from polymap.search.run import provers
 from polymap.search.sibling_bounds.box_trees import Chunk
 from polymap.search.sibling_bounds.crossings import sibling_ranges
 from polymap.search.sibling_bounds.engine import SiblingSearch, SingleStructure
-from polymap.search.sibling_bounds.joint import refine
 from polymap.search.sibling_bounds.single_tensor import Counts
-from polymap.search.sibling_bounds.structures import sibling_counts
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, lengthened, random_problem, scaled
 from tests.referee.wired_trees import wired_values, without_wires
 from tests.search_tally import Tally, go_on
+from tests.tree_siblings import refine, sibling_counts
 
 SECONDS = 6.0  # of the CPU, for one search
 MOST_TREES = 6_000
@@ -191,12 +190,12 @@ def answer_of(question: Question) -> SearchResult:
 @contextmanager
 def no_walk() -> Generator[None]:
     """Keep the search from walking all trees of small spaces."""
-    before = stages.TUNING
-    setattr(stages, "TUNING", replace(before, few_trees=0))  # noqa: B010 - no constant for a moment
+    before = provers.TUNING
+    setattr(provers, "TUNING", replace(before, few_trees=0))  # noqa: B010 - no constant for a moment
     try:
         yield
     finally:
-        setattr(stages, "TUNING", before)  # noqa: B010
+        setattr(provers, "TUNING", before)  # noqa: B010
 
 
 def fault_of(question: Question, truth: Truth, found: SearchResult) -> str:

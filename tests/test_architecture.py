@@ -283,7 +283,7 @@ def test_counters_share_no_code(one: str, other: str) -> None:
 def test_the_enumeration_stands_apart_from_the_search() -> None:
     reached = inner_imports("polymap.search.enumeration.trees", "polymap.search.")
     assert all(name.startswith("polymap.search.enumeration.") for name in reached)
-    # Both engines are compared with it; small spaces are walked by it (run.stages), and say so.
+    # Both engines are compared with it; small spaces are walked by it (run.provers), and say so.
     for engine in ("dividing.engine", "product_bounds.answers", "run.certificate"):
         assert not reached & inner_imports(f"polymap.search.{engine}", "polymap.search.")
 

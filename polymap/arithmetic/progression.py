@@ -55,9 +55,6 @@ class Placed:
         return self.shape.size
 
 
-POINT = NestedProgression((), 1, 0)
-
-
 def too_large() -> BudgetError:
     """Return the error of a set that would need too many intervals."""
     return BudgetError(Mistake("PM492", "a tile is a set of integers with too many gaps to be counted in closed form"))

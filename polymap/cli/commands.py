@@ -356,7 +356,7 @@ def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
 def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[SearchResult | None, int]:
     """Return the result and its exit code; if interrupted the best so far (or None) and 130."""
     with interrupts_wait():
-        import_module("polymap.search.run.stages")  # what explore() needs
+        import_module("polymap.search.run.provers")  # what explore() needs
     constraints = Inputs(options).constraints()
     with ProgressLine(options.objective) as progress:
         try:

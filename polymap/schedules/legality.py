@@ -11,13 +11,12 @@ from enum import Enum
 
 from polymap.ir import BudgetError, InstancePoint, Mapping, Mistake, Violation, Workload
 from polymap.poly import Clock, Map, at_same_time, budget, first_pair, is_exhausted, is_open, not_in_order, within
-from polymap.schedules.relation import Times, order_schedule, schedule_of
+from polymap.schedules.relation import Times, schedule_of
 from polymap.schedules.signs import (
     band,
     carried_by,
     legal_permutations,
     only_accumulates,
-    permutation_is_legal,
     sign_vectors,
 )
 from polymap.workload import Dependence, Kind, dependence_relations, dependences
@@ -43,18 +42,6 @@ def legal_orders(workload: Workload, *, strict: bool = False) -> Iterator[tuple[
     loops = band(workload)
     for permutation in legal_permutations(sign_vectors(workload, strict=strict), len(loops)):
         yield tuple(loops[position] for position in permutation)
-
-
-def order_is_legal(workload: Workload, order: Sequence[str], *, strict: bool = False) -> bool:
-    """Return whether `order` is legal for the outermost perfectly nested loops: by sign vectors."""
-    loops = band(workload)
-    return permutation_is_legal(sign_vectors(workload, strict=strict), [loops.index(name) for name in order])
-
-
-def order_violation(workload: Workload, order: Sequence[str], *, strict: bool = False) -> Violation | None:
-    """Return the violation if `order` is illegal for the outermost perfectly nested loops, else None: by isl."""
-    found = schedule_violations(workload, order_schedule(workload, tuple(order)), strict=strict)
-    return found[0] if found else None
 
 
 def dependence_violations(

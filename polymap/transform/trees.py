@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from polymap.ir import (
     Branch,
-    Compute,
     Mapping,
     MappingError,
     MappingNode,
@@ -19,7 +18,6 @@ from polymap.ir import (
     Spatial,
     Storage,
     Temporal,
-    Workload,
 )
 
 Nodes = tuple[MappingNode, ...]
@@ -153,30 +151,6 @@ def serialize(mapping: Mapping, at: Place) -> Mapping:
         return (*nodes[:index], Temporal(node.dim, node.tile), *nodes[index + 1 :])
 
     return _edited(mapping, at, sequential)
-
-
-def without_trivial_loops(workload: Workload, mapping: Mapping) -> Mapping:
-    """Return the mapping without its loops of one iteration; no count changes.
-
-    Rewrite:
-        for m in 1 {body}   ->   body
-    """
-    return Mapping(_without_trivial(mapping.nodes, workload.extents()))
-
-
-def _without_trivial(nodes: Nodes, tiles: dict[str, int]) -> Nodes:
-    kept: list[MappingNode] = []
-    for node in nodes:
-        match node:
-            case Temporal() | Spatial():
-                if node.tile < tiles[node.dim]:
-                    tiles = {**tiles, node.dim: node.tile}
-                    kept.append(node)
-            case Branch():
-                kept.append(Branch(tuple(_without_trivial(child, tiles) for child in node.children)))
-            case Storage() | Compute():
-                kept.append(node)
-    return tuple(kept)
 
 
 def places(mapping: Mapping) -> Iterator[tuple[tuple[int, ...], MappingNode]]:

@@ -16,7 +16,6 @@ from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.figures.roofline import roofline_svg, roofline_text
 from polymap.report.figures.traffic import traffic_figure, traffic_svg, traffic_text
 from polymap.report.text.explanation import explain
-from polymap.report.text.factors import factor_table, factors_text
 from tests.cases import Case, random_case, random_general_case
 
 CASES = [(kind, seed) for kind in (random_case, random_general_case) for seed in range(40)]
@@ -37,7 +36,6 @@ def test_every_report_can_be_made(case: Case) -> None:
     assert mapping_text(case.workload, case.mapping, case.arch)
     assert len(traffic_text(cost).splitlines()) == 2 + len(cost.traffic)
     assert roofline_text(case.workload, case.arch, cost)
-    assert factors_text(factor_table(case.workload, case.arch, case.mapping))
     for picture in (
         mapping_svg(*whole),
         traffic_svg(case.workload, case.arch, cost),

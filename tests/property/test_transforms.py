@@ -21,7 +21,6 @@ from polymap.transform.trees import (
     serialize,
     split,
     stage,
-    without_trivial_loops,
 )
 from tests.cases import Case, random_case, random_general_case
 
@@ -48,27 +47,6 @@ def test_splitting_a_loop_changes_no_count(seed: int, inner: int) -> None:
         divided = split(case.mapping, dim, inner=inner)
         assert len(divided.nodes) + sum(1 for _ in places(divided)) > len(case.mapping.nodes)
         assert counted(case, divided) == counted(case, case.mapping)
-
-
-@law
-@given(SEEDS)
-def test_splitting_with_trip_count_one_is_undone_by_removing_trivial_loops(seed: int) -> None:
-    case = drawn(seed)
-    plain = without_trivial_loops(case.workload, case.mapping)
-    for _, node in places(plain):
-        if isinstance(node, Temporal):
-            assert without_trivial_loops(case.workload, split(plain, node.dim, inner=1)) == plain
-
-
-@law
-@given(SEEDS)
-def test_removing_trivial_loops_changes_no_count_and_is_done_once(seed: int) -> None:
-    case = drawn(seed)
-    plain = without_trivial_loops(case.workload, case.mapping)
-    assert without_trivial_loops(case.workload, plain) == plain
-    kept = {node.dim for _, node in places(plain) if isinstance(node, Temporal | Spatial)}
-    assert kept == {dim for dim, extent in case.workload.extents().items() if extent > 1}
-    assert count_by_simulation(case.workload, case.arch, plain) == counted(case, case.mapping)
 
 
 @law

@@ -21,7 +21,7 @@ from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling
 from polymap.search.sibling_bounds.joint import JointStructure, Part, Recurrence
 from polymap.search.sibling_bounds.joint_costs import LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
-from polymap.search.sibling_bounds.structures import sibling_counts
+from tests.tree_siblings import sibling_counts
 
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
 

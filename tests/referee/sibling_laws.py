@@ -11,8 +11,8 @@ from polymap.ir.mapping import Mapping, Storage
 from polymap.search.objective.measure import Measure
 from polymap.search.problem.problem import Problem, TensorTerm
 from polymap.search.sibling_bounds.single_tensor import Boxes, Counts, SiblingCounts, TensorLoads
-from polymap.search.sibling_bounds.structures import sibling_counts
 from polymap.search.sibling_bounds.tensor_costs import least_components
+from tests.tree_siblings import sibling_counts
 
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from polymap.explore import explore
-from polymap.search.sibling_bounds import joint
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from polymap.search.sibling_bounds.joint import JointBound
 from tests import any_size_tally
@@ -65,7 +64,7 @@ def test_fronts_of_small_spaces_are_whole(batch: int) -> None:
 
 @pytest.mark.slow
 def test_a_structure_bounded_too_high_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    true: Any = joint.refine
+    true: Any = any_size_tally.refine
 
     def wrong(*args: Any) -> JointBound:
         found: JointBound = true(*args)

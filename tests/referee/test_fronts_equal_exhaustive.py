@@ -16,7 +16,7 @@ from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result.result import SearchResult
-from polymap.search.run import stages
+from polymap.search.run import provers
 from tests.referee.problems import Problem, joined_objective, random_problem
 
 _BATCHES, _BATCH = 20, 10
@@ -64,7 +64,7 @@ def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(0, _BATCHES, 4))
 def test_the_same_part_by_part(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "TUNING", replace(stages.TUNING, joint_share=-1.0))
+    monkeypatch.setattr(provers, "TUNING", replace(provers.TUNING, joint_share=-1.0))
     proven = 0
     for problem in _problems(batch):
         if problem.objective.startswith("weighted"):

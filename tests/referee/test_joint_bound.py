@@ -27,10 +27,9 @@ from polymap.search.resources.caches import SearchCaches
 from polymap.search.resources.limits import never
 from polymap.search.sibling_bounds import joint, joint_costs, window_passes
 from polymap.search.sibling_bounds.crossings import Crossings, sibling_ranges
-from polymap.search.sibling_bounds.joint import StructureBound, refine
+from polymap.search.sibling_bounds.joint import StructureBound
 from polymap.search.sibling_bounds.joint_costs import NodeView
 from polymap.search.sibling_bounds.sizes import coarse_axis, full_share, group_starts
-from polymap.search.sibling_bounds.structures import sibling_counts
 from polymap.search.sibling_bounds.window_passes import pass_tables
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
@@ -39,6 +38,7 @@ from tests.property.test_seeded_search_bugs import Bug, seed_bug
 from tests.referee.joint_laws import broken_laws, rests_of_chain
 from tests.referee.problems import random_problem
 from tests.referee.test_sibling_bounds import Tree, conv1_tree, large_trees, scored, small_trees
+from tests.tree_siblings import refine, sibling_counts
 
 BATCHES, QUICK = 3, 1
 COEFFICIENTS = ((1, 1), (2, 1), (1, 2), (2, 3), (1, -1), (3, 2), (4, 1))

@@ -21,7 +21,7 @@ from polymap.explore import search
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import ExhaustiveResult, exhaustive, scored_trees
 from polymap.search.result.result import SearchResult
-from polymap.search.run import stages as run
+from polymap.search.run import provers as run
 from polymap.search.run.options import TUNING
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check

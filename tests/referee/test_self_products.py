@@ -18,7 +18,7 @@ from polymap.search.run import relatives
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import Options
-from polymap.search.run.stages import read_question
+from polymap.search.run.provers import read_question
 from tests.self_product_cases import Question, best_tree, random_question
 
 MOST_TREES = 1500

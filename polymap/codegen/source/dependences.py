@@ -133,11 +133,6 @@ def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -
     return None
 
 
-def changed_sums(conflicts: Iterable[Conflict], times: Times) -> bool:
-    """Return whether some accumulations run in another order than in the program."""
-    return broken((each for each in conflicts if each.accumulates), times, reorder_sums=False) is not None
-
-
 def carried(
     conflicts: Iterable[Conflict], times: Times, place: int, inside: Container[str], private: Container[str] = ()
 ) -> tuple[Conflict, isl.Map] | None:

@@ -74,11 +74,6 @@ class Objective:
             return tuple(part for _, part in self.parts)
         return (self,)
 
-    @property
-    def has_one_value(self) -> bool:
-        """Return whether a mapping has one value: neither an order nor a front is asked for."""
-        return self.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
-
 
 _PLAIN = tuple(goal.value for goal in _POWERS)
 _AT_LEVEL = ("traffic", "capacity")

@@ -14,11 +14,11 @@ from polymap.search.run.driver import (
 )
 from polymap.search.run.evidence import Evidence as Evidence, Incumbent as Incumbent
 from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
-from polymap.search.run.program_stages import (
+from polymap.search.run.program_provers import (
     begin_near_relatives as begin_near_relatives,
     sample_programs as sample_programs,
 )
-from polymap.search.run.stages import (
+from polymap.search.run.provers import (
     anneal_near_mappings as anneal_near_mappings,
     begin_as_written as begin_as_written,
     bound_products as bound_products,

@@ -84,10 +84,6 @@ class Crossings:
     def classes_of(self, group: int) -> list[int]:
         return [g for g, one in enumerate(self.problem.classes) if one.below == self.groups[group]]
 
-    def high_of(self, group: int, d: int) -> int:
-        """Return how many siblings of a group work along a dim below one instance, at most."""
-        return self.most_siblings(d, group, group + 1)
-
     def least_siblings(self, group: int, d: int) -> int:
         """Return how many siblings of a group have work along a dim in the first parent instance, at least."""
         return 1 + sum(self.low[g][d] - 1 for g in self.classes_of(group))

@@ -18,7 +18,7 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, HolderEdge, Problem, most_costed
-from polymap.search.resources import BestFirst, SearchCaches, Stop, never
+from polymap.search.resources import BestFirst, SearchCaches, Stop
 from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
 from polymap.search.sibling_bounds.joint_costs import Axes, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
@@ -92,21 +92,6 @@ class _Relaxed:
     chain: tuple[ChainNode, ...]
     places: tuple[_Place, ...]
     bits: tuple[dict[int, tuple[float, float]], ...]
-
-
-def refine(
-    problem: Problem,
-    measure: Measure,
-    counts: Counts,
-    incumbent: int | None,
-    limit: int = MOST_ROUNDS,
-    stop: Stop = never,
-) -> JointBound:
-    """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].
-
-    incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
-    """
-    return StructureBound(problem, measure, counts).go_on(incumbent, limit, stop)
 
 
 class StructureBound:

@@ -8,7 +8,6 @@ largest where they share; so it bounds boxes of structures as well, wide ones on
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
-from polymap.ir import Mapping, Spatial, Temporal
 from polymap.search.problem import Factor, FanoutClass, IntArray, Problem
 
 MOST_ROWS = 60_000  # vectors of counts of one class; beyond, ranges are joined
@@ -132,27 +130,3 @@ def _budgets_after(left: IntArray, states: list[tuple[int, ...]], count: int, fr
             target = places[tuple(b // f for b, f in zip(state, factors, strict=True))]
             np.maximum(found[:, target], left[:, place] // last, out=found[:, target])
     return found
-
-
-def sibling_counts(problem: Problem, mapping: Mapping) -> tuple[tuple[int, ...], ...]:
-    """Return [class][dim] the siblings that have work in the first step of the first parent instance."""
-    return tuple(
-        tuple(_count_along(problem, mapping, one, d) for d in range(len(problem.dims))) for one in problem.classes
-    )
-
-
-def _count_along(problem: Problem, mapping: Mapping, one: FanoutClass, d: int) -> int:
-    """Return how many siblings of one class work along a dim, all other loops in their first iteration."""
-    names = {problem.arch.fanouts[f].name for f in one.fanouts}
-    lengths = Counter({problem.extents[d]: 1})
-    for node in mapping.nodes:
-        if not isinstance(node, Spatial | Temporal) or node.dim != problem.dims[d]:
-            continue
-        spreads = isinstance(node, Spatial) and node.fanout in names
-        below: Counter[int] = Counter()
-        for length, times in lengths.items():
-            below[min(length, node.tile)] += times * (length // node.tile if spreads and length > node.tile else 1)
-            if spreads and length > node.tile and length % node.tile:
-                below[length % node.tile] += times
-        lengths = below
-    return lengths.total()

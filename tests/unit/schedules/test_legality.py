@@ -9,19 +9,23 @@ import pytest
 
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.ir.violation import InstancePoint
+from polymap.ir.violation import InstancePoint, Violation
 from polymap.schedules.legality import (
     Parallel,
     dependence_violations,
     legal_orders,
-    order_is_legal,
-    order_violation,
     parallel_loops,
     parallel_places,
     schedule_violations,
 )
-from polymap.schedules.relation import original_schedule, schedule_of
-from polymap.schedules.signs import band, count_legal_permutations, legal_permutations, sign_vectors
+from polymap.schedules.relation import order_schedule, original_schedule, schedule_of
+from polymap.schedules.signs import (
+    band,
+    count_legal_permutations,
+    legal_permutations,
+    permutation_is_legal,
+    sign_vectors,
+)
 from polymap.workload.dependence_analysis import Kind, dependences
 from tests.nests import (
     NESTS,
@@ -39,6 +43,17 @@ from tests.nests import (
     two_reductions,
     workload,
 )
+
+
+def order_is_legal(work: Workload, order: tuple[str, ...], *, strict: bool = False) -> bool:
+    """Return whether an order of the outermost perfectly nested loops is legal: by sign vectors."""
+    return permutation_is_legal(sign_vectors(work, strict=strict), [band(work).index(name) for name in order])
+
+
+def order_violation(work: Workload, order: tuple[str, ...], *, strict: bool = False) -> Violation | None:
+    """Return the violation if such an order is illegal, else None: by isl."""
+    found = schedule_violations(work, order_schedule(work, order), strict=strict)
+    return found[0] if found else None
 
 
 def all_orders(work: Workload) -> list[tuple[str, ...]]:

@@ -21,8 +21,7 @@ from polymap.search.problem import Problem, analyse, parse_objective, rules_from
 from polymap.search.resources import Work
 from polymap.search.sibling_bounds import SiblingSearch, climb_structures
 from polymap.search.sibling_bounds.engine import SingleStructure
-from polymap.search.sibling_bounds.joint import refine
-from polymap.search.sibling_bounds.structures import sibling_counts
+from tests.tree_siblings import refine, sibling_counts
 
 MACHINES = ("eyeriss_like", "simba_like", "tpu_like", "flat3", "cluster4")
 

@@ -15,7 +15,7 @@ from polymap.search.run.driver import Kind, Line, Search, Table, first
 from polymap.search.run.evidence import Evidence, Incumbent
 from polymap.search.run.options import Options
 from polymap.search.run.programs import program_order
-from polymap.search.run.stages import read_question
+from polymap.search.run.provers import read_question
 from tests.unit.search.machines import two_levels
 
 SMALL = matmul(m=3, n=2, k=1)

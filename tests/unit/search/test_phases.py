@@ -22,7 +22,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.result.documents import result_document
 from polymap.search.result.result import Progress
-from polymap.search.run import stages as run
+from polymap.search.run import provers as run
 from polymap.search.run.options import TUNING
 from polymap.search.sibling_bounds.engine import SiblingSearch
 from tests.referee.demands import meets, random_demands

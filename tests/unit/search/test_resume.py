@@ -18,7 +18,7 @@ from polymap.search import sibling_bounds
 from polymap.search.product_bounds.search import ProductSearch
 from polymap.search.resources.memory import Memory, resident_mb
 from polymap.search.result.result import SearchResult
-from polymap.search.run import stages as run
+from polymap.search.run import provers as run
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import TUNING

@@ -23,7 +23,7 @@ from polymap.search.objective.rule_checks import refusals, ways
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import Intrinsic, figure
-from polymap.search.run import ranked, stages as run
+from polymap.search.run import provers as run, ranked
 from polymap.search.run.feasible import Dividing
 from polymap.search.run.rule_clashes import clashing
 from tests.referee.demands import meets, random_demands

@@ -9,7 +9,6 @@ import pytest
 from polymap.ir.errors import MappingError
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.transform import trees as transforms
-from polymap.workload.einsums import einsum
 
 A, M, N, S = Storage("RF", ("A", "B")), Temporal("m", 1), Temporal("n", 1), Compute("S")
 TREE = Mapping((M, N, A, S))
@@ -46,12 +45,6 @@ def test_parallelize_and_serialize() -> None:
     spread = Mapping((Spatial("m", 1, "X"), N, A, S))
     assert transforms.parallelize(TREE, 0, fanout="X") == spread
     assert transforms.serialize(spread, 0) == TREE
-
-
-def test_without_trivial_loops() -> None:
-    workload = einsum("C[m] = A[m]", m=4)
-    nodes = (Temporal("m", 9), Spatial("m", 4, "X"), Temporal("m", 2), Temporal("m", 2), M, Temporal("m", 1), S)
-    assert transforms.without_trivial_loops(workload, Mapping(nodes)) == Mapping((Temporal("m", 2), M, S))
 
 
 @pytest.mark.parametrize(

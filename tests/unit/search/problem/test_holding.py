@@ -16,12 +16,12 @@ from polymap.search.problem.holding import HolderGraph, holder_graph, level_grap
 from polymap.search.problem.problem import Problem, TensorTerm, analyse
 from polymap.search.sibling_bounds.crossings import sibling_ranges
 from polymap.search.sibling_bounds.single_tensor import one_box
-from polymap.search.sibling_bounds.structures import sibling_counts
 from polymap.search.sibling_bounds.tensor_costs import least_components
 from polymap.workload.layers import matmul
 from tests.case_machines import with_wires
 from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
+from tests.tree_siblings import sibling_counts
 
 LEVELS = 5
 

@@ -16,8 +16,8 @@ from polymap.search.run.driver import Search, counted_space
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import TUNING
 from polymap.search.run.programs import Drawn, sampled
+from polymap.search.run.provers import kept_annealer
 from polymap.search.run.relatives import Starts, starts_of_relatives
-from polymap.search.run.stages import kept_annealer
 
 
 def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:

@@ -1,0 +1,54 @@
+"""What the referees of the bounds from whole numbers of siblings ask of one tree or one structure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from polymap.ir import Mapping, Spatial, Temporal
+from polymap.search.resources import Stop, never
+from polymap.search.sibling_bounds.joint import MOST_ROUNDS, JointBound, StructureBound
+
+if TYPE_CHECKING:
+    from polymap.search.objective import Measure
+    from polymap.search.problem import FanoutClass, Problem
+    from polymap.search.sibling_bounds.single_tensor import Counts
+
+
+def refine(
+    problem: Problem,
+    measure: Measure,
+    counts: Counts,
+    incumbent: int | None,
+    limit: int = MOST_ROUNDS,
+    stop: Stop = never,
+) -> JointBound:
+    """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].
+
+    incumbent: a scaled value; refinement ends when the bound reaches it. limit: most rounds per component.
+    """
+    return StructureBound(problem, measure, counts).go_on(incumbent, limit, stop)
+
+
+def sibling_counts(problem: Problem, mapping: Mapping) -> tuple[tuple[int, ...], ...]:
+    """Return [class][dim] the siblings that have work in the first step of the first parent instance."""
+    return tuple(
+        tuple(_count_along(problem, mapping, one, d) for d in range(len(problem.dims))) for one in problem.classes
+    )
+
+
+def _count_along(problem: Problem, mapping: Mapping, one: FanoutClass, d: int) -> int:
+    """Return how many siblings of one class work along a dim, all other loops in their first iteration."""
+    names = {problem.arch.fanouts[f].name for f in one.fanouts}
+    lengths = Counter({problem.extents[d]: 1})
+    for node in mapping.nodes:
+        if not isinstance(node, Spatial | Temporal) or node.dim != problem.dims[d]:
+            continue
+        spreads = isinstance(node, Spatial) and node.fanout in names
+        below: Counter[int] = Counter()
+        for length, times in lengths.items():
+            below[min(length, node.tile)] += times * (length // node.tile if spreads and length > node.tile else 1)
+            if spreads and length > node.tile and length % node.tile:
+                below[length % node.tile] += times
+        lengths = below
+    return lengths.total()
