@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from polymap.ir import Mapping, Spatial, Temporal
 from polymap.search.resources import Stop, never
-from polymap.search.sibling_bounds.joint import MOST_ROUNDS, JointBound, StructureBound
+from polymap.search.sibling_bounds.joint import JointBound, StructureBound
+from polymap.search.sibling_bounds.tuning import TUNING
 
 if TYPE_CHECKING:
     from polymap.search.objective import Measure
@@ -20,7 +21,7 @@ def refine(
     measure: Measure,
     counts: Counts,
     incumbent: int | None,
-    limit: int = MOST_ROUNDS,
+    limit: int = TUNING.most_rounds,
     stop: Stop = never,
 ) -> JointBound:
     """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].

@@ -30,12 +30,10 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.one_buffer.first_tiles import FirstTiles, Ints
 from polymap.search.one_buffer.question import Operand, Question
+from polymap.search.one_buffer.tuning import TUNING
 from polymap.search.one_buffer.window_bounds import loads_of_later, words_of
 from polymap.search.one_buffer.window_tables import WindowTables
 from polymap.search.resources import SearchCaches
-
-MOST_REFINED = 400  # cells whose sizes are looked at one by one
-MOST_SIZES = 1000  # of one cell
 
 
 def margin_of(question: Question) -> Fraction:
@@ -75,7 +73,7 @@ class OrderBound:
     def _refined(self, room: int, known: float, cells: Ints, total: FloatArray) -> FloatArray:
         """Return the costs of cells, where few are below what is known by the sizes of tiles one by one."""
         below = np.flatnonzero(total < known)
-        if not len(below) or len(below) > MOST_REFINED:
+        if not len(below) or len(below) > TUNING.most_refined:
             return total
         found = total.copy()
         later = self.order[1:]
@@ -96,7 +94,7 @@ class OrderBound:
             for each, i in zip(tiles.groups, tiles.index[:, cell].tolist(), strict=True)
         ]
         choices = [range(low, high + 1) if d in one.own else (low,) for d, (low, high) in enumerate(groups)]
-        if prod(map(len, choices)) > MOST_SIZES:
+        if prod(map(len, choices)) > TUNING.most_sizes:
             return 0.0
         least = float("inf")
         rest = sum(other.bits for other in self.order[1:])

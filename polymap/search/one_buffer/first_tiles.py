@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 from polymap.search.one_buffer.question import Operand, Question, Window
+from polymap.search.one_buffer.tuning import TUNING
 from polymap.search.one_buffer.window_tables import WindowTables
 from polymap.search.sibling_bounds import fewest_in_box, group_starts
 
 Ints = NDArray[np.int64]
-FEW_PIECES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SizeGroups:
         starts = group_starts(extent, extent)
         ends = [*(start - 1 for start in starts[1:]), extent]
         if finely:
-            few = [(a, b) for a, b in zip(starts, ends, strict=True) if a < b and -(-extent // a) <= FEW_PIECES]
+            few = [(a, b) for a, b in zip(starts, ends, strict=True) if a < b and -(-extent // a) <= TUNING.few_pieces]
             starts = sorted({*starts, *(size for a, b in few for size in (a + 1, (a + b) // 2 + 1))})
         low = np.array(starts, dtype=np.int64)
         high = np.append(low[1:] - 1, extent)

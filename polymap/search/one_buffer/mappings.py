@@ -16,12 +16,12 @@ from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.one_buffer.first_tiles import Ints
 from polymap.search.one_buffer.question import Operand, Question, Window
+from polymap.search.one_buffer.tuning import TUNING
 from polymap.search.one_buffer.window_tables import WindowTables
 from polymap.search.problem import Problem
 from polymap.search.sibling_bounds import group_starts
 
 Tiles = tuple[int, ...]  # per dim
-BEST_TREES = 12  # per size of the buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def good_chains(question: Question, rooms: list[int], tables: WindowTables) -> l
                 for place, chain in enumerate(grid.best(pattern, rooms)):
                     if chain is not None:
                         found[place].append(chain)
-    return [sorted(each, key=lambda one: one.guess)[:BEST_TREES] for each in found]
+    return [sorted(each, key=lambda one: one.guess)[: TUNING.best_trees] for each in found]
 
 
 def _patterns(order: tuple[Operand, ...]) -> Iterator[tuple[frozenset[int], ...]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from polymap.arithmetic import FloatArray
+from polymap.search.one_buffer.tuning import TUNING
 from polymap.search.resources import SearchCaches
 from polymap.search.sibling_bounds import fewest_in_box, pass_tables
 
 Pair = tuple[int, int]
-_MOST_KEPT = 64
 
 
 class WindowTables:
@@ -17,8 +17,8 @@ class WindowTables:
 
     def __init__(self, caches: SearchCaches) -> None:
         self.caches = caches
-        self.fewest = caches.memo(fewest_table, _MOST_KEPT)
-        self.pieces = caches.memo(pieces_table, _MOST_KEPT)
+        self.fewest = caches.memo(fewest_table, TUNING.kept_windows)
+        self.pieces = caches.memo(pieces_table, TUNING.kept_windows)
 
     def passes(self, extents: Pair, coefficients: Pair) -> tuple[FloatArray, FloatArray] | None:
         """Return the least loads of one pass and per further pass (pass_tables)."""

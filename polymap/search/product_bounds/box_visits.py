@@ -27,11 +27,9 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import IntArray, Problem
+from polymap.search.product_bounds.tuning import TUNING
 from polymap.search.product_tiles import product_weights
 
-MOST_BOXES = 1 << 24
-"""Boxes of the outermost node that are looked at one by one."""
-_AT_ONCE = 1 << 15
 MOST_BITS = 1 << 62
 """Of all tensors together: what is held is counted in int64."""
 _ROUNDING = Fraction(1, 1 << 48)  # relative, of a sum of visits
@@ -126,13 +124,13 @@ def _boxes(extents: tuple[int, ...], outer: _Held, usable: int) -> Iterator[IntA
     first, second = (d for d in range(3) if d != outer.lacks)
     room = usable // outer.bits
     rows = min(extents[first], room)
-    if min(rows * extents[second], room * (1 + log(rows or 1))) > MOST_BOXES:
+    if min(rows * extents[second], room * (1 + log(rows or 1))) > TUNING.most_boxes:
         yield None
         return
     a = np.arange(1, rows + 1)
     counts = np.minimum(extents[second], room // a)
     ends = np.cumsum(counts)
-    parts = np.searchsorted(ends, np.arange(0, int(ends[-1]) if rows else 0, _AT_ONCE))
+    parts = np.searchsorted(ends, np.arange(0, int(ends[-1]) if rows else 0, TUNING.visits_at_once))
     for begin, end in pairwise([*dict.fromkeys(parts.tolist()), rows]):
         many = counts[begin:end]
         boxes = np.ones((3, int(many.sum())), dtype=np.int64)

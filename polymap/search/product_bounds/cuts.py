@@ -10,9 +10,7 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.product_bounds.programs import Box, BoxPrograms, Ints
-
-LEAST_MOVE = 1e-5  # of a logarithm: a variable this near to a whole number is one
-MOST_CUTS = 10  # that are looked at for a box, the farthest from whole numbers
+from polymap.search.product_bounds.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ def cuts_of(programs: BoxPrograms, box: Box, point: FloatArray) -> list[Cut]:
     """Return cuts of a box that part a program's point from both parts, or from one; the farthest first."""
     found = [*_cuts_of_counts(programs, box, point), *_cuts_of_tiles(programs, box, point)]
     found.sort(key=lambda cut: (-min(cut.below, cut.above), -max(cut.below, cut.above), cut.key))
-    return found[:MOST_CUTS]
+    return found[: TUNING.most_cuts]
 
 
 def parts_of(programs: BoxPrograms, box: Box, cut: Cut) -> tuple[Box, Box]:
@@ -70,7 +68,7 @@ def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Itera
         for at in _ends_near(programs.problem.extents[d], low, high, float(np.exp(factor))):
             above = others - log(programs.sizes[group] / (at + 1))
             below = factor - log(at)
-            if max(below, above) > LEAST_MOVE:
+            if max(below, above) > TUNING.least_move:
                 yield Cut(of_counts=True, place=(group, d), at=at, below=max(0.0, below), above=max(0.0, above))
 
 
@@ -93,7 +91,7 @@ def _cuts_of_tiles(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterab
     for at in zip(*np.nonzero(box.least < box.most), strict=True):
         whole = int(min(max(floor(tiles[at] + 1e-6), box.least[at]), box.most[at] - 1))
         below, above = log(tiles[at] / whole), log((whole + 1) / tiles[at])
-        if min(below, above) > LEAST_MOVE:
+        if min(below, above) > TUNING.least_move:
             place = int(at[0]), int(at[1])
             yield Cut(of_counts=False, place=place, at=whole, below=below, above=above)
 
@@ -107,7 +105,7 @@ class Gains:
     def note(self, order: int, cut: Cut, *, above: bool, gain: float) -> None:
         """Remember a rise of the logarithm of the bound in a part of a cut."""
         move = cut.above if above else cut.below
-        if move > LEAST_MOVE:
+        if move > TUNING.least_move:
             total, count = self._sums.get((order, cut.key, above), (0.0, 0))
             self._sums[order, cut.key, above] = total + gain / move, count + 1
 
@@ -116,7 +114,7 @@ class Gains:
         sides: list[float] = []
         for above, move in ((False, cut.below), (True, cut.above)):
             known = self._sums.get((order, cut.key, above))
-            if known is None and move > LEAST_MOVE:
+            if known is None and move > TUNING.least_move:
                 return None
             sides.append(0.0 if known is None else known[0] / known[1] * move)
         return score_of(*sides)

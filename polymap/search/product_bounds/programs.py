@@ -19,10 +19,9 @@ from polymap.arithmetic import FloatArray
 from polymap.search.problem import Problem
 from polymap.search.product_bounds.geometric import Programs
 from polymap.search.product_bounds.orders import OrderMonomials, most_siblings
+from polymap.search.product_bounds.tuning import TUNING
 
 WIDER = 1e-7  # by which every set of logarithms is too large: its inside is never empty
-CLOSE = 0.01  # the first step away from the smallest tiles
-TIGHT = 1.02  # a level that the first point all but fills is taken for this much larger
 
 Ints = NDArray[np.int64]
 
@@ -165,8 +164,8 @@ class BoxPrograms:
         factors = variables.factors
         room = [log(box.high[one, d]) for one, d in factors]
         room += [log(self.sizes[one] / prod(box.low[one].tolist())) for one in range(len(self.sizes))]
-        found = np.full(variables.count, CLOSE * WIDER)
-        step = (min([CLOSE, *room]) + WIDER) / 4 / max(1, len(factors))
+        found = np.full(variables.count, TUNING.first_move * WIDER)
+        step = (min([TUNING.first_move, *room]) + WIDER) / 4 / max(1, len(factors))
         found[variables.inner :] = step
         filled = shape.outside @ (self._of_dim * step).T if factors else np.zeros((length, count))
         inside = self._of_dim.sum(axis=1) * step if factors else np.zeros(count)
@@ -176,7 +175,7 @@ class BoxPrograms:
         low = np.maximum.accumulate(low[::-1], axis=0)[::-1]
         high = np.maximum(np.minimum.accumulate(high, axis=0), low)
         places = np.array([[length - at] for at in range(length)], dtype=np.float64).reshape(length, 1)
-        share = CLOSE / (length + 1) * places
+        share = TUNING.first_move / (length + 1) * places
         found[: length * count] = (low + share * (high - low)).ravel()
         return found
 
@@ -185,5 +184,5 @@ def _with_eased_capacities(programs: Programs) -> Programs:
     """Return the programs with levels that the start fills taken for a little larger: the bounds still hold."""
     with np.errstate(divide="ignore"):
         used = np.exp(programs.log_uses + np.einsum("prjn,pn->prj", programs.uses, programs.start)).sum(axis=2)
-        full = np.log(used * TIGHT)
+        full = np.log(used * TUNING.tight_ratio)
     return replace(programs, log_uses=programs.log_uses - np.maximum(full, 0.0)[:, :, None])

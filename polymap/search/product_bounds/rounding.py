@@ -15,9 +15,8 @@ from polymap.ir import Compute, Mapping, MappingNode, Storage
 from polymap.search.heuristics import LoopsInward, shares_of
 from polymap.search.problem import Problem
 from polymap.search.product_bounds.orders import OrderMonomials
-from polymap.search.product_bounds.tuning import Tuning
+from polymap.search.product_bounds.tuning import TUNING, Tuning
 
-MOST_ROUNDED = 20_000  # choices of whole tiles that are looked at together
 ROUNDING = 1e-9  # of a level's share
 
 Row = tuple[int, ...]  # per dim
@@ -63,10 +62,10 @@ def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list
 
 
 def _few(near: list[list[int]], row: Sequence[float]) -> list[list[int]]:
-    """Return numbers near those of a row, of which there are no more than MOST_ROUNDED choices: of the longest lists
-    the farthest ones go."""
+    """Return numbers near those of a row, of which there are at most `most_rounded` choices: the farthest ones of the
+    longest lists go."""
     near = list(near)
-    while prod(map(len, near)) > MOST_ROUNDED:
+    while prod(map(len, near)) > TUNING.most_rounded:
         place = max(range(len(near)), key=lambda at: len(near[at]))
         farthest = max(near[place], key=lambda n: abs(log(n / row[place])))
         near[place] = [n for n in near[place] if n != farthest]
@@ -99,7 +98,7 @@ def _tiles_near(
             row.append(len(sizes))
             sizes.append(_sizes_near(-(-extent // outside[node][d]), tile[d] / outside[node][d]))
         places.append(row)
-    while prod(len(one) for one in sizes) > MOST_ROUNDED:
+    while prod(len(one) for one in sizes) > TUNING.most_rounded:
         longest = max(range(len(sizes)), key=lambda i: (len(sizes[i]), i))
         sizes[longest] = sizes[longest][:-1]
     choices = list(product(*sizes))

@@ -19,12 +19,10 @@ from polymap.search.product_bounds.geometric import Solved, solve
 from polymap.search.product_bounds.orders import OrderMonomials
 from polymap.search.product_bounds.programs import Box, BoxPrograms
 from polymap.search.product_bounds.rounding import OrderOptimum
+from polymap.search.product_bounds.tuning import TUNING
 from polymap.search.resources import BestFirst
 
 MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-14
-AT_ONCE = 256  # programs that are solved between two looks at the clock,
-MOST_ENTRIES = 2**19  # or fewer, whose matrices have about so many entries
-PER_STEP = 16  # boxes that are cut together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +70,7 @@ class ProductSearch:
     def step(self, goal: float, is_over: Callable[[], bool]) -> bool:
         """Cut the boxes of least bound; return whether there were any below the goal."""
         taken: list[Bounded] = []
-        while self.queue and len(taken) < PER_STEP and self.queue.first.bound < goal:
+        while self.queue and len(taken) < TUNING.boxes_per_step and self.queue.first.bound < goal:
             taken.append(self.queue.take())
         pairs = [(one, cut) for one in taken for cut in self._worth_a_look(one)]
         parts = [(number, part) for number, (one, cut) in enumerate(pairs) for part in enumerate(self._parts(one, cut))]
@@ -128,7 +126,7 @@ class ProductSearch:
     def _at_once(self) -> int:
         """Return how many programs are solved together: few of those with many variables, whose steps take long."""
         count = self.programs.variables.inner + len(self.programs.variables.factors)
-        return max(4, min(AT_ONCE, MOST_ENTRIES // (3 * count * count + 1)))
+        return max(4, min(TUNING.programs_at_once, TUNING.most_entries // (3 * count * count + 1)))
 
     def _solve(self, boxes: Sequence[Box], is_over: Callable[[], bool]) -> list[Bounded]:
         found: list[Bounded] = []

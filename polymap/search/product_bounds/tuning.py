@@ -51,5 +51,27 @@ class Tuning:
     least_gain: float = 0.03
     """Of what is missing to the best value, from one look to the next."""
 
+    # Boxes.
+    programs_at_once: int = 256
+    """Programs that are solved between two looks at the clock,"""
+    most_entries: int = 2**19
+    """or fewer, whose matrices have about so many entries."""
+    boxes_per_step: int = 16
+    """Boxes that are cut together."""
+    most_boxes: int = 1 << 24
+    """Of the outermost node that are looked at one by one,"""
+    visits_at_once: int = 1 << 15
+    """so many of them together."""
+    first_move: float = 0.01
+    """Away from the smallest tiles, of a logarithm."""
+    tight_ratio: float = 1.02
+    """A level that the first point all but fills is taken for this much larger."""
+    most_rounded: int = 20_000
+    """Choices of whole tiles that are looked at together."""
+    least_move: float = 1e-5
+    """Of a logarithm: a variable this near to a whole number is one."""
+    most_cuts: int = 10
+    """That are looked at for a box, the farthest from whole numbers."""
+
 
 TUNING = Tuning()

@@ -12,15 +12,7 @@ from polymap.ir import Access, Architecture, Mapping, MappingNode, Spatial, Temp
 from polymap.search.objective import measure_of
 from polymap.search.problem import Objective, Problem, analyse
 from polymap.search.product_tiles.search import best_product_tiles
-
-MOST_PADDING_PERCENT = 6
-"""Of an extent; a few indices more of a short one."""
-MOST_LENGTHS = 4096
-"""That are looked at; of a long extent, multiples of a power of two."""
-FEW_INDICES = 4
-EXTENTS_PER_DIM = 5
-MOST_PRODUCTS = 60
-"""That are solved, the least padded first."""
+from polymap.search.product_tiles.tuning import TUNING
 
 
 def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[], bool]) -> Iterator[Mapping]:
@@ -28,7 +20,7 @@ def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[]
     problem's extents: legal trees of the problem, which may overfill nothing. Ends where `stop` says so."""
     dims = [_longer(extent) for extent in problem.extents]
     choices = sorted(product(*dims), key=lambda row: (prod(row), row))
-    for row in [row for row in choices if row != problem.extents][:MOST_PRODUCTS]:
+    for row in [row for row in choices if row != problem.extents][: TUNING.most_products]:
         padded = _with_extents(problem.workload, dict(zip(problem.dims, row, strict=True)))
         if padded is None or stop():
             return
@@ -41,11 +33,11 @@ def _longer(extent: int) -> tuple[int, ...]:
     """Return the extent and a few longer ones with many divisors."""
     if extent <= 2:
         return (extent,)
-    more = max(FEW_INDICES, extent * MOST_PADDING_PERCENT // 100)
-    step = 1 << (more // MOST_LENGTHS).bit_length()
+    more = max(TUNING.few_indices, extent * TUNING.most_padding_percent // 100)
+    step = 1 << (more // TUNING.most_lengths).bit_length()
     lengths = range(extent // step * step + step, extent + more + 1, step)
     found = sorted(lengths, key=lambda n: (-prod(1 + times for _, times in split(n)[0]), n))
-    return (extent, *sorted(found[:EXTENTS_PER_DIM]))
+    return (extent, *sorted(found[: TUNING.extents_per_dim]))
 
 
 def _best(workload: Workload, arch: Architecture, objective: Objective, stop: Callable[[], bool]) -> Mapping | None:

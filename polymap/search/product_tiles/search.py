@@ -24,12 +24,9 @@ from polymap.search.product_tiles.bounds import Side, least_excess
 from polymap.search.product_tiles.plans import WHOLE, Order, orders_of
 from polymap.search.product_tiles.spread import spread_of
 from polymap.search.product_tiles.tiles import Place, best_tiles
+from polymap.search.product_tiles.tuning import TUNING
 from polymap.search.product_tiles.weights import ChainWeights, Weights
 
-MOST_NODES = 7
-"""Nodes of a plan: their orders are all looked at."""
-MOST_BOUNDS = 1 << 22
-"""Pairs of a structure and a plan."""
 _NEVER = 1 << 62
 
 
@@ -48,7 +45,7 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
     spread = spread_of(problem)
     weights = Weights(problem, measure.components[0], spread)
     plans = _Plans(weights)
-    if plans.count * len(spread.classes) > MOST_BOUNDS:
+    if plans.count * len(spread.classes) > TUNING.most_bounds:
         return None
     best = _search(plans, stop)
     if best is None:
@@ -86,7 +83,7 @@ def _is_covered(problem: Problem, measure: Measure) -> bool:
         and not measure.components[0].held
         and not measure.components[0].busiest
         and arithmetic_of(problem, measure.components[0]).kind is Kind.NARROW
-        and sum(len(term.may_hold) for term in problem.terms) <= MOST_NODES
+        and sum(len(term.may_hold) for term in problem.terms) <= TUNING.most_nodes
     )
 
 

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from polymap.search.problem import divisors
 from polymap.search.product_tiles.plans import Order
-
-MOST_CHOICES = 1 << 14
-"""Choices that are looked at together."""
+from polymap.search.product_tiles.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def _best_choice(question: _Question, choices: _Choices, limit: int) -> tuple[in
     left = _trimmed(question, choices, limit)
     if left is None:
         return None
-    if prod(len(own) for own in left) <= MOST_CHOICES:
+    if prod(len(own) for own in left) <= TUNING.most_choices:
         return _best_of_all(question, left, limit)
     longest = max(range(len(left)), key=lambda cut: len(left[cut]))
     half = len(left[longest]) // 2

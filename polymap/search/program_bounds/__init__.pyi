@@ -1,4 +1,4 @@
 from polymap.search.program_bounds.bounds import (
-    MOST_INSTANCES as MOST_INSTANCES,
+    can_be_bounded as can_be_bounded,
     program_traffic_bits as program_traffic_bits,
 )

@@ -41,11 +41,11 @@ from polymap.search.program_bounds.projections import (
     logarithm,
 )
 from polymap.search.program_bounds.regions import Reference, Region, groups_of, regions_of, splits_of
+from polymap.search.program_bounds.tuning import TUNING
+from polymap.search.programs import instance_bound
 from polymap.search.resources import OutOfTime, Stop, never
 
 _SHARES = tuple(Fraction(eighths, 8) for eighths in (*range(1, 29), 32, 40, 48, 64, 512))  # X / Z
-MOST_INSTANCES = 6_000_000  # of a program whose bound takes seconds
-MOST_COMBINED = 10  # bounds over sets of arrays that are added in every way
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,14 @@ class Moved:
 
 
 @lru_cache(maxsize=16)
+def can_be_bounded(workload: Workload) -> bool:
+    """Return whether a program has so few instances that its bound takes seconds: all of them are listed."""
+    return instance_bound(workload) <= TUNING.most_instances
+
+
 def program_traffic_bits(workload: Workload, arch: Architecture, stop: Stop = never) -> int:
     """Return bits that every legal mapping reads and writes at the outermost level, at least: never less than what is
-    compulsory. All instances are listed: ask for programs of MOST_INSTANCES at most. Raises OutOfTime where it is told
-    to stop."""
+    compulsory. For programs that `can_be_bounded`. Raises OutOfTime where it is told to stop."""
     rows = compulsory_traffic(workload)
     alone = {row.tensor: Fraction(_bits(workload, row)) for row in rows}
     held = memory_bits(arch)
@@ -89,7 +93,7 @@ def _bits(workload: Workload, row: Compulsory) -> int:
 def _packed(alone: dict[str, Fraction], found: list[Moved]) -> Fraction:
     """Return the most that bounds over arrays without a common one say together. alone: of each array, compulsory."""
     gains = [(each.bits - sum(alone[name] for name in each.tensors), each.tensors) for each in found]
-    gains = sorted(gains, key=lambda each: (-each[0], sorted(each[1])))[:MOST_COMBINED]
+    gains = sorted(gains, key=lambda each: (-each[0], sorted(each[1])))[: TUNING.most_combined]
     most = Fraction(0)
     for size in range(len(gains) + 1):
         for chosen in combinations(gains, size):

@@ -23,10 +23,9 @@ from fractions import Fraction
 from itertools import combinations, islice, permutations, product
 from math import ceil, lcm, log
 
+from polymap.search.program_bounds.tuning import TUNING
+
 _EXPONENTS = (Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), Fraction(1))
-MOST_ORDERS = 24
-MOST_TOGETHER = 4  # references with exponents above 0
-MOST_REFERENCES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +64,9 @@ class Exponents:
 def exponents_of(sets: Sets) -> Iterator[Exponents]:
     """Yield exponents that satisfy the condition, the references' sum at least 1: then the largest set at x bits is at
     most x / X times that at X >= x."""
-    count = min(len(sets.projections), MOST_REFERENCES)
+    count = min(len(sets.projections), TUNING.most_references)
     varying = _varying(sets)
-    for size in range(1, MOST_TOGETHER + 1):
+    for size in range(1, TUNING.most_together + 1):
         for used in combinations(range(count), size):
             for powers in product(_EXPONENTS, repeat=size):
                 if sum(powers) < 1:
@@ -92,7 +91,7 @@ def _varying(sets: Sets) -> set[tuple[frozenset[int], ...]]:
     shared = sorted({dim for one in sets.projections for axis in one.axes if len(axis) > 1 for dim in axis})
     rest = [dim for dim in range(len(sets.extents)) if dim not in shared]
     found: set[tuple[frozenset[int], ...]] = set()
-    for order in islice(permutations(shared), MOST_ORDERS):
+    for order in islice(permutations(shared), TUNING.most_orders):
         left = [list(one.axes) for one in sets.projections]
         varying: dict[int, frozenset[int]] = {}
         for dim in (*order, *rest):

@@ -11,14 +11,11 @@ import numpy as np
 
 from polymap.arithmetic import count_type
 from polymap.ir import Access, Statement, Tensor, Workload
+from polymap.search.program_bounds.tuning import TUNING
 from polymap.search.programs import Ints, program_arrays
 from polymap.search.resources import Stop
 
 Row = tuple[int, ...]  # of an index expression: the coefficient of each dim, then the constant
-MOST_SPLITS = 3  # of a region, those of most instances
-SPLITS_DEEP = 2
-MOST_TO_SPLIT = 1_000_000  # instances
-LEAST_LEFT = 8  # a part of fewer than one in so many instances is not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +129,11 @@ def _touched(region: Region, tensor: Tensor, reference: Reference) -> Ints:
     return np.unique(place)
 
 
-def splits_of(region: Region, workload: Workload, deep: int = SPLITS_DEEP) -> Iterator[Region]:
+def splits_of(region: Region, workload: Workload, deep: int = TUNING.splits_deep) -> Iterator[Region]:
     """Yield the region, and large parts of it in which fewer references touch the same elements: those where one
     reference's index along an axis is below some number, and the other's is not."""
     yield region
-    if not deep or region.count > MOST_TO_SPLIT:
+    if not deep or region.count > TUNING.most_to_split:
         return
     group = groups_of(region, workload)
     cuts: list[tuple[int, int, Row, Row]] = []
@@ -146,8 +143,8 @@ def splits_of(region: Region, workload: Workload, deep: int = SPLITS_DEEP) -> It
                 if row != another:
                     cuts.append((*_best_cut(region.values(row), region.values(another)), row, another))
     cuts.sort(key=lambda cut: (-cut[0], cut[1:]))
-    for count, at, row, another in dict.fromkeys(cuts[: 2 * MOST_SPLITS]):
-        if count * LEAST_LEFT >= region.count:
+    for count, at, row, another in dict.fromkeys(cuts[: 2 * TUNING.most_splits]):
+        if count * TUNING.least_left >= region.count:
             part = region.part((region.values(row) < at) & (region.values(another) >= at))
             yield from splits_of(part, workload, deep - 1)
 

@@ -14,10 +14,9 @@ from polymap.search.programs.rewriting import (
     with_values as with_values,
 )
 from polymap.search.programs.search import (
-    FEW_TO_EVALUATE as FEW_TO_EVALUATE,
-    MOST_INSTANCES as MOST_INSTANCES,
     ProgramSearch as ProgramSearch,
     ProgramTree as ProgramTree,
     may_be_climbed as may_be_climbed,
 )
 from polymap.search.programs.shapes import nests_of as nests_of
+from polymap.search.programs.tuning import TUNING as TUNING

@@ -12,10 +12,10 @@ import numpy as np
 from polymap.ir import Access, Affine, Floor, PolymapError, Statement, Workload, affine
 from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
 from polymap.search.programs.rewriting import Rewrite, Rewriting
+from polymap.search.programs.tuning import TUNING
 from polymap.search.resources import never
 from polymap.transform import isl_order
 
-LARGEST_SKEW = 3
 CPU_S, LONG_CPU_S = 8.0, 60.0  # of isl's scheduler
 
 
@@ -37,7 +37,7 @@ def merged_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
 def skewed_rewritings(workload: Workload) -> tuple[Rewriting, ...]:
     """Return the plain program and the merged ones with loops skewed by the ones around them."""
     every = [*_all_merged(workload), {each.name: NewLoop(each.name) for each in workload.dims}]
-    skewed = [_skewed(workload, each, skew) for each in every for skew in range(1, LARGEST_SKEW + 1)]
+    skewed = [_skewed(workload, each, skew) for each in every for skew in range(1, TUNING.largest_skew + 1)]
     return tuple(dict.fromkeys(each for loops in skewed if (each := _rewriting(workload, loops))))
 
 

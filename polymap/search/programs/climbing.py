@@ -45,17 +45,10 @@ from polymap.search.programs.shapes import (
     timed,
 )
 from polymap.search.programs.stays import Stays
+from polymap.search.programs.tuning import TUNING
 from polymap.search.resources import Work
 
 TILES = (16, 8, 32)
-MOST_REWRITINGS = 500  # of a space that is walked
-SMALL = 8  # levels with less than this part of the largest one's room are left out at first
-CLIMBS = 2
-SHORT = 60  # shapes looked at in a first climb
-ABREAST = 6  # steps that are estimated before the best of them is scored
-IDLE = 30  # climbs from changed copies of the best, none of which pays, before the search ends
-WORTH = 3  # beginnings that cost more than so many times the best are not climbed from
-THIN = 8  # one in so many elements is looked at for an estimate
 NEAR = Fraction(101, 100)  # an estimate so much above the best is looked at closely
 
 
@@ -98,7 +91,7 @@ class Climber:
         self.legal: dict[tuple[Rewriting, Shape], bool] = {}
         self.best: Found | None = None
         self.estimates: dict[tuple[Rewriting, Shape], Fraction | None] = {}
-        self.thin = thinned(arrays, THIN)
+        self.thin = thinned(arrays, TUNING.thinning)
         self.last: tuple[tuple[Rewriting, Shape], Timed | None] | None = None
         self.begun: set[tuple[Rewriting, Shape]] = set()  # beginnings that were climbed from
         self.refuted: dict[tuple[Rewriting, Shape], Fraction] = {}  # what shapes do not cost less than
@@ -211,13 +204,13 @@ class Climber:
         shapes together; None where they have more."""
         found: list[Rewriting] = []
         total = 0
-        for rewriting in islice(every_rewriting(self.programs[()]), MOST_REWRITINGS + 1):
+        for rewriting in islice(every_rewriting(self.programs[()]), TUNING.most_rewritings + 1):
             if self._possible((rewriting,)):
                 total += count_bound(self.program(rewriting).workload)
                 found.append(rewriting)
             if total > most:
                 return None
-        return tuple(found) if len(found) <= MOST_REWRITINGS else None
+        return tuple(found) if len(found) <= TUNING.most_rewritings else None
 
     def _roomy(self, weights: Weights) -> tuple[int, ...]:
         """Return the levels that a first search looks at: of traffic at the outermost one alone, those of which one has
@@ -230,7 +223,7 @@ class Climber:
         return tuple(
             level
             for level, room in rooms.items()
-            if room is None or room * SMALL >= most or self.arch.levels[level].must_hold
+            if room is None or room * TUNING.small_room >= most or self.arch.levels[level].must_hold
         )
 
     def run(self) -> None:
@@ -243,13 +236,13 @@ class Climber:
         rounds = iter(()) if self.is_over else self._rounds()
         for beginnings in rounds:
             for found in self._promising(beginnings):
-                self.climb(found, SHORT)
+                self.climb(found, TUNING.shapes_at_first)
             if self.is_over:
                 break
-        for found in self.found()[:CLIMBS]:
+        for found in self.found()[: TUNING.climbs]:
             self.climb(found)
         idle = 0
-        while not self.is_over and self.best is not None and idle < IDLE:
+        while not self.is_over and self.best is not None and idle < TUNING.idle_climbs:
             before = self.best
             changed = self._changed(before)
             if changed is not None:
@@ -265,8 +258,8 @@ class Climber:
             about = self.estimate(rewriting, shape)
             if about is not None and (rewriting, shape) not in self.begun:
                 begun.append((about, len(begun), rewriting, shape))
-        for about, _, rewriting, shape in sorted(begun, key=lambda one: one[:2])[:CLIMBS]:
-            if self.is_over or (self.best is not None and about > self.best.cost * WORTH):
+        for about, _, rewriting, shape in sorted(begun, key=lambda one: one[:2])[: TUNING.climbs]:
+            if self.is_over or (self.best is not None and about > self.best.cost * TUNING.worthless_ratio):
                 return
             self.begun.add((rewriting, shape))
             found = self.score(rewriting, shape)
@@ -403,8 +396,8 @@ class Climber:
         """Return the best of a few steps that promise to pay; None where no step pays, or `until` is reached."""
         steps = list(self._steps(found.rewriting, found.shape))
         self.rng.shuffle(steps)
-        for begin in range(0, len(steps), ABREAST):
-            for _, shape in self._by_estimate(found, steps[begin : begin + ABREAST]):
+        for begin in range(0, len(steps), TUNING.steps_together):
+            for _, shape in self._by_estimate(found, steps[begin : begin + TUNING.steps_together]):
                 other = None if self.is_over else self.score(found.rewriting, shape, found.cost)
                 if other is not None and other.cost < found.cost:
                     return other

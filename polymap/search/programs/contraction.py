@@ -16,8 +16,7 @@ from polymap.ir import Access, Affine, Dim, Floor, Statement, Tensor, Workload, 
 from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays, arrays_of
 from polymap.search.programs.rewriting import substituted, with_values
 from polymap.search.programs.shapes import Shape
-
-SMALL_MODULI = 16  # moduli of an axis that are tried one by one; beyond, twice as many each time
+from polymap.search.programs.tuning import TUNING
 
 
 def contracted(arrays: ProgramArrays, shape: Shape) -> ProgramArrays | None:
@@ -124,7 +123,7 @@ def may_be_folded(program: ProgramArrays, tensor: Tensor, moduli: tuple[int, ...
 
 def _choices(extent: int) -> list[int]:
     """Return moduli to try, smallest first, the extent itself last."""
-    found = list(range(1, min(SMALL_MODULI, extent) + 1))
+    found = list(range(1, min(TUNING.small_moduli, extent) + 1))
     while found[-1] < extent:
         found.append(min(2 * found[-1], extent))
     return found

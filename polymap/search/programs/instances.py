@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.ir import Access, Affine, Operator, Statement, Tensor, Workload
+from polymap.search.programs.tuning import TUNING
 from polymap.search.resources import OutOfTime, Stop, never
 
 Ints = NDArray[np.signedinteger[Any]]  # int32 where counts of instances and elements suffice
 Part = TypeVar("Part")
 READ, ASSIGN = 0, 1  # kinds of an access; accumulations are ACCUMULATE plus the number of their operator
 ACCUMULATE = 2
-FEWEST = 200  # elements left of a thinned tensor
 _OPERATORS = tuple(Operator)
 _MOST_NUMBERED = (
     2**31 - 1
@@ -80,7 +80,7 @@ def thinned(arrays: ProgramArrays, part: int) -> ProgramArrays:
     for name, own in arrays.accesses.items():
         kept = (own.element * 2654435761 >> 11) % part == 0
         elements, left = (len(np.unique(each)) for each in (own.element, own.element[kept]))
-        if left >= FEWEST:
+        if left >= TUNING.fewest_elements:
             accesses[name] = Accesses(own.instance[kept], own.element[kept], own.kind[kept])
             scales[name] = elements / left
     return replace(arrays, accesses=accesses, scales=scales)

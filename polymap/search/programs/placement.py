@@ -9,9 +9,7 @@ from polymap.ir import Architecture, Tensor
 from polymap.search.programs.counting import Holding, holdings, occupancy_bits, rows_of
 from polymap.search.programs.shapes import Nodes, Place
 from polymap.search.programs.stays import Stays
-
-STATES = 2000  # partial choices kept: beyond, those that cost most are dropped
-DEEPER = 3  # places tried below the outermost one at which a tensor fits
+from polymap.search.programs.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ def best_nodes(
     chosen = _knapsack(arch, options)
     if chosen is None or sum((each.cost for each in chosen.values()), Fraction(0)) > left:
         for tensor in tensors:
-            options[tensor.name] = _options(stays, arch, weights, tensor, levels, DEEPER)
+            options[tensor.name] = _options(stays, arch, weights, tensor, levels, TUNING.places_deeper)
         chosen = _knapsack(arch, options)
     if chosen is None:
         return None
@@ -156,7 +154,7 @@ def _knapsack(arch: Architecture, options: dict[str, list[Option]]) -> dict[str,
         grown.sort(key=lambda state: state[:2])
         states = []
         for state in grown:
-            if len(states) == STATES:
+            if len(states) == TUNING.partial_choices:
                 break
             if not any(all(a <= b for a, b in zip(each[1], state[1], strict=True)) for each in states[-200:]):
                 states.append(state)

@@ -19,16 +19,11 @@ from polymap.search.programs.instances import ProgramArrays, instance_bound, pro
 from polymap.search.programs.placement import Weights, best_nodes
 from polymap.search.programs.shapes import Nodes, Shape, mapping_of_shape, source_shape, timed
 from polymap.search.programs.stays import Stays
+from polymap.search.programs.tuning import TUNING
 from polymap.search.resources import Limits, OutOfTime
 from polymap.workload import expanded
 
 PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"
-MOST_INSTANCES = 12_000_000
-MOST_SHAPES = 60_000  # of a space that is walked
-FEW_INSTANCES = 2_000
-WALKING_SHARE = 0.7  # of the limit, for walking over all trees before climbing
-FEW_TO_EVALUATE = 20_000  # instances; counts of more are those that the search found, of every instance
-MOST_FOLDED = 8  # shapes whose temporaries are folded, those that promise most first
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ def may_be_climbed(workload: Workload, arch: Architecture, objective: Objective)
     if arch.has_wire_energies:
         return False
     single = objective.goal not in (Goal.LEXICOGRAPHIC, Goal.PARETO)
-    return single and bool(workload.statements) and instance_bound(workload) <= MOST_INSTANCES
+    return single and bool(workload.statements) and instance_bound(workload) <= TUNING.most_instances
 
 
 class ProgramSearch:
@@ -86,7 +81,7 @@ class ProgramSearch:
         first = stop.part(0.5) if has_buffers else stop
         self._climber.stop, self._climber.work = first, first.work
         if not self.apart and self._is_small(first.work.left):
-            walking = first.part(WALKING_SHARE)
+            walking = first.part(TUNING.walking_share)
             self._climber.stop, self._climber.work = walking, walking.work
             self.complete = self._walked(self._climber, walking)
             first.work.add(walking.work.done)
@@ -107,7 +102,7 @@ class ProgramSearch:
         that was walked, "" where the search was stopped."""
         if not climber.walk((), stop):
             return ""
-        rewritings = climber.few_rewritings(MOST_SHAPES)
+        rewritings = climber.few_rewritings(TUNING.most_shapes)
         if rewritings is None or not all(climber.walk(each, stop) for each in rewritings[1:]):
             return PLAIN_TREES
         return REWRITTEN_TREES if len(rewritings) > 1 else PLAIN_TREES
@@ -143,7 +138,7 @@ class ProgramSearch:
 
     def _take_folded(self, climber: Climber, accepts: Callable[[Mapping, Cost], bool]) -> None:
         every = tuple(range(1, len(self.arch.levels)))
-        for found in climber.found()[:MOST_FOLDED]:
+        for found in climber.found()[: TUNING.most_folded]:
             program = contracted(replace(climber.program(found.rewriting), folding=False), found.shape)
             if program is None:
                 continue
@@ -161,8 +156,8 @@ class ProgramSearch:
         sum over tensors."""
         leaks = any(level.leak_pj_per_cycle for level in self.arch.levels)
         linear = self.objective.goal is Goal.TRAFFIC or (self.objective.goal is Goal.ENERGY and not leaks)
-        most = MOST_SHAPES if steps is None else min(MOST_SHAPES, int(WALKING_SHARE * steps))
-        few = count_bound(self.workload) <= most and instance_bound(self.workload) <= FEW_INSTANCES
+        most = TUNING.most_shapes if steps is None else min(TUNING.most_shapes, int(TUNING.walking_share * steps))
+        few = count_bound(self.workload) <= most and instance_bound(self.workload) <= TUNING.few_instances
         return linear and few
 
     def _tree(self, found: Found) -> ProgramTree | None:
@@ -172,7 +167,7 @@ class ProgramSearch:
     def _scored(self, arrays: ProgramArrays, shape: Shape, nodes: Nodes) -> ProgramTree | None:
         workload, mapping = arrays.workload, mapping_of_shape(shape, nodes)
         try:
-            if arrays.count <= FEW_TO_EVALUATE:
+            if arrays.count <= TUNING.few_to_evaluate:
                 cost = evaluate(workload, self.arch, mapping)
             else:
                 when = timed(arrays, shape)

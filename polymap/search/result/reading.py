@@ -27,7 +27,7 @@ from polymap.inputs import (
 )
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
 from polymap.schedules import check_mapping, mapping_from_document
-from polymap.search.programs import FEW_TO_EVALUATE, instance_bound
+from polymap.search.programs import TUNING, instance_bound
 from polymap.search.result.result import SearchResult, Settings, SpaceCount
 from polymap.search.result.rewritten import rewritten_from_document
 from polymap.workload import workload_from_document
@@ -112,7 +112,7 @@ class _Reader:
 
     def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake], *, counts_again: bool) -> None:
         self._workload, self._arch, self._mistakes = workload, arch, mistakes
-        self._counts_again = counts_again and instance_bound(workload) <= FEW_TO_EVALUATE
+        self._counts_again = counts_again and instance_bound(workload) <= TUNING.few_to_evaluate
 
     def settings(self, document: object, where: str) -> Settings:
         fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from polymap.inputs import Fields, as_integer, expected_list, is_list, is_name, is_table, shown
 from polymap.ir import Affine, Dim, Floor, InputError, Mistake, PolymapError, Statement, Workload, affine
 from polymap.search.programs import (
-    MOST_INSTANCES,
+    TUNING,
     folded,
     instance_bound,
     may_be_folded,
@@ -105,8 +105,10 @@ def rewritten_from_document(document: Table[str, object], where: str) -> Workloa
 
 def _refusal(text: Workload, program: Workload, moduli: Table[str, tuple[int, ...]]) -> str:
     """Return why this is no rewriting of the program as it was read; "" where it is one."""
-    if max(instance_bound(text), instance_bound(program)) > MOST_INSTANCES or not _has_short_order(program):
-        return f"has too many statement instances to be checked (at most {MOST_INSTANCES:,} in the boxes of loops)"
+    if max(instance_bound(text), instance_bound(program)) > TUNING.most_instances or not _has_short_order(program):
+        return (
+            f"has too many statement instances to be checked (at most {TUNING.most_instances:,} in the boxes of loops)"
+        )
     arrays = reordered(program_arrays(text), program)
     if arrays is None:
         return "is no rewriting of the C text: it does not run each instance once in an order that keeps dependences"

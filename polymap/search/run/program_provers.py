@@ -10,7 +10,7 @@ from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import Mapping
 from polymap.search.dividing import Count
 from polymap.search.objective import floor_of
-from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
+from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search, counted_space
 from polymap.search.run.evidence import Evidence
@@ -75,10 +75,10 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
 
 def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
     """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
-    from polymap.search.program_bounds import MOST_INSTANCES, program_traffic_bits  # other searches do without
+    from polymap.search.program_bounds import can_be_bounded, program_traffic_bits  # other searches do without
 
     workload, arch = search.workload, search.arch
-    if instance_bound(workload) > MOST_INSTANCES:
+    if not can_be_bounded(workload):
         return evidence
     try:
         bits = program_traffic_bits(workload, arch, search.limits.until(TUNING.program_bound_share))

@@ -10,8 +10,7 @@ import numpy as np
 from polymap.search.problem import IntArray, Problem
 from polymap.search.sibling_bounds.single_tensor import Boxes, joint_counts
 from polymap.search.sibling_bounds.structures import CountRows, class_rows
-
-_BRANCHES = 4  # nodes below one node
+from polymap.search.sibling_bounds.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,11 +86,13 @@ class BoxTrees:
         """Return the boxes into which those of a chunk are cut, along the class whose tree is least descended."""
         g = max(range(len(chunk.levels)), key=lambda g: chunk.levels[g])
         below = self._trees[g][chunk.levels[g] - 1].count
-        children = (chunk.nodes[g][:, None] * _BRANCHES + np.arange(_BRANCHES, dtype=np.int32)).ravel()
+        children = (
+            chunk.nodes[g][:, None] * TUNING.tree_branches + np.arange(TUNING.tree_branches, dtype=np.int32)
+        ).ravel()
         kept = np.flatnonzero(children < below)
-        nodes = np.repeat(chunk.nodes, _BRANCHES, axis=1)[:, kept]
+        nodes = np.repeat(chunk.nodes, TUNING.tree_branches, axis=1)[:, kept]
         nodes[g] = children[kept]
-        bounds = [chunk.bounds[int(place)] for place in kept // _BRANCHES]
+        bounds = [chunk.bounds[int(place)] for place in kept // TUNING.tree_branches]
         levels = tuple(level - (h == g) for h, level in enumerate(chunk.levels))
         return Chunk(levels, nodes, tuple(bounds))
 
@@ -102,7 +103,7 @@ def _tree(problem: Problem, rows: CountRows, size: int) -> tuple[TreeLevel, ...]
     low, high = rows.low[order].T, rows.high[order].T
     found = [TreeLevel(low, high, joint_counts(problem, high, size))]
     while found[-1].count > 1:
-        last, starts = found[-1], np.arange(0, found[-1].count, _BRANCHES)
+        last, starts = found[-1], np.arange(0, found[-1].count, TUNING.tree_branches)
         least = np.minimum.reduceat(last.low, starts, axis=1)
         most, joint = (np.maximum.reduceat(one, starts, axis=1) for one in (last.high, last.joint))
         found.append(TreeLevel(least, most, joint))
@@ -115,15 +116,15 @@ def _nearby(rows: IntArray) -> IntArray:
     blocks, done = [np.arange(len(rows))], [np.zeros(0, dtype=np.int64)]
     while blocks:
         block = blocks.pop()
-        if len(block) <= _BRANCHES:
+        if len(block) <= TUNING.tree_branches:
             done.append(block)
             continue
         own = logs[block]
         widest = int(np.argmax(own.max(axis=0) - own.min(axis=0)))
         block = block[np.argsort(own[:, widest], kind="stable")]
-        size = _BRANCHES
-        while size * _BRANCHES < len(block):
-            size *= _BRANCHES
+        size = TUNING.tree_branches
+        while size * TUNING.tree_branches < len(block):
+            size *= TUNING.tree_branches
         middle = max(1, round(len(block) / 2 / size)) * size if len(block) > size else len(block) // 2
         middle = min(middle, (len(block) - 1) // size * size)
         blocks += [block[middle:], block[:middle]]

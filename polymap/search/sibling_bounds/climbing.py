@@ -9,13 +9,10 @@ from polymap.ir import Mapping
 from polymap.search.heuristics import TreeClimber
 from polymap.search.resources import Stop, Work
 from polymap.search.sibling_bounds.engine import SiblingSearch
+from polymap.search.sibling_bounds.tuning import TUNING
 
 Known = tuple[Mapping, Fraction]
 Report = Callable[[Mapping, Fraction, Fraction], None]
-
-_STEPS_AT_ONCE = 3  # of the queue of structures between two looks for mappings
-_ROUNDS_AT_ONCE = 6  # of climbing between two looks at the queue
-_STRUCTURES_CLIMBED = 8  # whose sibling counts mappings are given
 
 
 def climb_structures(
@@ -31,7 +28,7 @@ def climb_structures(
         climber.know(*best)
     while True:
         before = structures.steps
-        bound = structures.go_on(None if best is None else best[1], stop, work, steps=_STEPS_AT_ONCE)
+        bound = structures.go_on(None if best is None else best[1], stop, work, steps=TUNING.steps_at_once)
         if best is not None:
             if bound is None or bound > best[1]:
                 raise AssertionError("a mapping is better than what siblings say that no mapping can beat")
@@ -41,7 +38,7 @@ def climb_structures(
         if stop() or (structures.steps == before and (climber is None or best is None)):
             return best
         if climber is not None and best is not None:
-            climber.hints = structures.leading(_STRUCTURES_CLIMBED)
-            climber.walk(_ROUNDS_AT_ONCE, stop)
-            work.add(_ROUNDS_AT_ONCE)
+            climber.hints = structures.leading(TUNING.structures_climbed)
+            climber.walk(TUNING.rounds_at_once, stop)
+            work.add(TUNING.rounds_at_once)
             best = climber.best

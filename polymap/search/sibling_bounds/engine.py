@@ -20,8 +20,8 @@ from polymap.search.sibling_bounds.box_trees import BoxTrees, Chunk
 from polymap.search.sibling_bounds.joint import ChainNode, StructureBound
 from polymap.search.sibling_bounds.single_tensor import Counts
 from polymap.search.sibling_bounds.tensor_costs import least_components
+from polymap.search.sibling_bounds.tuning import TUNING
 
-_AT_ONCE = 512  # boxes that are cut together
 _EFFORTS = (1, 6, 20)  # rounds of a structure's refinements, one after the other; the last goes on
 
 
@@ -133,7 +133,10 @@ class SiblingSearch:
         """Return the halves of the first boxes of a chunk, or its first structure, and the rest of it."""
         if chunk.is_final:
             return [(chunk.bounds[0], SingleStructure(self._counts(chunk))), *_left_of(chunk, 1)]
-        return [*_left_of(chunk, _AT_ONCE), *self._bounded(self._trees.halves(_part(chunk, 0, _AT_ONCE)))]
+        return [
+            *_left_of(chunk, TUNING.boxes_at_once),
+            *self._bounded(self._trees.halves(_part(chunk, 0, TUNING.boxes_at_once))),
+        ]
 
     def _bounded(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Bound the boxes of a chunk; return it sorted, without those where nothing fits."""

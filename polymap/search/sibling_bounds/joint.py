@@ -24,17 +24,12 @@ from polymap.search.sibling_bounds.joint_costs import Axes, LoopOrder, NodeView,
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
 from polymap.search.sibling_bounds.tensor_costs import least_components
+from polymap.search.sibling_bounds.tuning import TUNING
 
 State = tuple[int, ...]  # per tensor, the holder state
 # Relative; the floats are sums of some ten terms that are not negative, each of about as many factors: true to 1e-14.
 MARGIN = 1e-13
-MOST_EXTENT = 100_000  # of a dim; beyond, tensors are bounded one by one
 MOST_BITS = 900  # of costs that floats hold
-MOST_CELLS = 40_000  # of one unit
-MOST_ENTRIES = 6_000_000  # of the tables of all states and units
-MANY_CELLS = 8_000  # beyond, cells are cut in two
-EVEN = 1.2  # outer sizes are split where they are less than the siblings' shares over this
-MOST_ROUNDS = 60  # of cutting cells and splitting bits, for one structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ class StructureBound:
     def __init__(self, problem: Problem, measure: Measure, counts: Counts, caches: SearchCaches | None = None) -> None:
         self.problem, self.measure, self.counts = problem, measure, counts
         structure = JointStructure(problem, counts, (), caches) if _suits(problem, measure) else None
-        if structure is None or structure.entries(structure.first_axes()) > MOST_ENTRIES:
+        if structure is None or structure.entries(structure.first_axes()) > TUNING.most_entries:
             self._structure, self._searches = None, list[JointSearch]()
         else:
             self._structure = structure
@@ -130,7 +125,7 @@ class StructureBound:
 def _suits(problem: Problem, measure: Measure) -> bool:
     """Return whether tables have room for the sizes of tiles, and floats for the costs."""
     costs = (most_costed(problem.workload, problem.arch, component) for component in measure.components)
-    return max(problem.extents, default=1) <= MOST_EXTENT and max(map(int.bit_length, costs)) <= MOST_BITS
+    return max(problem.extents, default=1) <= TUNING.most_extent and max(map(int.bit_length, costs)) <= MOST_BITS
 
 
 class JointStructure:
@@ -253,7 +248,7 @@ class JointSearch:
         """Return what a part is split into: halves by bits where its relaxed chain overfills a level, finer cells, or
         halves by how evenly siblings share; none where the chain is exact."""
         finer = self._finer(relaxed.places, part.axes)
-        if finer is not None and max(map(_cells, finer)) <= MANY_CELLS:
+        if finer is not None and max(map(_cells, finer)) <= TUNING.many_cells:
             return [replace(part, axes=finer)]
         split = self._split(relaxed)
         if split is not None:
@@ -310,7 +305,7 @@ class JointSearch:
         """Return how uneven a crossing is, and the halves below and above the geometric middle of its ratio and the
         most; None where it is even."""
         most, above = crossings.covered[g][d], crossings.above[g][d]
-        if ratio * EVEN >= most or not crossings.may_be_split(g, d):
+        if ratio * TUNING.even_ratio >= most or not crossings.may_be_split(g, d):
             return None
         middle = max(ceil(ratio), floor((max(ratio, 1.0) * most) ** 0.5), above + 1)
         if middle >= most:
@@ -352,7 +347,7 @@ class JointSearch:
             for d in place.dims:
                 if place.low[d] < place.high[d] and self._differ(d, place):
                     before = row[d]
-                    for in_two in (False, True) if _cells(tuple(row)) <= MANY_CELLS else (True,):
+                    for in_two in (False, True) if _cells(tuple(row)) <= TUNING.many_cells else (True,):
                         row[d] = before.cut(before.cell(place.low[d]), extents[d], in_two=in_two)
                         if self._has_room(found):
                             break
@@ -363,7 +358,7 @@ class JointSearch:
     def _has_room(self, rows: list[list[Axis]]) -> bool:
         """Return whether tables over some axes are not too large."""
         axes = tuple(map(tuple, rows))
-        return max(map(_cells, axes)) <= MOST_CELLS and self.structure.entries(axes) <= MOST_ENTRIES
+        return max(map(_cells, axes)) <= TUNING.most_cells and self.structure.entries(axes) <= TUNING.most_entries
 
     def _differ(self, d: int, place: _Place) -> bool:
         """Return whether the sizes of a place's cell visit differently often along a dim, or, where it crosses a group

@@ -27,12 +27,12 @@ from polymap.search.problem import (
     least_parallel,
     most_counted,
 )
+from polymap.search.sibling_bounds.tuning import TUNING
 from polymap.search.sibling_bounds.window_loads import fewest_elements
 
 Numbers = tuple[int, ...]  # of classes
 Counts = tuple[tuple[int, ...], ...]  # [class][dim]
 _SHORT = 3  # indices of which no sibling but the first has more than one
-MOST_ORDERED = 3  # classes whose orders are all tried
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +128,7 @@ class SiblingCounts:
         """Return how many combinations of coordinates over some classes have work along a dim, at least."""
         classes = tuple(g for g in classes if self._spread[g][d])
         if (d, classes) not in self._counts:
-            orders = permutations(classes) if len(classes) <= MOST_ORDERED else [classes]
+            orders = permutations(classes) if len(classes) <= TUNING.most_ordered else [classes]
             found = [self._nested(d, order) for order in orders]
             least = found[0]
             for other in found[1:]:
@@ -141,7 +141,7 @@ class SiblingCounts:
         the first one's has as many siblings below it; of the others one at least has work."""
         found = self.one
         for g in reversed(order):
-            full = self._full(g, d) if len(order) <= MOST_ORDERED else self.one
+            full = self._full(g, d) if len(order) <= TUNING.most_ordered else self.one
             found = np.minimum(full * found + (self._low[g, d] - full), self.problem.extents[d] + 1)
         return found
 
@@ -198,7 +198,7 @@ class SiblingCounts:
         found = np.asarray(self.siblings() >= self._least_siblings, dtype=np.bool_)
         for d, extent in enumerate(self.problem.extents):
             together = [g for g in every if self._spread[g][d]]
-            if 1 < len(together) <= MOST_ORDERED:
+            if 1 < len(together) <= TUNING.most_ordered:
                 orders = [self._nested(d, order) for order in permutations(together)]
                 found &= np.asarray(np.minimum.reduce(orders) <= extent, dtype=np.bool_)
         return found

@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 from polymap.search.resources import SearchCaches
+from polymap.search.sibling_bounds.tuning import TUNING
 
 Sizes = NDArray[np.int64]
-
-_RATIO = 4  # of the sizes joined in a cell at first
-_MOST_TABLED = 200  # extents whose shares are worked out exactly
-_MOST_LOOPS = 3  # outer loops told apart in the exact shares; more of them use the formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def coarse_axis(extent: int, last: int) -> Axis:
     starts = group_starts(extent, last)
     kept = [1]
     for start in starts[1:]:
-        if start == 2 or start >= _RATIO * kept[-1]:
+        if start == 2 or start >= TUNING.cell_ratio * kept[-1]:
             kept.append(start)
     if starts[-1] != kept[-1]:
         kept.append(starts[-1])
@@ -96,7 +93,7 @@ def _full_counts(extent: int) -> tuple[Sizes, ...]:
     sizes = np.arange(extent + 1)[:, None]
     direct = np.where(sizes > tiles[None, :], sizes, 0)  # [size, tile]
     found, last = [direct[extent]], direct
-    for _ in range(_MOST_LOOPS):
+    for _ in range(TUNING.most_loops):
         new = direct.copy()
         for size in range(2, extent + 1):
             loops = np.arange(1, size)
@@ -117,7 +114,7 @@ def full_share(extent: int, tiles: Sizes, outer_loops: int, caches: SearchCaches
     """
     if outer_loops == 0:
         return np.ones(len(tiles))
-    if extent <= _MOST_TABLED and outer_loops <= _MOST_LOOPS:
+    if extent <= TUNING.most_tabled and outer_loops <= TUNING.most_loops:
         return caches.memo(_full_counts, 64)(extent)[outer_loops][tiles] / extent
     t = tiles.astype(np.float64)
     return np.maximum((t + 1) / extent, (t + 1) / (t + 1 + outer_loops * t))

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import count_type
 from polymap.search.problem import Factor, FanoutClass, IntArray, Problem
+from polymap.search.sibling_bounds.tuning import TUNING
 
-MOST_ROWS = 60_000  # vectors of counts of one class; beyond, ranges are joined
 _RATIOS = (1.0, 1.3, 2.0, 4.0, 16.0, 1e9)  # of the ends of joined ranges
-_BRANCHES = 4  # boxes that one box is cut into
 
 Range = tuple[int, int]
 
@@ -52,7 +51,7 @@ class CountRows:
     is_exact: bool
 
 
-def class_rows(problem: Problem, one: FanoutClass, most_rows: int = MOST_ROWS) -> CountRows:
+def class_rows(problem: Problem, one: FanoutClass, most_rows: int = TUNING.most_rows) -> CountRows:
     """Return all vectors of ranges that the fan-outs of a class can have and that rules about factors leave, few
     enough."""
     for ratio in _RATIOS:

@@ -23,13 +23,10 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 from polymap.search.resources import SearchCaches
+from polymap.search.sibling_bounds.tuning import TUNING
 
 _Length = int | NDArray[np.int64]
 _Box = tuple[_Length, _Length]
-
-MOST_KEPT = 64  # tables of windows that a search remembers
-_MOST_WORK = 3e7  # array elements that one window's tables may take
-_MOST_COEFFICIENT = 1 << 12  # residues are looked at one by one
 
 
 def pass_tables(
@@ -38,9 +35,9 @@ def pass_tables(
     """Return the least loads per tile [t_p - 1, t_r - 1]: of one pass, and per further pass where the innermost loop is
     over the first or the second dim [2, t_p - 1, t_r - 1]. None: the tables would be too large."""
     n, m = extents
-    if float(n * m) ** 2 * (n + m) > _MOST_WORK or max(map(abs, coefficients)) > _MOST_COEFFICIENT:
+    if float(n * m) ** 2 * (n + m) > TUNING.most_window_work or max(map(abs, coefficients)) > TUNING.most_coefficient:
         return None
-    passes = caches.memo(_filled, MOST_KEPT)(extents, coefficients)
+    passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
     return passes.once[n, m], passes.again[:, n, m]
 
 
@@ -49,10 +46,10 @@ def ordered_passes(
 ) -> FloatArray:
     """Return the least loads of one pass per tile, over the nests that cut the dim `axis` for the first time when more
     than `above` and at most `most` indices of the other one are left (as pass_tables where they do not cut it)."""
-    passes = caches.memo(_filled, MOST_KEPT)(extents, coefficients)
+    passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
     found = np.full_like(passes.once[-1, -1], np.inf)
     for left in range(above + 1, min(most, extents[1 - axis]) + 1):
-        np.minimum(found, caches.memo(_passes_by, MOST_KEPT)(passes, axis, left), out=found)
+        np.minimum(found, caches.memo(_passes_by, TUNING.kept_windows)(passes, axis, left), out=found)
     whole = passes.tiles[axis] == extents[axis]
     return np.asarray(np.where(whole, passes.once[-1, -1], found), dtype=np.float64)
 

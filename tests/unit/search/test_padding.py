@@ -10,8 +10,9 @@ import pytest
 import polymap as pm
 from polymap.explore import search
 from polymap.search.problem import divisors
-from polymap.search.product_tiles.padding import EXTENTS_PER_DIM, _longer
+from polymap.search.product_tiles.padding import _longer
 from polymap.search.product_tiles.spread import _rows
+from polymap.search.product_tiles.tuning import TUNING
 
 HUGE = (10**9, 2**31, 2**63, 10**30)
 
@@ -19,7 +20,7 @@ HUGE = (10**9, 2**31, 2**63, 10**30)
 @pytest.mark.parametrize("extent", [3, 7, 127, 997, 4099])
 def test_short_extents_are_all_looked_at(extent: int) -> None:
     every = range(extent + 1, extent + max(4, extent * 6 // 100) + 1)
-    most = sorted(every, key=lambda n: (-len(divisors(n)), n))[:EXTENTS_PER_DIM]
+    most = sorted(every, key=lambda n: (-len(divisors(n)), n))[: TUNING.extents_per_dim]
     assert _longer(extent) == (extent, *sorted(most))
 
 
@@ -28,7 +29,7 @@ def test_of_long_extents_a_few_thousand_are(extent: int) -> None:
     begun = time.process_time()
     found = _longer(extent)
     assert time.process_time() - begun < 2
-    assert len(found) == 1 + EXTENTS_PER_DIM
+    assert len(found) == 1 + TUNING.extents_per_dim
     assert all(extent < longer <= extent * 106 // 100 for longer in found[1:])
 
 

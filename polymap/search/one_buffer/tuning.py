@@ -1,0 +1,24 @@
+"""How finely the sizes of one buffer are worked out: speed and gaps, never what is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of one search, chosen together by benchmarks/buffer_curves.py (gap, CPU s), not swept one by one."""
+
+    best_trees: int = 12
+    """Per size of the buffer."""
+    most_refined: int = 400
+    """Cells whose sizes are looked at one by one,"""
+    most_sizes: int = 1000
+    """where one has at most so many."""
+    kept_windows: int = 64
+    """Tables of windows that a search remembers."""
+    few_pieces: int = 8
+    """Pieces of an extent that are told apart."""
+
+
+TUNING = Tuning()

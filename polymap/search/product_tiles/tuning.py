@@ -1,0 +1,32 @@
+"""How large a product may be for the fast path of dividing tiles: beyond, the tables go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of one search, chosen by benchmarks/choose_tiles.py (milliseconds a product)."""
+
+    most_nodes: int = 7
+    """Of a plan: all orders of its nodes are looked at."""
+    most_bounds: int = 1 << 22
+    """Pairs of a structure and a plan."""
+    most_choices: int = 1 << 14
+    """Of tiles that are looked at together."""
+
+    # Padded extents.
+    most_padding_percent: int = 6
+    """Of an extent,"""
+    few_indices: int = 4
+    """or so many indices of a short one."""
+    most_lengths: int = 4096
+    """That are looked at: of a long extent, multiples of a power of two."""
+    extents_per_dim: int = 5
+    """That are kept."""
+    most_products: int = 60
+    """That are solved, the least padded first."""
+
+
+TUNING = Tuning()

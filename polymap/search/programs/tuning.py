@@ -1,0 +1,57 @@
+"""How much the search over program trees tries: numbers that change its speed, never a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds of one search, chosen together by benchmarks/polybench.py (DRAM traffic after 60 s), not swept one by
+    one."""
+
+    # Which programs are searched, and which spaces are walked wholly.
+    most_instances: int = 12_000_000
+    """Of a program: all of them are listed."""
+    few_instances: int = 2_000
+    """Of a program whose space is walked."""
+    most_shapes: int = 60_000
+    """Of a space that is walked,"""
+    most_rewritings: int = 500
+    """and rewritings of it."""
+    walking_share: float = 0.7
+    """Of the limit, for walking over all trees before climbing."""
+    few_to_evaluate: int = 20_000
+    """Instances of a program whose cost the cost model counts: of more, it is what the search counted, of every
+    instance."""
+    most_folded: int = 8
+    """Shapes whose temporaries are folded, those that promise most first."""
+    largest_skew: int = 3
+    """Of one loop by another."""
+    small_moduli: int = 16
+    """Moduli of an axis that are tried one by one: beyond, twice as many each time."""
+
+    # Climbing.
+    small_room: int = 8
+    """Levels with less than this part of the largest one's room are left out at first."""
+    climbs: int = 2
+    """Beginnings of a round that are climbed from."""
+    shapes_at_first: int = 60
+    """Shapes looked at in a first climb."""
+    steps_together: int = 6
+    """Steps that are estimated before the best of them is scored."""
+    idle_climbs: int = 30
+    """Climbs from changed copies of the best, none of which pays, before the search ends."""
+    worthless_ratio: int = 3
+    """Beginnings that cost more than so many times the best are not climbed from."""
+    thinning: int = 8
+    """One in so many elements is looked at for an estimate,"""
+    fewest_elements: int = 200
+    """but no fewer of a tensor than this."""
+    partial_choices: int = 2000
+    """Of nodes that are kept: beyond, those that cost most are dropped."""
+    places_deeper: int = 3
+    """Places tried below the outermost one at which a tensor fits."""
+
+
+TUNING = Tuning()
