@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
 from polymap.inputs import as_integer, is_list, shown
-from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
+from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.resolve import question_of
-from polymap.search.objective import is_confirmed, measure_of
+from polymap.search.objective import is_confirmed
 from polymap.search.one_buffer import OfSize, solve_sizes
-from polymap.search.problem import Objective, Problem, analyse, parse_objective
-from polymap.search.product_bounds import ProductEngine, bound_products
-from polymap.search.resources import Work
-from polymap.search.run import Options
+from polymap.search.problem import analyse, parse_objective
+from polymap.search.run import Hints, Options
 
 
 def buffer_curve(
@@ -54,7 +52,7 @@ def buffer_curve(
         share = max(0.1, (end - clock()) / (len(sizes) - number))
         point = _known_point(workload, machine, size, known) if tiles == "any" else None
         if point is None:
-            point = _point(workload, machine, size, tiles, share, seed, known)
+            point = _point(workload, machine, size, tiles, share, seed, known, clock)
         found.append(_kept(found, point))
     points: list[CurvePoint] = []
     for point in reversed(found):
@@ -90,70 +88,22 @@ def _point(
     time_limit_s: float,
     seed: int,
     solved: OfSize | None,
+    clock: Callable[[], float],
 ) -> CurvePoint:
     """Return what is known of one size. solved: what is known of it over tiles of any size."""
-    objective = f"traffic:{machine.levels[0].name}"
-    scheduled = bound = least_traffic_bits(workload, machine)
-    result = search(workload, machine, objective, "divide", time_limit_s=time_limit_s / 2, seed=seed)
-    best, value, status = result.best, None if result.value is None else int(result.value), result.status
-    if value is not None and solved is not None and solved.bound is not None:
-        bound = max(bound, solved.bound)
-    elif value is not None and value > bound:
-        problem = analyse(workload, machine)
-        known = None if best is None or problem.reason is not None else (best, Fraction(value))
-        found = _over_trees(problem, objective, known, time_limit_s / 2, tiles, seed)
-        bound = max(bound, found.bound)
-        if found.best is not None and tiles == "any":
-            best, value = found.best
-            status = "OPTIMAL" if value <= bound else "FEASIBLE"
-    elif tiles == "any" and value is None:
-        result = search(workload, machine, objective, "any", time_limit_s=time_limit_s / 2, seed=seed)
-        best, value, status = result.best, None if result.value is None else int(result.value), result.status
-    return CurvePoint(size, scheduled, bound, value, best, status)
-
-
-@dataclass(frozen=True, slots=True)
-class _OverTrees:
-    """The best mapping over tiles of any size that was looked for, with its bits, and what no loop tree beats."""
-
-    best: tuple[Mapping, int] | None
-    bound: int
-
-
-def _over_trees(
-    problem: Problem, objective: str, known: tuple[Mapping, Fraction] | None, time_limit_s: float, tiles: str, seed: int
-) -> _OverTrees:
-    """Return what is known over tiles of any size. known: a mapping with its bits (None: the search is not over
-    structures, and nothing is known of all trees)."""
-    if known is None:
-        return _OverTrees(None, 0)
-    goal, begun = parse_objective(objective, problem.arch), time.monotonic()
-    measure = measure_of(goal, problem.workload, problem.arch)
-
-    def clock() -> float:
-        return (time.monotonic() - begun) / time_limit_s
-
-    if tiles == "any":
-        found = ProductEngine(problem, goal, measure).go_on(known, clock, Work(), _no_report)
-        if found is not None and found.best is not None and _is_right(problem, goal, *found.best):
-            value = found.best[1]
-            bound = value if found.bound is None else min(value, found.bound)
-            return _OverTrees((found.best[0], int(value)), ceil(bound))
-    else:
-        bound = bound_products(problem, measure, known[1], lambda: clock() > 1)
-        if bound is not None:
-            return _OverTrees(None, ceil(bound))
-    result = search(problem.workload, problem.arch, objective, "any", time_limit_s=time_limit_s, seed=seed)
-    best = None if result.best is None or result.value is None else (result.best, int(result.value))
-    return _OverTrees(best, _whole(result.bound or 0))
-
-
-def _is_right(problem: Problem, goal: Objective, mapping: Mapping, value: Fraction) -> bool:
-    return is_confirmed(problem.workload, problem.arch, goal, mapping, (value,))
-
-
-def _no_report(best: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
-    """Tell nobody."""
+    scheduled = least_traffic_bits(workload, machine)
+    known = scheduled if solved is None or solved.bound is None else max(scheduled, solved.bound)
+    # A search over tiles of any size also answers over those that divide.
+    is_known = solved is not None and solved.bound is not None
+    divides = tiles == "divide" and (is_known or analyse(workload, machine).reason is not None)
+    objective, hints = f"traffic:{machine.levels[0].name}", Hints(least=Fraction(known))
+    asked = "divide" if divides else "any"
+    limits = {"time_limit_s": time_limit_s, "clock": clock, "seed": seed, "hints": hints}
+    result = search(workload, machine, objective, asked, **limits)
+    own = result.dividing if tiles == "divide" and result.dividing is not None else result
+    bound = known if divides else max(known, _whole(result.bound or 0))
+    value = None if own.value is None else int(own.value)
+    return CurvePoint(size, scheduled, bound, value, own.best, own.status)
 
 
 def _whole(bound: int | float) -> int:

@@ -31,7 +31,6 @@ from polymap.search.objective.rule_checks import measure_under
 from polymap.search.problem.goals import Objective, parse_objective
 from polymap.search.problem.problem import Problem as Analysed, analyse
 from polymap.search.problem.read_rules import rules_from_document
-from polymap.search.product_bounds.answers import bound_products
 from polymap.search.resources.limits import Work, never
 from polymap.search.result.result import SearchResult
 from polymap.search.run import provers
@@ -40,6 +39,7 @@ from polymap.search.sibling_bounds.crossings import sibling_ranges
 from polymap.search.sibling_bounds.engine import SiblingSearch, SingleStructure
 from polymap.search.sibling_bounds.single_tensor import Counts
 from tests.case_machines import with_open_levels, with_wires
+from tests.product_boxes import bound_products
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, lengthened, random_problem, scaled
 from tests.referee.wired_trees import wired_values, without_wires

@@ -16,7 +16,7 @@ from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
-from polymap.search.product_bounds.answers import bound_products
+from tests.product_boxes import bound_products
 from tests.referee.problems import random_problem
 
 BATCHES = 3

@@ -45,7 +45,7 @@ def floats_suffice(problem: Problem, measure: Measure) -> bool:
     return max(2, measure.degree) * bits + 100 < MOST_BITS and max(problem.extents) < _MOST_EXTENT
 
 
-def _orders(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> OrderMonomials | None:
+def orders_in_reach(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> OrderMonomials | None:
     """Return the orders of nodes with their costs as monomials; None where there are no geometric programs."""
     if not measure.is_linear or not floats_suffice(problem, measure):
         return None
@@ -59,32 +59,7 @@ def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
     return None if least is None else measure.unscaled(least + measure.fixed_energy)
 
 
-def bound_products(
-    problem: Problem, measure: Measure, best: Fraction, is_over: Callable[[], bool], most_programs: int = 400
-) -> Fraction | None:
-    """Return what no mapping beats, at most `best`, the value of a mapping, after about so many programs beyond one per
-    order of nodes; None where there are no geometric programs (ProductEngine.go_on), or no time for any.
-
-    Windows are covered on two levels without fan-outs.
-    """
-    at_once = bound_at_once(problem, measure)
-    if at_once is not None and at_once >= best:
-        return best
-    orders = _orders(problem, measure)
-    if orders is None:
-        return None
-    boxes = ProductSearch(problem, orders)
-    goal = float(best / measure.unscaled(1) - measure.fixed_energy)
-    if not boxes.begin(goal, is_over):
-        return None
-    first = boxes.solved
-    while not is_over() and boxes.solved < first + most_programs and boxes.step(goal, is_over):
-        pass
-    found = best if boxes.bound >= goal else min(best, _value(measure, boxes.bound))
-    return found if at_once is None else max(found, at_once)
-
-
-def _value(measure: Measure, component: float) -> Fraction:
+def value_above(measure: Measure, component: float) -> Fraction:
     """Return the objective at a component that is rounded up: those of mappings are integers."""
     return measure.unscaled(measure.value((max(0, ceil(component)),), 0))
 
@@ -98,7 +73,7 @@ class ProductEngine:
     def __init__(self, problem: Problem, objective: Objective, measure: Measure, tuning: Tuning = TUNING) -> None:
         self.problem, self.objective, self.measure, self.tuning = problem, objective, measure, tuning
         self.best: Known | None = None
-        orders = _orders(problem, measure, tuning)
+        orders = orders_in_reach(problem, measure, tuning)
         self._boxes = None if orders is None else ProductSearch(problem, orders)
         self._at_once = Fraction(0) if orders is None else bound_at_once(problem, measure) or Fraction(0)
         self._has_begun = False
@@ -166,7 +141,7 @@ class ProductEngine:
 
     def _bound(self, boxes: ProductSearch) -> Fraction | None:
         """Return what no mapping beats; None where nothing is left."""
-        return max(_value(self.measure, boxes.bound), self._at_once) if isfinite(boxes.bound) else None
+        return max(value_above(self.measure, boxes.bound), self._at_once) if isfinite(boxes.bound) else None
 
     def _goal(self) -> float:
         """Return the component that no box need exceed."""
