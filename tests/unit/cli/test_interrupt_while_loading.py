@@ -60,7 +60,7 @@ def test_nothing_is_loaded_before_interrupts_are_handled() -> None:
         "sys.meta_path.insert(0, Stops()); import polymap"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.split() == ["polymap", "polymap.cli", "polymap.cli.first_interrupt", "polymap.faces"]
+    assert done.stdout.split() == ["polymap", "polymap.cli", "polymap.cli.first_interrupt", "polymap.lazy"]
 
 
 @pytest.mark.parametrize("module", [SLOW_MODULE, SLOW_CLASS])

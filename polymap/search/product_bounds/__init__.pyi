@@ -1,5 +1,0 @@
-from polymap.search.product_bounds.answers import (
-    ProductEngine as ProductEngine,
-    bound_at_once as bound_at_once,
-    bound_products as bound_products,
-)
