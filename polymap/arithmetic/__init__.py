@@ -4,6 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.arithmetic.exact import (
+        COUNT_LIMIT as COUNT_LIMIT,
         INT64 as INT64,
         Arithmetic as Arithmetic,
         FloatArray as FloatArray,

@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.inputs.limits import LIMITS as LIMITS
     from polymap.inputs.parsing import (
         located as located,
         mistakes_in as mistakes_in,
@@ -11,8 +12,6 @@ with lazy(__name__):
     )
     from polymap.inputs.reading import (
         LABEL_RULE as LABEL_RULE,
-        MAX_DEPTH as MAX_DEPTH,
-        MAX_INTEGER as MAX_INTEGER,
         NAME_RULE as NAME_RULE,
         Fields as Fields,
         as_fraction as as_fraction,

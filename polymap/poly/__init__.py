@@ -13,8 +13,6 @@ with lazy(__name__):
     )
     from polymap.poly.counting import count as count
     from polymap.poly.deadlines import (
-        FIRST_OPERATIONS as FIRST_OPERATIONS,
-        FIRST_SECONDS as FIRST_SECONDS,
         Effort as Effort,
         in_a_process as in_a_process,
         within as within,
@@ -55,3 +53,4 @@ with lazy(__name__):
         sooner as sooner,
     )
     from polymap.poly.tables import Columns as Columns, Table as Table, Tally as Tally
+    from polymap.poly.tuning import TUNING as TUNING

@@ -39,6 +39,7 @@ with lazy(__name__):
         FLOAT_EXTREMES as FLOAT_EXTREMES,
         FLOOR_DIV as FLOOR_DIV,
         INCLUDES as INCLUDES,
+        LINE_BYTES as LINE_BYTES,
         MACROS as MACROS,
         MAIN as MAIN,
         MESSAGES as MESSAGES,

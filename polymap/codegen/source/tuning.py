@@ -23,6 +23,8 @@ class Tuning:
     """Constant distances of a dependence that are listed."""
     most_unrolled: int = 64
     """Iterations that an unrolled loop without a factor asks of gcc."""
+    most_assumed: int = 2**60
+    """Of a number that is compared with one of the preprocessor, whose own have 64 bits."""
     example_size: int = 9
     """Of a parameter without a value: large enough that most loops run."""
 

@@ -57,4 +57,8 @@ with lazy(__name__):
         promoted as promoted,
         type_of as type_of,
     )
-    from polymap.workload.c.values import accumulation as accumulation, is_pure as is_pure
+    from polymap.workload.c.values import (
+        LARGEST_INDEX as LARGEST_INDEX,
+        accumulation as accumulation,
+        is_pure as is_pure,
+    )
