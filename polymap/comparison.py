@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
@@ -36,8 +37,7 @@ _NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-sta
 FAMILIES = (*_NAMES, OPTIMUM)
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """How much is tried to find a family's best member (not swept)."""
 
     listed: int = 50

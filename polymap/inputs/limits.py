@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of what users give (not swept: beyond what files of this kind hold)."""
 
     file_bytes: int = 16 * 1024 * 1024

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Limits of isl, in its operations and in seconds, and of what is tried (not swept but where told)."""
 
     # Advice: the first legal of few simple changes.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -135,7 +134,7 @@ def moduli_of(seeds: range, monkeypatch: pytest.MonkeyPatch) -> set[int]:
         legal = {moduli for moduli in every if is_legal(schedule, moduli, expected)}
         best = min(legal, key=lambda each: (prod(each), each))
         most = seed % 2 * 50_000  # 0: isl is asked about each candidate
-        monkeypatch.setattr(lifetimes, "TUNING", replace(TUNING, most_points=most))
+        monkeypatch.setattr(lifetimes, "TUNING", TUNING._replace(most_points=most))
         assert contract(schedule, "T").folds[0].moduli == best, f"{seed}: {schedule}"
         sizes.add(prod(best))
         for moduli in rng.sample(every, min(6, len(every))):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Sizes of what is worked on together; benchmarks/evaluate.py measures them (mappings per second)."""
 
     cost_rows: int = 4096

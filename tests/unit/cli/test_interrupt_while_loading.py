@@ -93,7 +93,7 @@ def test_what_never_ends_to_load_is_interrupted_all_the_same(tmp_path: Path) -> 
         "import os, signal, time\n"
         "from polymap.cli.command_line import guarded\n"
         "import polymap.cli.interrupt as interrupt\n"
-        "interrupt.TUNING = interrupt.TUNING.__class__(most_looks=5)\n"
+        "interrupt.TUNING = interrupt.TUNING._replace(most_looks=5)\n"
         "interrupt.raise_interrupts()\n"
         "def work():\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(20)\n    return 0\n"
         "code = guarded(work)\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise, product
 
 import islpy as isl
@@ -88,7 +87,7 @@ def test_first_last_and_order() -> None:
 
 
 def test_too_many_points_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "TUNING", replace(scan.TUNING, most_points=1000))
+    monkeypatch.setattr(scan, "TUNING", scan.TUNING._replace(most_points=1000))
     with budget(), pytest.raises(BudgetError, match="PM498 dims that interact have 5,050 points"):
         Table.box((("a", 100), ("b", 100)), (A - B,)).tally(("a", "b"))
 
