@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
@@ -34,11 +35,24 @@ _SHORT = {"WS": "weight-stationary", "OS": "output-stationary", "IS": "input-sta
 _TABLES = ("weight-stationary", "output-stationary", "input-stationary")
 _NAMES = ("weight-stationary", "output-stationary", "input-stationary", "row-stationary")
 FAMILIES = (*_NAMES, OPTIMUM)
-_LISTED = 50  # best mappings that are looked through for members of the families
-_DRAWN = 4000  # mappings drawn for families that have none among these
-_NAMED = 400  # the best of those drawn, which are named
-_WORK = 1500  # steps of the search under a dataflow's table
-_STEPS = 30  # from the best known member of a family to a better neighbour
+
+
+class Tuning(NamedTuple):
+    """How much is tried to find a family's best member (not swept)."""
+
+    listed: int = 50
+    """Best mappings that are looked through for members of the families."""
+    drawn: int = 4000
+    """Mappings drawn for families that have none among these."""
+    named: int = 400
+    """The best of those drawn, which are named."""
+    work: int = 1500
+    """Steps of the search under a dataflow's table."""
+    steps: int = 30
+    """From the best known member of a family to a better neighbour."""
+
+
+TUNING = Tuning()
 
 Scored = tuple[Mapping, Cost]
 
@@ -177,7 +191,7 @@ def _listed(
     if problem.reason is not None:
         return [], Fraction(0), False
     measure = measure_under(goal, workload, arch, ())
-    outcome = solve(problem, measure, out_of_time, lambda _found, _bound: None, keep=_LISTED)
+    outcome = solve(problem, measure, out_of_time, lambda _found, _bound: None, keep=TUNING.listed)
     scored = [(leaf.mapping, evaluate(workload, arch, leaf.mapping)) for _, leaf in outcome.found]
     claimed = [measure.unscaled_values(value) for value, _ in outcome.found]
     pairs = zip(scored, claimed, strict=True)
@@ -209,14 +223,14 @@ def _looked_for(
     for name in (each for each in names if each in _TABLES and not dataflow_obstacle(workload, arch, each)):
         share = time_limit_s / 2 / len(names)
         table = dataflow(name)
-        options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": _WORK}
+        options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": TUNING.work}
         result = search(workload, arch, objective, "divide", **options)
         if result.best is not None and result.cost is not None:
             offer(result.best, result.cost)
     for mapping in _drawn(workload, arch, objective, seed):
         offer(mapping, evaluate(workload, arch, mapping))
     for name in list(found):
-        for _ in range(_STEPS):
+        for _ in range(TUNING.steps):
             before, (mapping, _) = found[name]
             for near in neighbours(workload, arch, mapping):
                 offer(near, evaluate(workload, arch, near))
@@ -228,10 +242,10 @@ def _looked_for(
 def _drawn(workload: Workload, arch: Architecture, objective: str, seed: int) -> list[Mapping]:
     """Return the best mappings of a sample; none where none is drawn, which only leaves families to the searches."""
     try:
-        sample = sample_mappings(workload, arch, _DRAWN, seed, within_capacity=True)
+        sample = sample_mappings(workload, arch, TUNING.drawn, seed, within_capacity=True)
     except BudgetError:
         return []
-    return [sample[number] for number in best_first(sample, objective)[:_NAMED]]
+    return [sample[number] for number in best_first(sample, objective)[: TUNING.named]]
 
 
 def best_first(sample: Sample, objective: str) -> list[int]:

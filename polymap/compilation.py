@@ -11,7 +11,7 @@ from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_s
 from polymap.codegen.orders import Chosen, Core, choose
 from polymap.codegen.programs import program_function
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
-from polymap.inputs import shown
+from polymap.inputs import LIMITS, shown
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -29,7 +29,6 @@ from polymap.schedules import Schedule, check_mapping, dependence_violations
 from polymap.search.result import SearchResult
 from polymap.transform import violations
 
-_MOST_THREADS = 1024
 _NAME = "polymap_native"
 
 
@@ -243,8 +242,8 @@ def _check_options(layout: str, threads: int) -> None:
     mistakes: list[Mistake] = []
     if layout not in LAYOUTS:
         mistakes.append(Mistake("PM638", f"layout is {shown(layout)}", f"Expected {' or '.join(LAYOUTS)}."))
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= _MOST_THREADS:  # pyright: ignore[reportUnnecessaryIsInstance]
-        mistakes.append(Mistake("PM638", f"threads is {shown(threads)}", f"Expected 1 to {_MOST_THREADS}."))
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= LIMITS.threads:  # pyright: ignore[reportUnnecessaryIsInstance]
+        mistakes.append(Mistake("PM638", f"threads is {shown(threads)}", f"Expected 1 to {LIMITS.threads}."))
     if mistakes:
         raise OptionError(mistakes)
 

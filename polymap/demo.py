@@ -28,7 +28,6 @@ from polymap.search.result import SearchResult
 from polymap.workload import dependences, domain_of, load_workload
 
 OUT = Path("out")
-TIME_LIMIT_S = 120
 
 
 def main(words: tuple[str, ...] = ()) -> int:
@@ -40,7 +39,7 @@ def main(words: tuple[str, ...] = ()) -> int:
     _section("The loop nest as integer sets (isl)", list(_polyhedra(workload)))
     _section("Loop orders", orders_text(checkup(workload)).splitlines())
     with ProgressLine() as progress:
-        result = explore(workload, arch, "energy", tiles="divide", time_limit_s=TIME_LIMIT_S, on_progress=progress)
+        result = explore(workload, arch, "energy", tiles="divide", time_limit_s=120, on_progress=progress)
     _section("Search", [space_text(result), status_text(result)])
     if result.best is None or result.cost is None:
         return 3

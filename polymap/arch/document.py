@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import assert_never
 
+from polymap.arch.tuning import TUNING
 from polymap.inputs import Fields, as_whole, expected_kind, is_list, is_table, kinds_found, shown
 from polymap.ir import (
     ROLE_WORDS,
@@ -62,7 +63,6 @@ _FANOUT_FIELDS = (
 )
 _COMPUTE_FIELDS = ("compute", "pj", "per_cycle", "latency_cycles")
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
-_MAX_NODES = 64
 
 
 def arch_from_document(document: object, where: str = "machine") -> Architecture:
@@ -78,8 +78,8 @@ def arch_from_document(document: object, where: str = "machine") -> Architecture
         raise ArchError(Mistake("PM313", f"{where} is a workload: it has the field 'einsum'", hint))
     fields = Fields.of(document, where, mistakes, known=_ARCH_FIELDS, required=("nodes",))
     items = fields.items("nodes")
-    if len(items) > _MAX_NODES:
-        mistakes.append(Mistake("PM301", f"{where} has {len(items)} nodes", f"At most {_MAX_NODES} are read."))
+    if len(items) > TUNING.most_nodes:
+        mistakes.append(Mistake("PM301", f"{where} has {len(items)} nodes", f"At most {TUNING.most_nodes} are read."))
         items = ()
     nodes = [_node(item, f"nodes[{index}]", mistakes) for index, item in enumerate(items)]
     if is_list(fields.table.get("nodes")):

@@ -14,21 +14,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+from polymap.arch.tuning import TUNING
 from polymap.ir import Architecture, ComputeUnit, Fanout, FanoutKind, MemoryLevel, Multicast
 
 LANE_BITS = 32
 ASSUMED_CACHE_BYTES: Mapping[int, int] = {1: 32 * 1024, 2: 512 * 1024, 3: 8 * 1024 * 1024}
 # Picojoules per 32-bit word: the usual ladder of a factor of 5 to 10 per level (Horowitz, ISSCC 2014, rounded).
 ASSUMED_PJ = {"DRAM": 640, "L3": 60, "L2": 20, "L1": 5, "REG": Fraction(1, 5)}
-ASSUMED_FMA_PJ = 4
-DRAM_BITS_PER_CYCLE = 64
-L3_BITS_PER_CYCLE_AND_CORE = 256
-L2_BITS_PER_CYCLE = 512
 ASSUMED_WAYS: Mapping[int, int] = {1: 8, 2: 8, 3: 16}
-ASSUMED_LINE_BYTES = 64
-FMA_LATENCY_CYCLES = 4  # of fused multiply-adds of floats, on server cores since 2015 (Fog, instruction tables, 2024)
-MISS_CYCLES = 4  # beyond its bandwidth, of a line evicted from the first cache, among others that are (measured)
-START_CYCLES = 6000  # of the threads of a parallel loop: 2 to 3 microseconds with the OpenMP of gcc and clang
 _SYSCONF = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3_CACHE_SIZE"}
 
 
@@ -46,7 +39,7 @@ class HostFacts:
     fused_multiply_add: bool
     assumed: tuple[str, ...]
     cache_ways: tuple[int, int, int] = (ASSUMED_WAYS[1], ASSUMED_WAYS[2], ASSUMED_WAYS[3])
-    line_bytes: int = ASSUMED_LINE_BYTES
+    line_bytes: int = TUNING.line_bytes
     unit_bits: int = 0
 
 
@@ -89,7 +82,7 @@ def read_host(root: Path = Path("/")) -> HostFacts:
         fused_multiply_add=bool(info.flags & {"fma", "fma4", "asimd"}),
         assumed=tuple(assumed),
         cache_ways=(ways[0] or ASSUMED_WAYS[1], ways[1] or ASSUMED_WAYS[2], ways[2] or ASSUMED_WAYS[3]),
-        line_bytes=line or ASSUMED_LINE_BYTES,
+        line_bytes=line or TUNING.line_bytes,
         unit_bits=_unit_bits(info, bits),
     )
 
@@ -118,26 +111,26 @@ def host_architecture(facts: HostFacts) -> Architecture:
     return Architecture(
         name="host_cpu",
         nodes=(
-            level("DRAM", None, DRAM_BITS_PER_CYCLE),
-            level("L3", third, L3_BITS_PER_CYCLE_AND_CORE * facts.processors, facts.cache_ways[2]),
+            level("DRAM", None, TUNING.dram_bits_per_cycle),
+            level("L3", third, TUNING.l3_bits_per_cycle_and_core * facts.processors, facts.cache_ways[2]),
             Fanout(
                 "core",
                 facts.processors,
                 Multicast.NONE,
                 reduction=False,
                 kind=FanoutKind.CORE,
-                start_cycles=Fraction(START_CYCLES),
+                start_cycles=Fraction(TUNING.start_cycles),
             ),
-            level("L2", second, L2_BITS_PER_CYCLE, facts.cache_ways[1]),
+            level("L2", second, TUNING.l2_bits_per_cycle, facts.cache_ways[1]),
             replace(
                 level("L1", first, None, facts.cache_ways[0]),
                 read_bandwidth_bits_per_cycle=Fraction(2 * unit_bits),
                 write_bandwidth_bits_per_cycle=Fraction(unit_bits),
-                miss_cycles=Fraction(MISS_CYCLES),
+                miss_cycles=Fraction(TUNING.miss_cycles),
             ),
             Fanout("lane", facts.vector_bits // LANE_BITS, Multicast.NONE, reduction=False, kind=FanoutKind.LANE),
             level("REG", facts.vector_registers * LANE_BITS, None),
-            ComputeUnit("FMA", Fraction(ASSUMED_FMA_PJ), pipes, FMA_LATENCY_CYCLES),
+            ComputeUnit("FMA", Fraction(TUNING.fma_pj), pipes, TUNING.fma_latency_cycles),
         ),
         source=_source(facts),
     )
@@ -163,10 +156,11 @@ def _source(facts: HostFacts) -> str:
     )
     return (
         f"{read}{unread}; assumed: energies per 32-bit word (DRAM 640, L3 60, L2 20, L1 5, register 0.2 pJ, "
-        f"multiply-add 4 pJ), bits per cycle (DRAM {DRAM_BITS_PER_CYCLE}, L3 {L3_BITS_PER_CYCLE_AND_CORE} per core, "
-        f"L2 {L2_BITS_PER_CYCLE}, L1 two loads and a store of its vector units), {_pipes(facts)} vector "
-        f"multiply-adds per cycle, of {FMA_LATENCY_CYCLES} cycles' latency, {MISS_CYCLES} cycles beyond "
-        f"bandwidth for a line evicted from L1, {START_CYCLES} cycles to start threads"
+        f"multiply-add 4 pJ), bits per cycle (DRAM {TUNING.dram_bits_per_cycle}, "
+        f"L3 {TUNING.l3_bits_per_cycle_and_core} per core, L2 {TUNING.l2_bits_per_cycle}, "
+        f"L1 two loads and a store of its vector units), {_pipes(facts)} vector "
+        f"multiply-adds per cycle, of {TUNING.fma_latency_cycles} cycles' latency, {TUNING.miss_cycles} cycles beyond "
+        f"bandwidth for a line evicted from L1, {TUNING.start_cycles} cycles to start threads"
     )
 
 

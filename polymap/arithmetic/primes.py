@@ -10,19 +10,17 @@ from __future__ import annotations
 from functools import lru_cache
 from math import gcd, isqrt
 
-_SMALL = 2_000  # divisors tried one by one
+from polymap.arithmetic.tuning import TUNING
+
 _BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 _DECIDED = 3_317_044_064_679_887_385_961_981
-_STEPS = 1 << 20  # of one rho sequence
-_BATCH = 128
-_SEQUENCES = 2
 
 
 @lru_cache(maxsize=4096)
 def split(number: int) -> tuple[tuple[tuple[int, int], ...], bool]:
     """Return (factor, exponent) pairs of a positive integer, ascending, and whether all factors are proven prime."""
     found: dict[int, int] = {}
-    for divisor in (2, *range(3, _SMALL, 2)):
+    for divisor in (2, *range(3, TUNING.small_divisors, 2)):
         if divisor * divisor > number:
             break
         while number % divisor == 0:
@@ -86,7 +84,7 @@ def _factor(number: int) -> int | None:
     root = isqrt(number)
     if root * root == number:
         return root
-    for constant in range(1, _SEQUENCES + 1):
+    for constant in range(1, TUNING.rho_sequences + 1):
         factor = _rho(number, constant)
         if factor is not None:
             return factor
@@ -97,10 +95,10 @@ def _rho(number: int, constant: int) -> int | None:
     """Return a proper factor that one sequence x -> x^2 + constant finds."""
     fast = slow = start = 2
     length, done = 1, 0
-    while done < _STEPS:
+    while done < TUNING.rho_steps:
         slow, left = fast, length
-        while left > 0 and done < _STEPS:
-            start, product, count = fast, 1, min(_BATCH, left)
+        while left > 0 and done < TUNING.rho_steps:
+            start, product, count = fast, 1, min(TUNING.rho_batch, left)
             for _ in range(count):
                 fast = (fast * fast + constant) % number
                 product = product * abs(slow - fast) % number

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 
+from polymap.arithmetic.tuning import TUNING
 from polymap.ir import BudgetError, Mistake
 
 Steps = tuple[tuple[int, int], ...]  # (stride, count) per progression {0, stride, ..., (count - 1) * stride}
 Intervals = tuple[tuple[int, int], ...]  # low <= x < high, ascending, apart
-
-_MAX_INTERVALS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _add_progression(
     period = modulus // gcd(stride, modulus)  # so many steps come back to the same residue
     advance = stride * period // modulus
     sums: dict[int, list[tuple[int, int]]] = {}
-    budget = _MAX_INTERVALS
+    budget = TUNING.most_intervals
     for first in range(min(period, count)):
         times = -(-(count - first) // period)
         for residue, intervals in parts.items():
@@ -242,7 +241,7 @@ def intervals_of(placed: Placed, modulus: int) -> dict[int, list[tuple[int, int]
     if own == modulus:
         return _moved(placed.shape, placed.low)
     total: dict[int, list[tuple[int, int]]] = {}
-    budget = _MAX_INTERVALS
+    budget = TUNING.most_intervals
     for residue, intervals in placed.shape.parts:
         for low, high in intervals:
             start, place = divmod(placed.low + residue + own * low, modulus)

@@ -1,5 +1,26 @@
 """Accepts or refuses certificates; knows nothing of the rest of polymap."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.checker.any_size import least as least
+    from polymap.checker.bounds import Places as Places, Prices as Prices
+    from polymap.checker.check import (
+        FORMAT as FORMAT,
+        HEAD as HEAD,
+        Verdict as Verdict,
+        digest as digest,
+        label as label,
+        verify as verify,
+    )
+    from polymap.checker.counts import cost as cost
+    from polymap.checker.grids import FITS as FITS
+    from polymap.checker.model import (
+        DEADLINE as DEADLINE,
+        OutOfTime as OutOfTime,
+        Problem as Problem,
+        Rows as Rows,
+        parsed as parsed,
+    )
+    from polymap.checker.prover import Prover as Prover
+    from polymap.checker.rules import Refused as Refused

@@ -11,14 +11,12 @@ from fractions import Fraction
 from typing import NoReturn, TypeVar
 
 from polymap.codegen.source import ORDERS
-from polymap.inputs import as_fraction, is_long_integer, is_name, parse_integer, shown
+from polymap.inputs import LIMITS, as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
 from polymap.report.text import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
 from polymap.workload import LAYERS
 
-MAX_WORKERS = 256
-MAX_THREADS = 1024
 LAYOUTS = ("NHWC", "NCHW")
 MODEL_FILES = (".onnx",)
 SHELLS = ("bash", "zsh", "fish")
@@ -322,7 +320,7 @@ def parse(words: Sequence[str]) -> Options:
         has_time_limit="--time-limit" in given,
         memory_limit_mb=reader.integer("--memory-limit", None, least=1, most=2**31 - 1),
         work_limit=reader.integer("--work-limit", None, least=1, most=2**63 - 1),
-        workers=reader.integer("--workers", 1, least=1, most=MAX_WORKERS),
+        workers=reader.integer("--workers", 1, least=1, most=LIMITS.workers),
         seed=reader.integer("--seed", 0, least=0, most=2**31 - 1),
         simulate="--simulate" in given,
         run="--run" in given,
@@ -359,7 +357,7 @@ def _with_function(options: Options, given: dict[str, tuple[str, ...]], reader: 
         shared=reader.text("--shared"),
         layout=reader.choice("--layout", LAYOUTS) if "--layout" in given else None,
         tail=reader.text("--tail"),
-        threads=reader.integer("--threads", None, least=1, most=MAX_THREADS),
+        threads=reader.integer("--threads", None, least=1, most=LIMITS.threads),
         searches=any(option in given for option in _SEARCH if option != "--time-limit"),
     )
 

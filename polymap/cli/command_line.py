@@ -14,15 +14,10 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
 from polymap.cli.arguments import MisreadOptions, parse, wanted_help
+from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait, raise_interrupts, was_interrupted
 from polymap.cli.output import STDOUT_FAILED, print_text, say
 from polymap.ir import BudgetError, OptionError, OutputError, PolymapError, SolverError
-
-ANSWERED = 0
-BUG = 1
-BAD_INPUT = 2
-NO_ANSWER = 3
-NOT_WRITTEN = 4
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -41,12 +36,12 @@ def guarded(run: Callable[[], int]) -> int:
         return run()
     except BrokenPipeError:
         _forget_stdout()
-        return NOT_WRITTEN
+        return ExitCode.NOT_WRITTEN
     except OutputError as error:
         say(f"polymap: {error}")
         if any(problem.code == STDOUT_FAILED for problem in error.mistakes):
             _forget_stdout()
-        return NOT_WRITTEN
+        return ExitCode.NOT_WRITTEN
     except KeyboardInterrupt:
         return _interrupted()
     except Exception as error:  # noqa: BLE001  # the last door: what nobody foresaw becomes one line, not a traceback
@@ -66,13 +61,13 @@ def _failed(error: Exception) -> int:
     match error:
         case BudgetError():
             say(f"polymap: {error}")
-            return NO_ANSWER
+            return ExitCode.NO_ANSWER
         case MemoryError():
             say("polymap: PM560 out of memory\n      Fewer --workers or a smaller workload need less.")
-            return NO_ANSWER
+            return ExitCode.NO_ANSWER
         case PolymapError() if not isinstance(error, SolverError):
             say(f"polymap: {error}")
-            return BAD_INPUT
+            return ExitCode.BAD_INPUT
         case _:
             return _bug(error)
 
@@ -82,14 +77,14 @@ def _run(words: tuple[str, ...]) -> int:
     if text is not None:
         if words:
             print_text(text)
-            return ANSWERED
+            return ExitCode.ANSWERED
         say(text)
-        return BAD_INPUT
+        return ExitCode.BAD_INPUT
     if words == ("--version",):
         from polymap import __version__
 
         print_text(f"polymap {__version__}")
-        return ANSWERED
+        return ExitCode.ANSWERED
     try:
         options = parse(words)
     except MisreadOptions as error:
@@ -113,7 +108,7 @@ def _bug(error: Exception) -> int:
         "(POLYMAP_TRACEBACK=1 shows the whole trace)."
     )
     _show_trace(error)
-    return BUG
+    return ExitCode.BUG
 
 
 def _show_trace(error: Exception) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from polymap.arch import load_arch, preset_names
 from polymap.cli.arguments import Options
 from polymap.cli.completion import completion_text
+from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs, check_outputs, names_network, preprocessed_text
 from polymap.cli.output import Document, say, warnings_said, write_documents
@@ -50,10 +51,6 @@ from polymap.workload import builtin_names, builtin_workload
 if TYPE_CHECKING:
     from polymap.networks import Sensitivity
     from polymap.search.result import SearchResult
-
-ANSWERED = 0
-BUG = ILLEGAL = 1
-NO_ANSWER = 3
 
 
 def run_command(options: Options) -> int:
@@ -95,7 +92,7 @@ def _explore(options: Options) -> int:
     if result is None:
         return code
     certificate, code = _certificate(options, result, code)
-    mapped, prices = result.workload or workload, _prices(options, result) if code == ANSWERED else None
+    mapped, prices = result.workload or workload, _prices(options, result) if code == ExitCode.ANSWERED else None
     document = result_document(result) | ({} if prices is None else {"sensitivity": sensitivity_document(prices)})
     told = "" if prices is None else f"\n\n{sensitivity_text(prices)}"
     _answer(options, document, lambda: result_text(mapped, arch, result) + told, certificate)
@@ -113,13 +110,13 @@ def _prices(options: Options, result: SearchResult) -> Sensitivity | None:
 
 def _certificate(options: Options, result: SearchResult, code: int) -> tuple[list[Document], int]:
     """Return the certificate if requested, and the exit code: without the requested certificate there is no answer."""
-    if options.certificate is None or code != ANSWERED:
+    if options.certificate is None or code != ExitCode.ANSWERED:
         return [], code
     try:
         return [Document(options.certificate, result.certificate())], code
     except OptionError as error:
         say(f"polymap: {error}")
-        return [], NO_ANSWER
+        return [], ExitCode.NO_ANSWER
     except KeyboardInterrupt:
         say("polymap: interrupted")
         return [], INTERRUPTED
@@ -140,7 +137,7 @@ def _verify(options: Options) -> int:
     verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
     _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
     trusted = options.accept_word and not verdict.reason
-    return ANSWERED if verdict.proven or trusted else NO_ANSWER
+    return ExitCode.ANSWERED if verdict.proven or trusted else ExitCode.NO_ANSWER
 
 
 def _evaluate(options: Options) -> int:
@@ -155,7 +152,7 @@ def _evaluate(options: Options) -> int:
         limit = options.time_limit_s if options.has_time_limit else None
         cost = evaluate(workload, arch, mapping, time_limit_s=limit)
     _answer(options, evaluation_document(cost), lambda: cost_text(workload, arch, mapping, cost))
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _codegen(options: Options) -> int:
@@ -170,11 +167,11 @@ def _codegen(options: Options) -> int:
         from polymap.codegen.execute import generate_c, run_c
         from polymap.costmodel import evaluate
 
-    code = ANSWERED
+    code = ExitCode.ANSWERED
     document = head_document("program", workload, arch)
     if mapping is None:
         result, code = _search(options, workload, arch)
-        if result is None or result.best is None or code != ANSWERED:
+        if result is None or result.best is None or code != ExitCode.ANSWERED:
             if result is not None:
                 _answer(options, result_document(result), lambda: result_text(workload, arch, result))
             return code
@@ -191,7 +188,7 @@ def _codegen(options: Options) -> int:
         document["run"] = run_document(run)
     _write_code(options, source, document, None if run is None else run_text(run))
     wrong = run is not None and not (run.matches_reference and run.counts_match is not False)
-    return BUG if wrong and cost.legal else code
+    return ExitCode.BUG if wrong and cost.legal else code
 
 
 def _write_code(options: Options, source: str, document: object, remark: str | None) -> None:
@@ -232,7 +229,7 @@ def _checked_with_sizes(options: Options) -> int:
     found = checkup(workload, mapping)
     document = head_document("check", workload) | checkup_document(found)
     _answer(options, document, lambda: checkup_text(found, relations=options.relations))
-    return ILLEGAL if found.violations else ANSWERED
+    return ExitCode.ILLEGAL if found.violations else ExitCode.ANSWERED
 
 
 def _is_for_all_sizes(options: Options) -> bool:
@@ -251,7 +248,7 @@ def _checked_for_all_sizes(options: Options) -> int:
     found = symbolic_checkup(source, file=file)
     document = head_document("check") | symbolic_document(found)
     _answer(options, document, lambda: symbolic_text(found, relations=options.relations))
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _report(options: Options) -> int:
@@ -283,7 +280,7 @@ def _compare(options: Options) -> int:
     settings = {"families": [each.family for each in found.members], "time_limit_s": limit, "seed": options.seed}
     document = comparison_document(found) | {"options": settings}
     _answer(options, document, lambda: comparison_text(found))
-    return NO_ANSWER if found.optimum is None else ANSWERED
+    return ExitCode.NO_ANSWER if found.optimum is None else ExitCode.ANSWERED
 
 
 def _transform(options: Options) -> int:
@@ -309,7 +306,7 @@ def _transform(options: Options) -> int:
         file=file,
     )
     write_documents([Document(options.output or "-", text)])
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _sweep(options: Options) -> int:
@@ -324,7 +321,7 @@ def _list(options: Options) -> int:
     workloads = [builtin_workload(name) for name in found[0]]
     machines = [load_arch(name) for name in found[1]]
     _answer(options, list_document(workloads, machines), lambda: list_text(workloads, machines))
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
@@ -334,12 +331,12 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
 
 def _schema(options: Options) -> int:
     write_documents([Document("-", schema_text(options.topic))])
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _completion(options: Options) -> int:
     write_documents([Document("-", completion_text(options.topic))])
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _read(options: Options) -> tuple[Workload, Architecture, Mapping | None]:
@@ -379,9 +376,9 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
             say("polymap: interrupted")
             return best_so_far(workload, arch, options, progress.last, constraints), INTERRUPTED
     if result.best is not None:
-        return result, ANSWERED
+        return result, ExitCode.ANSWERED
     say(f"polymap: {no_answer_text(result)}")
-    return result, NO_ANSWER
+    return result, ExitCode.NO_ANSWER
 
 
 def _answer(options: Options, document: object, text: Callable[[], str], others: Sequence[Document] = ()) -> None:

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 from polymap.cli.first_interrupt import INTERRUPTED as INTERRUPTED, SIGNALS, end
+from polymap.cli.tuning import TUNING
 
 # Files of the frames in which modules load.
 _LOADING = frozenset({"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>"})
-_LOOK_AGAIN_S = 0.02
-_MOST_LOOKS = 250  # 5 s: whoever loads for longer runs the command itself
 
 
 def raise_interrupts() -> None:
@@ -53,11 +52,11 @@ class _Waiting:
         while frame is not None and frame.f_code.co_filename not in _LOADING:
             frame = frame.f_back
         self.looks += 1
-        if frame is None or self.looks > _MOST_LOOKS:
+        if frame is None or self.looks > TUNING.most_looks:
             self.looks = 0
             _Waiting.has_raised = True
             raise KeyboardInterrupt
-        later = threading.Timer(_LOOK_AGAIN_S, os.kill, (os.getpid(), number))
+        later = threading.Timer(TUNING.look_again_s, os.kill, (os.getpid(), number))
         later.daemon = True
         later.start()
 

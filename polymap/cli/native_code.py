@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polymap.cli.arguments import Options
+from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import interrupts_wait
 from polymap.cli.output import Document, say, write_documents
 from polymap.inputs import shown, unwritten
@@ -19,7 +20,6 @@ from polymap.search.result import cost_document, head_document, json_text, mappi
 if TYPE_CHECKING:  # loads isl
     from polymap.codegen.native import NativeFunction, Requantize
 
-ANSWERED = 0
 _STEPS = ("bias", "add", "relu")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that a function cannot be named by: of C, of the headers that the text includes, and of the system's libraries.
@@ -121,7 +121,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
         say(f"polymap: warning: plain loops, no vectors: {function.reason}")
     if options.shared is None:
         write_documents(documents)
-        return ANSWERED
+        return ExitCode.ANSWERED
     target = Path(options.shared)
     try:
         with tempfile.TemporaryDirectory(prefix=".polymap-", dir=target.parent) as place:
@@ -130,7 +130,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
             os.replace(built, target)
     except OSError as error:
         raise OutputError(unwritten(options.shared, error.strerror or str(error))) from None
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def tail_steps(text: str) -> tuple[str | Requantize, ...]:

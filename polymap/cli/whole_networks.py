@@ -11,9 +11,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from polymap.cli.arguments import Options
+from polymap.cli.exit_codes import ExitCode
 from polymap.cli.interrupt import INTERRUPTED, interrupts_wait
 from polymap.cli.named_inputs import Inputs
 from polymap.cli.output import Document, say, write_documents
+from polymap.cli.tuning import TUNING
 from polymap.formatting import table
 from polymap.inputs import located, parse_json, read_text, shown
 from polymap.ir import ArchError, Architecture, Mistake, OptionError, WorkloadError
@@ -34,9 +36,6 @@ from polymap.report.text import answer_text, sweep_text
 from polymap.search.result import json_text
 
 Note = Callable[[int, int, LayerAnswer], None]
-ANSWERED = 0
-NO_ANSWER = 3
-_BEGUN_S = 300.0  # in which processes begin, unless the machine is very busy
 
 
 def explore_whole_network(options: Options) -> int:
@@ -66,7 +65,7 @@ def explore_whole_network(options: Options) -> int:
             _write(options, NetworkAnswer(net.beginning(len(answers)), arch, options.objective, tuple(answers)))
         return INTERRUPTED
     _write(options, answer)
-    return NO_ANSWER if answer.exact is None else ANSWERED
+    return ExitCode.NO_ANSWER if answer.exact is None else ExitCode.ANSWERED
 
 
 def _explored(net: Network, arch: Architecture, options: Options, note: Note) -> NetworkAnswer:
@@ -92,10 +91,9 @@ def _explored(net: Network, arch: Architecture, options: Options, note: Note) ->
 @contextmanager
 def _processes(count: int) -> Generator[ProcessPoolExecutor, None, None]:
     """Start so many processes, each by a task that loads polymap, and wait until all run: a pool that loses a process
-    while it starts another may never end. isl does not survive a fork. Whoever has not begun after _BEGUN_S begins
-    later."""
+    while it starts another may never end. isl does not survive a fork. Whoever has not begun in time begins later."""
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)], timeout=_BEGUN_S)
+        wait([pool.submit(builtin_network, "bert_base") for _ in range(count)], timeout=TUNING.begun_s)
         yield pool
 
 
@@ -164,7 +162,7 @@ def run_sweep(options: Options) -> int:
         return INTERRUPTED
     documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
     write_documents([*documents, *([] if options.json == "-" else [Document("-", sweep_text(found))])])
-    return ANSWERED
+    return ExitCode.ANSWERED
 
 
 def _tell_store(options: Options) -> int:
@@ -185,4 +183,4 @@ def _tell_store(options: Options) -> int:
     documents = [] if options.json is None else [Document(options.json, json_text(document))]
     text = table(("state", "questions", "oldest since (UTC)"), rows)
     write_documents([*documents, *([] if options.json == "-" else [Document("-", text)])])
-    return ANSWERED
+    return ExitCode.ANSWERED

@@ -1,5 +1,6 @@
 """Loop tree to C: lowering, printing, compiling, running, and the reference that the result is compared with."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.codegen.forms import Form as Form

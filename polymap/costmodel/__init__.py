@@ -1,5 +1,21 @@
 """Loop tree to cost: exact integers until the last step."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.costmodel.assembly import (
+        assemble as assemble,
+        energies_of as energies_of,
+        wire_pj as wire_pj,
+        wire_prices as wire_prices,
+    )
+    from polymap.costmodel.coherence import stale_copies as stale_copies
+    from polymap.costmodel.cost import Cost as Cost
+    from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
+    from polymap.costmodel.evaluation import (
+        cost_of_counts as cost_of_counts,
+        evaluate as evaluate,
+        evaluate_in_cpu_time as evaluate_in_cpu_time,
+        simulate as simulate,
+    )
+    from polymap.costmodel.tuning import TUNING as TUNING

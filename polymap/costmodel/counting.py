@@ -38,15 +38,15 @@ def _by_sets_or_steps(
 ) -> tuple[Counts, str]:
     from polymap.costmodel.sets import counts_of_sets  # isl is loaded where it is needed
     from polymap.costmodel.simulator import count_by_simulation
-    from polymap.poly import FIRST_OPERATIONS, FIRST_SECONDS, budget, in_a_process, is_exhausted
+    from polymap.poly import TUNING as OF_ISL, budget, in_a_process, is_exhausted
 
-    first = min(FIRST_SECONDS, seconds)
+    first = min(OF_ISL.first_seconds, seconds)
     left = seconds - first
     what = "counting this mapping"
     question = workload, arch, mapping
     refused: BudgetError | None = None  # what sets could not do with any amount of time
     try:
-        with budget(min(FIRST_OPERATIONS, 50_000 + 2 * moves), seconds=first, what=what):
+        with budget(min(OF_ISL.first_operations, 50_000 + 2 * moves), seconds=first, what=what):
             return counts_of_sets(*question), "sets"
     except BudgetError as error:
         refused = None if is_exhausted(error) else error

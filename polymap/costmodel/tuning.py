@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Limits of counting, and the speed of a walk, which decide between the ways."""
 
     count_limit_s: float = 30.0
@@ -17,6 +16,8 @@ class Tuning:
     """A walk of so many takes 5 to 40 s and some 200 MiB: no longer one is begun."""
     walk_s_per_move: float = 4e-6
     """Seconds of one move, timed."""
+    corner_symbols: int = 8
+    """Of a condition of a formula, whose corners are listed: 2^8 (not swept)."""
     coherence_s: float = 20.0
     """CPU seconds of the search of stale copies (not swept)."""
 

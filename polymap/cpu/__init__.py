@@ -1,5 +1,12 @@
 """Processors as machines: what a question about one looks like, and the mapping that its code is printed from."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.cpu.choose import (
+        CpuChoice as CpuChoice,
+        choose_cpu_mapping as choose_cpu_mapping,
+        plain_mapping as plain_mapping,
+    )
+    from polymap.cpu.header import choice_lines as choice_lines
+    from polymap.cpu.machine import facts_of as facts_of

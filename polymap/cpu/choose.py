@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from polymap.codegen.c import LINE_BYTES
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
@@ -37,8 +38,6 @@ from polymap.ir import (
 from polymap.processes import cpu_seconds
 from polymap.schedules import view_of
 from polymap.search.result import SearchResult
-
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +180,7 @@ def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) ->
     (statement,) = workload.statements
     own = {dim for index in statement.target.index for dim in index.dims}
     dims = [dim.name for dim in workload.dims]
-    apart = {dim: sum(min(abs(each.get(dim, 0)), _LINE_BYTES) for each in steps.values()) for dim in dims}
+    apart = {dim: sum(min(abs(each.get(dim, 0)), LINE_BYTES) for each in steps.values()) for dim in dims}
     # Accumulations that may not be reordered keep the order of their reductions.
     last = [dim for dim in dims if workload.associative or dim in own or dim == dims[-1]]
     inner = min(reversed(last), key=lambda dim: (workload.extents()[dim] < TUNING.innermost_iterations, apart[dim]))

@@ -1,5 +1,6 @@
 """Models of other tools as networks; their packages are extras, imported when used."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.importers.onnx_models import from_onnx as from_onnx

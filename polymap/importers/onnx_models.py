@@ -11,14 +11,12 @@ from typing import Any, cast
 from polymap.importers.nodes import OUTER, Inner, Nodes, extra
 from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
 from polymap.importers.operators import Call, NotMapped, Shape
+from polymap.importers.tuning import TUNING
 from polymap.inputs import as_integer, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
 _BATCH = ("batch", "batch_size", "N")
-_SMALL = 4096  # elements of a constant that is read for its values: axes, shapes
-_MOST_BYTES = 2**31
-_MOST_SIZE = 2**31
 _PLACE = re.compile(r"(.+)\[(\d{1,4})\]", re.DOTALL)
 _NO_NAME = re.compile(r"\W*|unk__\d+|-?\d+|[Nn]one")  # what exporters write where a dim has no name
 
@@ -49,7 +47,7 @@ def from_onnx(
 
 def _read(onnx: Any, path: Path) -> Any:
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > TUNING.most_bytes:
             raise InputError(Mistake("PM640", f"{shown(path.name)} is larger than 2 GiB", "Keep weights external."))
         model = onnx.ModelProto()
         model.ParseFromString(path.read_bytes())
@@ -141,7 +139,7 @@ class _Sizes:
 
     def _size(self, what: str, value: object) -> int:
         size = as_integer(value)
-        if size is None or not 0 < size < _MOST_SIZE:
+        if size is None or not 0 < size < TUNING.most_size:
             self._mistakes.append(Mistake("PM641", f"{what} is {shown(value)}", "Expected an integer >= 1."))
             return 1
         return size
@@ -241,7 +239,7 @@ class _Sizes:
             size = self._names.get(dim)
         else:
             size = self._places.get((name, axis))
-        return size if size is not None and 0 < size < _MOST_SIZE else None
+        return size if size is not None and 0 < size < TUNING.most_size else None
 
     def _refuse(self, missing: Mapping[str, None]) -> None:
         """Raise all mistakes at once."""
@@ -296,7 +294,11 @@ class _Graph:
             self._shapes[value.name] = dims
 
     def _note_values(self, name: str, tensor: Any) -> None:
-        is_small = tensor.data_type == 7 and all(0 <= dim <= _SMALL for dim in tensor.dims) and len(tensor.dims) < 2
+        is_small = (
+            tensor.data_type == 7
+            and all(0 <= dim <= TUNING.most_listed for dim in tensor.dims)
+            and len(tensor.dims) < 2
+        )
         if not is_small or tensor.data_location == 1:
             return
         try:

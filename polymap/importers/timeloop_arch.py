@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from polymap.arch import arch_from_document
 from polymap.importers.accelergy import action_energies, component_of, fields_of_actions, tables_of
 from polymap.importers.timeloop_attributes import KINDS, Attributes, attributes_of, memory_of, reads, refuse_inherited
+from polymap.importers.tuning import TUNING
 from polymap.importers.yaml_tables import Value
 from polymap.inputs import shown
 from polymap.ir import Architecture, InputError, Mistake, PolymapError, did_you_mean
@@ -23,7 +24,6 @@ _CLASSES = {
 }
 _NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 _COPIES = re.compile(r"(.*?)\[([0-9]{1,9})\.\.([0-9]{1,9})\]")
-_MOST_NODES = 64
 
 _BRANCH_FIELDS = ("name", "local", "subtree", "attributes")
 _LOCAL_FIELDS = ("name", "class", "subclass", "attributes", "required_actions", "enabled")
@@ -217,7 +217,7 @@ def _parts_of_tree(subtree: Value, copies: int, around: dict[str, Value], depth:
     if len(branches) != 1:
         raise subtree.refuse(f"a subtree has {len(branches)} branches", "Expected one: levels in a chain.")
     fields = branches[0].fields("a subtree", _BRANCH_FIELDS)
-    if depth > _MOST_NODES or "name" not in fields:
+    if depth > TUNING.most_nodes or "name" not in fields:
         raise branches[0].refuse("a subtree has no name, or is nested too deeply")
     branch, count = _name_and_copies(fields["name"])
     copies *= count
@@ -273,7 +273,7 @@ def _parts_of_list(nodes: Value, inherited: dict[str, Value], depth: int = 0) ->
     """Yield the nodes in order; components inherit the attributes of containers before them, noted in `inherited`."""
     for value in nodes.items("nodes"):
         fields = value.table("a node")
-        if value.tag in ("!Hierarchical", "!Pipelined") and "nodes" in fields and depth < _MOST_NODES:
+        if value.tag in ("!Hierarchical", "!Pipelined") and "nodes" in fields and depth < TUNING.most_nodes:
             inner = value.fields(f"a node {value.tag}", ("nodes",))["nodes"]
             yield from _parts_of_list(inner, inherited, depth + 1)
             continue

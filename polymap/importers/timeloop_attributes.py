@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from polymap.importers.tuning import TUNING
 from polymap.importers.yaml_tables import Value
 from polymap.ir import InputError, Mistake
 
@@ -26,7 +27,6 @@ _SPELLINGS = {
     "meshX": ("meshX",),
     "meshY": ("meshY",),
 }
-_DEFAULT_BITS = 16
 _CAPACITIES = ("depth", "entries", "sizeKB")
 _BANDWIDTHS = ("bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth")
 _COPIES = ("instances", "meshX", "meshY")
@@ -179,7 +179,7 @@ class Memory(NamedTuple):
 def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:
     """Return what the attributes of a memory say. is_list: of version 0.4, where a datawidth is required and copies
     share a memory only where the file says so; before, a data word has 16 bits where nothing is said."""
-    bits = attributes.integer("word_bits") or (None if is_list else _DEFAULT_BITS)
+    bits = attributes.integer("word_bits") or (None if is_list else TUNING.word_bits)
     if bits is None:
         raise attributes.refuse("word_bits", f"{attributes.name} has no datawidth", "Give the bits of a data word.")
     block, cluster = _line(attributes, bits, 1 if is_list else None)

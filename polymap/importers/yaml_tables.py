@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from polymap.importers.nodes import extra
-from polymap.inputs import MAX_DEPTH, MAX_INTEGER, as_fraction, read_text, shown
+from polymap.importers.tuning import TUNING
+from polymap.inputs import LIMITS, as_fraction, read_text, shown
 from polymap.ir import InputError, Mistake, did_you_mean
 
-_MOST_NODES = 100_000
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -80,7 +80,7 @@ class Value:
 
     def integer(self, what: str, least: int = 1) -> int:
         """Return its integer, at least `least` and at most 10^100."""
-        if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not least <= self.plain <= MAX_INTEGER:
+        if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not least <= self.plain <= LIMITS.integer:
             raise self.refuse(f"{what} is {self.told()}", f"Expected an integer >= {least}.")
         return self.plain
 
@@ -136,13 +136,15 @@ def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:
         raise InputError(Mistake("PM660", f"{name} is no YAML: {type(error).__name__}")) from None
     if node is None:
         raise InputError(Mistake("PM660", f"{name} is empty"))
-    return _read(node, name, 0, iter(range(_MOST_NODES)))
+    return _read(node, name, 0, iter(range(TUNING.most_values)))
 
 
 def _read(node: Any, name: str, depth: int, budget: Iterator[int]) -> Value:
     place = Place(name, node.start_mark.line + 1)
-    if depth > MAX_DEPTH or next(budget, None) is None:
-        raise InputError(Mistake("PM660", f"{place}: nested over {MAX_DEPTH} levels, or over {_MOST_NODES:,} values"))
+    if depth > LIMITS.depth or next(budget, None) is None:
+        raise InputError(
+            Mistake("PM660", f"{place}: nested over {LIMITS.depth} levels, or over {TUNING.most_values:,} values")
+        )
     tag = str(node.tag or "")
     tag = tag if tag.startswith("!") and len(tag) > 1 else ""
     if node.id == "sequence":

@@ -1,5 +1,43 @@
 """Strict readers of user input: files, JSON and TOML texts, names and numbers; every mistake with its position."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.inputs.limits import LIMITS as LIMITS
+    from polymap.inputs.parsing import (
+        located as located,
+        mistakes_in as mistakes_in,
+        parse_json as parse_json,
+        parse_toml as parse_toml,
+    )
+    from polymap.inputs.reading import (
+        LABEL_RULE as LABEL_RULE,
+        NAME_RULE as NAME_RULE,
+        Fields as Fields,
+        as_fraction as as_fraction,
+        as_integer as as_integer,
+        as_whole as as_whole,
+        expected_kind as expected_kind,
+        expected_list as expected_list,
+        expected_method as expected_method,
+        expected_seconds as expected_seconds,
+        expected_text as expected_text,
+        is_label as is_label,
+        is_list as is_list,
+        is_long_integer as is_long_integer,
+        is_name as is_name,
+        is_table as is_table,
+        kinds_found as kinds_found,
+        parse_integer as parse_integer,
+        read_text as read_text,
+        refuse_yaml as refuse_yaml,
+        shown as shown,
+    )
+    from polymap.inputs.writing import (
+        is_special as is_special,
+        put_in_place as put_in_place,
+        stage as stage,
+        unwritten as unwritten,
+        write_device as write_device,
+        write_text as write_text,
+    )

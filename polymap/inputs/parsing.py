@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import cast
 
-from polymap.inputs.reading import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MAX_FILE_BYTES, is_list, is_table, shown
+from polymap.inputs.limits import LIMITS
+from polymap.inputs.reading import is_list, is_table, shown
 from polymap.inputs.texts import (
     Entry,
     Path,
@@ -27,9 +28,6 @@ from polymap.inputs.texts import (
     toml_lines,
 )
 from polymap.ir import InputError, Mistake, PolymapError
-
-MAX_TOLD = 20
-MAX_SEARCHED = 2**20  # characters of a text in which lines are looked up
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _NUMBER_START = re.compile(r"[-+]?[0-9]|[-+]?(?:NaN|Infinity)")
@@ -104,7 +102,7 @@ def parse_toml(text: str, where: str) -> object:
         raise InputError(_toml_mistake(text, str(error), where)) from None
     except ValueError:  # Python reads no integer of so many digits
         found = _toml_number_mistakes(text, where)
-        what = f"{where}: a number has more than {MAX_DIGITS:,} digits"
+        what = f"{where}: a number has more than {LIMITS.digits:,} digits"
         raise InputError(found or Mistake("PM109", what, "No number that is read is as large.")) from None
     except RecursionError:
         raise _too_deep(where) from None
@@ -131,7 +129,7 @@ def located(mistakes: Sequence[Mistake], name: str, text: str) -> tuple[Mistake,
     paths = [paths_in(mistake.what) for mistake in mistakes]
     wanted = [path[:length] for some in paths for path in some for length in range(1, len(path) + 1)]
     find: Callable[[str, Sequence[Path]], dict[Path, int]] = toml_lines if ".toml" in name.lower() else json_lines
-    lines = find(text, wanted) if wanted and len(text) <= MAX_SEARCHED else {}
+    lines = find(text, wanted) if wanted and len(text) <= LIMITS.searched_characters else {}
     return tuple(
         Mistake(mistake.code, f"{mistake.what} ({name}{_lines(some, lines)})", mistake.hint)
         for mistake, some in zip(mistakes, paths, strict=True)
@@ -154,13 +152,13 @@ def _number_mistake(digits: str) -> Mistake | None:
     match = _DECIMAL.fullmatch(digits)
     if match is None:  # nan and inf in TOML
         return Mistake("PM108", f"{shown(digits)} is not a finite number", "Write a finite number.")
-    if len(digits) > MAX_DIGITS:
+    if len(digits) > LIMITS.digits:
         what = f"a number of {sum(map(str.isdigit, digits)):,} digits is too large"
-        return Mistake("PM109", what, f"Numbers of at most {MAX_DIGITS:,} digits are read.")
+        return Mistake("PM109", what, f"Numbers of at most {LIMITS.digits:,} digits are read.")
     exponent = match.group(1) or "0"
-    if len(exponent.lstrip("+-0")) > 4 or abs(int(exponent)) > MAX_EXPONENT:
+    if len(exponent.lstrip("+-0")) > 4 or abs(int(exponent)) > LIMITS.exponent:
         what = f"the exponent of {shown(digits)} is too large"
-        return Mistake("PM109", what, f"Exponents of at most {MAX_EXPONENT} are read.")
+        return Mistake("PM109", what, f"Exponents of at most {LIMITS.exponent} are read.")
     return None
 
 
@@ -178,7 +176,7 @@ def _json_problems(text: str, where: str) -> list[Mistake]:
         if _NUMBER_START.match(entry.token) and (mistake := _number_mistake(entry.token)):
             what = f"{where}, line {entry.line}: {path_text(entry.path)} cannot be read: {mistake.what}"
             found.append(Mistake(mistake.code, what, mistake.hint))
-        if len(found) == MAX_TOLD:
+        if len(found) == LIMITS.mistakes_told:
             break
     alone = _number_mistake(text.strip())
     return found or ([Mistake(alone.code, f"{where}: {alone.what}", alone.hint)] if alone else [])
@@ -188,10 +186,12 @@ def _toml_number_mistakes(text: str, where: str) -> list[Mistake]:
     found: list[Mistake] = []
     for match in _TOML_NUMBER.finditer(text):
         mistake = _number_mistake(match.group(2).replace("_", ""))
-        if mistake and (len(match.group(2)) > MAX_DIGITS or mistake.code == "PM108" or "e" in match.group(2).lower()):
+        if mistake and (
+            len(match.group(2)) > LIMITS.digits or mistake.code == "PM108" or "e" in match.group(2).lower()
+        ):
             what = f"{where}, line {line_of(text, match.start())}: {match.group(1)} cannot be read: {mistake.what}"
             found.append(Mistake(mistake.code, what, mistake.hint))
-    return found[:MAX_TOLD]
+    return found[: LIMITS.mistakes_told]
 
 
 def _toml_mistake(text: str, message: str, where: str) -> Mistake:
@@ -220,7 +220,7 @@ def _toml_mistake(text: str, message: str, where: str) -> Mistake:
 
 def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
     """Raise InputError if the text exceeds 16 MiB or its brackets (outside strings) nest more than 100 deep."""
-    if len(text) > MAX_FILE_BYTES:
+    if len(text) > LIMITS.file_bytes:
         raise InputError(Mistake("PM102", f"{where} is larger than 16 MiB", "Inputs are smaller."))
     depth = dots = 0  # dots: those of a chain of dotted keys
     for match in token.finditer(text):
@@ -233,14 +233,14 @@ def _check_depth(token: re.Pattern[str], text: str, where: str) -> None:
             dots = 0
         elif first not in "\"'#":
             dots += match.group().count(".")
-        if depth > MAX_DEPTH or dots > MAX_DEPTH:
+        if depth > LIMITS.depth or dots > LIMITS.depth:
             raise _too_deep(where)
 
 
 def _check_value_depth(value: object, where: str) -> None:
     """Raise InputError if tables and lists nest more than 100 deep (possible with TOML headers and dotted keys)."""
     layer: list[object] = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(LIMITS.depth + 1):
         below: list[object] = []
         for item in layer:
             if is_table(item):
@@ -253,4 +253,4 @@ def _check_value_depth(value: object, where: str) -> None:
 
 
 def _too_deep(where: str) -> InputError:
-    return InputError(Mistake("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
+    return InputError(Mistake("PM104", f"{where} nests more than {LIMITS.depth} levels deep"))

@@ -20,6 +20,7 @@ from fractions import Fraction
 from pathlib import Path, PurePath
 from typing import SupportsFloat, SupportsIndex, TypeGuard, TypeVar, cast
 
+from polymap.inputs.limits import LIMITS
 from polymap.ir import (
     UNIT_RULE,
     InputError,
@@ -30,13 +31,6 @@ from polymap.ir import (
     did_you_mean,
     has_unit,
 )
-
-MAX_FILE_BYTES = 16 * 1024 * 1024
-MAX_DEPTH = 100
-MAX_DIGITS = 4300
-MAX_EXPONENT = 400
-MAX_LABEL_LENGTH = 200
-MAX_INTEGER = 10**100
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -55,11 +49,11 @@ def read_text(path: str | Path) -> str:
     name = shown(str(path), longest=400)
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+            data = file.read(LIMITS.file_bytes + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise InputError(Mistake("PM101", f"cannot read {name}: {reason}")) from None
-    if len(data) > MAX_FILE_BYTES:
+    if len(data) > LIMITS.file_bytes:
         raise InputError(Mistake("PM102", f"{name} is larger than 16 MiB", "Input files are smaller."))
     try:
         return data.decode("utf-8-sig")
@@ -79,12 +73,12 @@ def refuse_yaml(path: str | PurePath, what: str) -> None:
 
 def parse_integer(text: str) -> int | None:
     """Return the integer that an ASCII text denotes (`8`, `-3`), else None: no underscores, spaces, points or words."""
-    return int(text) if _INTEGER.fullmatch(text) and len(text) <= MAX_DIGITS else None
+    return int(text) if _INTEGER.fullmatch(text) and len(text) <= LIMITS.digits else None
 
 
 def is_long_integer(text: str) -> bool:
     """Return whether an ASCII text denotes a positive integer that is too long to be read."""
-    return len(text) > MAX_DIGITS and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
+    return len(text) > LIMITS.digits and _INTEGER.fullmatch(text) is not None and not text.startswith("-")
 
 
 def as_integer(value: object) -> int | None:
@@ -164,7 +158,7 @@ def is_name(value: object) -> TypeGuard[str]:
 
 def is_label(value: object) -> TypeGuard[str]:
     """Return whether the value is a label: at most 200 printable characters."""
-    return isinstance(value, str) and len(value) <= MAX_LABEL_LENGTH and value.isprintable()
+    return isinstance(value, str) and len(value) <= LIMITS.label_characters and value.isprintable()
 
 
 def is_table(value: object) -> TypeGuard[Mapping[str, object]]:
@@ -249,7 +243,7 @@ class Fields:
         default: Default,
         *,
         least: int = 1,
-        most: int = MAX_INTEGER,
+        most: int = LIMITS.integer,
         null: bool = False,
         read: Callable[[object], int | None] = as_integer,
     ) -> int | Default:
@@ -260,7 +254,7 @@ class Fields:
             self.refuse("PM112", name, f"Expected an integer >= {least}.")
             return default
         if value > most:
-            at_most = f"<= {most}" if most < MAX_INTEGER else "at most 10^100"
+            at_most = f"<= {most}" if most < LIMITS.integer else "at most 10^100"
             what = f"{self.where}: {name} is too large: {shown(value)}"
             self.mistakes.append(Mistake("PM113", what, f"Expected an integer >= {least} and {at_most}."))
             return default
@@ -278,7 +272,7 @@ class Fields:
         if value is None:
             self.refuse("PM112", name, wanted)
             return default
-        if value > MAX_INTEGER:
+        if value > LIMITS.integer:
             what = f"{self.where}: {name} is too large: {shown(value)}"
             self.mistakes.append(Mistake("PM113", what, "Expected a number of at most 10^100."))
             return default

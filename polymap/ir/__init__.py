@@ -1,5 +1,81 @@
 """The words of the house, as frozen data: loop nests, machines, mappings, violations; and every exception."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.ir.display import (
+        Shown as Shown,
+        show_as_html as show_as_html,
+        show_as_picture as show_as_picture,
+        show_as_text as show_as_text,
+    )
+    from polymap.ir.errors import (
+        ArchError as ArchError,
+        BudgetError as BudgetError,
+        CompilerError as CompilerError,
+        InputError as InputError,
+        MappingError as MappingError,
+        MissingPackageError as MissingPackageError,
+        Mistake as Mistake,
+        OptionError as OptionError,
+        OutputError as OutputError,
+        PolymapError as PolymapError,
+        ScheduleError as ScheduleError,
+        SolverError as SolverError,
+        WorkloadError as WorkloadError,
+        did_you_mean as did_you_mean,
+    )
+    from polymap.ir.loopnest import (
+        ROLE_WORDS as ROLE_WORDS,
+        Access as Access,
+        Apply as Apply,
+        BareInput as BareInput,
+        Convert as Convert,
+        Dim as Dim,
+        Expression as Expression,
+        Index as Index,
+        Number as Number,
+        Operator as Operator,
+        Original as Original,
+        Read as Read,
+        Role as Role,
+        Statement as Statement,
+        Tensor as Tensor,
+        Workload as Workload,
+        accesses_of as accesses_of,
+        evaluated_reads as evaluated_reads,
+        is_box as is_box,
+        is_plain as is_plain,
+        written_tensors as written_tensors,
+    )
+    from polymap.ir.machine import (
+        Architecture as Architecture,
+        ComputeUnit as ComputeUnit,
+        Fanout as Fanout,
+        FanoutKind as FanoutKind,
+        Hops as Hops,
+        MemoryLevel as MemoryLevel,
+        Multicast as Multicast,
+        Node as Node,
+        kind_of_name as kind_of_name,
+    )
+    from polymap.ir.mapping import (
+        Branch as Branch,
+        Compute as Compute,
+        Mapping as Mapping,
+        MappingNode as MappingNode,
+        Spatial as Spatial,
+        Storage as Storage,
+        Temporal as Temporal,
+    )
+    from polymap.ir.memory_units import UNIT_RULE as UNIT_RULE, bits_of_amount as bits_of_amount, has_unit as has_unit
+    from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
+    from polymap.ir.reported import (
+        MaybeNone as MaybeNone,
+        Reported as Reported,
+        Reports as Reports,
+        Tabled as Tabled,
+        prices_text as prices_text,
+        report_with as report_with,
+    )
+    from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation

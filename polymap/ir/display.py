@@ -7,18 +7,17 @@ by the hook of `when_first_shown` at the first print. A type without a text fall
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 Value = TypeVar("Value")
 
 
-@dataclass(slots=True)
-class _Registry:
-    texts: dict[type, Callable[[object], str]] = field(default_factory=dict[type, Callable[[object], str]])
-    pictures: dict[type, Callable[[object], str]] = field(default_factory=dict[type, Callable[[object], str]])
-    tables: dict[type, Callable[[object], str]] = field(default_factory=dict[type, Callable[[object], str]])
-    hooks: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+class _Registry:  # no dataclass: `import polymap` loads this module, and would load a dozen others for it
+    def __init__(self) -> None:
+        self.texts: dict[type, Callable[[object], str]] = {}
+        self.pictures: dict[type, Callable[[object], str]] = {}
+        self.tables: dict[type, Callable[[object], str]] = {}
+        self.hooks: list[Callable[[], object]] = []
 
     def ready(self) -> None:
         """Run the waiting hooks, each once."""

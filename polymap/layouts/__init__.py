@@ -1,5 +1,8 @@
 """How tensors lie in the outermost level: what reading them costs in bursts, and the best layouts of a network."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.layouts.bursts import BurstCounts as BurstCounts
+    from polymap.layouts.choice import LayoutChoice as LayoutChoice
+    from polymap.layouts.misses import CacheMisses as CacheMisses

@@ -10,9 +10,8 @@ from polymap.formatting import listing
 from polymap.ir import Architecture, BudgetError, Tensor
 from polymap.layouts.bursts import burst_bits_of, bursts_of_layouts
 from polymap.layouts.layout import Layout, image_layouts, layout_of, row_major
+from polymap.layouts.tuning import TUNING
 from polymap.networks import Feed, LayerAnswer
-
-_MOST_PERMUTED = 3
 
 Edge = tuple[str, str, str]  # producer, consumer, and the consumer's tensor or ""
 
@@ -175,7 +174,7 @@ def candidates(rank: int, elements_per_burst: int) -> tuple[Layout, ...]:
     """Return the layouts that a tensor of so many axes is tried in."""
     if rank == 4:
         return image_layouts(elements_per_burst)
-    if rank <= _MOST_PERMUTED:
+    if rank <= TUNING.most_permuted:
         return tuple(layout_of(" ".join(map(str, order)), rank) for order in permutations(range(rank)))
     second_last = (*(axis for axis in range(rank) if axis != 1), 1)
     return row_major(rank), Layout(tuple((axis, 0) for axis in second_last))

@@ -15,9 +15,8 @@ from polymap.ir import Mistake, OptionError, Shown
 from polymap.layouts.assignment import solved
 from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout, Edge
 from polymap.layouts.bursts import burst_bits_of
+from polymap.layouts.tuning import TUNING
 from polymap.networks import Feed, LayerAnswer, Network, NetworkAnswer
-
-_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def choose_layouts(
     answer: NetworkAnswer,
     edges: Iterable[tuple[str, str] | tuple[str, str, str]] | None = None,
     *,
-    time_limit_s: float = _SECONDS,
+    time_limit_s: float = TUNING.search_s,
 ) -> LayoutChoice:
     """Return the layouts of the tensors between a network's nodes with which its mappings move the fewest bursts.
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.arithmetic import COUNT_LIMIT
 from polymap.costmodel.simulator import HoldingNode, Leaf, Tree, resolve
 from polymap.ir import Access, Architecture, BudgetError, Mapping, Mistake, Operator, Workload
 from polymap.layouts.layout import Layout
+from polymap.layouts.tuning import TUNING
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-ACCESS_LIMIT = 20_000_000
-_ADDRESS_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _starts(workload: Workload, layouts: dict[str, Layout], aligned: int) -> lis
         starts.append(at)
         size = layouts[tensor.name].elements(tensor.shape) * tensor.bits
         at += -(-size // aligned) * aligned
-    if at > _ADDRESS_LIMIT:
+    if at > COUNT_LIMIT:
         what = f"the tensors of {workload.name} take {at:,} bits of memory; addresses have 62 bits"
         raise BudgetError(Mistake("PM477", what, "Ask about a smaller layer of the same shape and a smaller cache."))
     return starts
@@ -111,8 +111,8 @@ def _points(workload: Workload, leaf: Leaf, accesses: int) -> dict[str, Ints]:
     extents, statement = workload.extents(), leaf.statement
     sizes = [extents[dim] for dim in statement.dims]
     total = int(np.prod(sizes, dtype=object)) if sizes else 1
-    if total * accesses > ACCESS_LIMIT:
-        what = f"statement {statement.name} makes {total * accesses:,} accesses; {ACCESS_LIMIT:,} are walked"
+    if total * accesses > TUNING.most_accesses:
+        what = f"statement {statement.name} makes {total * accesses:,} accesses; {TUNING.most_accesses:,} are walked"
         raise BudgetError(Mistake("PM477", what, "Ask about a smaller layer of the same shape and a smaller cache."))
     grid = np.indices(sizes, np.int64).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), np.int64)
     points = dict(zip(statement.dims, grid, strict=True))

@@ -34,10 +34,8 @@ from polymap.ir import (
     is_box,
 )
 from polymap.layouts.layout import Ints
+from polymap.layouts.tuning import TUNING
 from polymap.schedules import view_of
-
-MOST_TILES = 400_000  # of all instances and steps that are walked
-MOST_ELEMENTS = 200_000_000  # of all tiles that are walked
 
 Digits = tuple[int, ...]
 Elements = Ints  # sorted numbers of elements, as if the last axis were the fastest
@@ -164,8 +162,8 @@ def _steps(walk: _Walk) -> Iterator[dict[Digits, Elements]]:
     """Yield per step the tile of every instance (its coordinates over the fan-outs above the node), not empty ones."""
     values, temporal, spatial = _digits(walk)
     count = prod(len(each) for each in values)
-    if count > MOST_TILES:
-        what = f"{walk.tensor.name} has {count:,} tiles to walk, and at most {MOST_TILES:,} are walked"
+    if count > TUNING.most_tiles:
+        what = f"{walk.tensor.name} has {count:,} tiles to walk, and at most {TUNING.most_tiles:,} are walked"
         raise BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
     places = list(product(*(values[n] for n in spatial)))
     coordinates = [_coordinates(walk, spatial, values, place) for place in places]
@@ -180,8 +178,8 @@ def _steps(walk: _Walk) -> Iterator[dict[Digits, Elements]]:
             walked += len(tile)
             if len(tile):
                 tiles[where] = tile
-        if walked > MOST_ELEMENTS:
-            what = f"{walk.tensor.name} has more than {MOST_ELEMENTS:,} elements to walk"
+        if walked > TUNING.most_elements:
+            what = f"{walk.tensor.name} has more than {TUNING.most_elements:,} elements to walk"
             raise BudgetError(Mistake("PM472", what, "A mapping that loads it less often has fewer."))
         if tiles:
             yield tiles

@@ -1,5 +1,43 @@
 """Whole networks: layers with multiplicities, their exploration layer by layer, and its text."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.networks.columns import How as How
+    from polymap.networks.coverage import missing_text as missing_text
+    from polymap.networks.documents import (
+        answer_document as answer_document,
+        answer_rows as answer_rows,
+        share_of as share_of,
+        sweep_document as sweep_document,
+        sweep_rows as sweep_rows,
+    )
+    from polymap.networks.exploration import (
+        LayerAnswer as LayerAnswer,
+        NetworkAnswer as NetworkAnswer,
+        explore_network as explore_network,
+    )
+    from polymap.networks.model import (
+        Feed as Feed,
+        MappedNode as MappedNode,
+        Network as Network,
+        Part as Part,
+        Unmapped as Unmapped,
+        View as View,
+        builtin_network as builtin_network,
+        network_of_nodes as network_of_nodes,
+    )
+    from polymap.networks.resource_prices import (
+        NextChange as NextChange,
+        OtherAmount as OtherAmount,
+        ResourcePrice as ResourcePrice,
+        Sensitivity as Sensitivity,
+        sensitivity as sensitivity,
+    )
+    from polymap.networks.stores import merge_stores as merge_stores, states_of as states_of
+    from polymap.networks.sweep_run import MachineTotal as MachineTotal, SweepProgress as SweepProgress
+    from polymap.networks.sweeps import (
+        SweepRow as SweepRow,
+        SweepTable as SweepTable,
+        sweep_of_document as sweep_of_document,
+    )

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from polymap.formatting import exact, listing
 from polymap.networks.model import Network
-
-_MOST_OPERATORS = 4  # that a headline names
+from polymap.networks.tuning import TUNING
 
 
 class Missing(NamedTuple):
@@ -38,8 +37,8 @@ def missing_text(net: Network) -> str:
     missing = missing_of(net)
     if not missing:
         return ""
-    told = [_told(each) for each in missing[:_MOST_OPERATORS]]
-    rest = missing[_MOST_OPERATORS:]
+    told = [_told(each) for each in missing[: TUNING.most_operators]]
+    rest = missing[TUNING.most_operators :]
     told += [_told(_together(rest))] if rest else []
     verb = "is" if len(net.left_out) == 1 else "are"
     all_nodes = net.mapped_nodes + len(net.left_out)

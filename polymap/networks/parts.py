@@ -16,6 +16,7 @@ from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
+from polymap.networks.tuning import TUNING
 from polymap.resolve import question_of
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
@@ -23,9 +24,6 @@ from polymap.search.result import SearchResult, mapping_document, result_from_do
 from polymap.search.run import Options, open_structures_of
 from polymap.workload import workload_to_document
 
-_FIRST_SHARE = 0.1  # of the limit: what is known before parts are asked helps all of them
-_FIRST_S = 5.0
-_ROUND_S = 2.0  # the first round of parts; each next one is twice as long
 _PROVEN = ("OPTIMAL", "INFEASIBLE")
 
 
@@ -59,14 +57,14 @@ def explore_in_parts(
     if (as_integer(parts) or 0) < 1:
         raise OptionError(Mistake("PM120", f"parts is {shown(parts)}", "Use an integer of at least 1."))
     begun = time.monotonic()
-    short = min(_FIRST_S, _FIRST_SHARE * time_limit_s)
+    short = min(TUNING.first_s, TUNING.first_share * time_limit_s)
     best = explore(workload, arch, objective, tiles="divide", time_limit_s=short, seed=seed)
     left = open_structures_of(best)
     if best.status in _PROVEN or left is None:  # else not even its structures are listed
         return best.resume(time_limit_s)
     base: Document = {"workload": workload_to_document(workload), "arch": arch_to_document(arch)}
     base |= {"objective": objective, "tiles": "divide", "seed": seed, "keeps_open": True, "counts_space": False}
-    length, spent = _ROUND_S, 0.0
+    length, spent = TUNING.round_s, 0.0
     while best.status not in _PROVEN and spent < time_limit_s:
         length = min(length, time_limit_s - spent)
         start = {} if best.best is None else {"start": mapping_document(best.best)}

@@ -20,12 +20,11 @@ from typing import Any, Protocol, cast
 
 from polymap.inputs import as_fraction, is_table, shown
 from polymap.ir import Mistake, OptionError, OutputError, PolymapError
+from polymap.networks.tuning import TUNING
 from polymap.version import __version__
 
 Document = dict[str, Any]
 LIMITS = ("time_limit_s", "work_limit")  # of a question's options: not part of its key, since an answer outlives them
-_BUSY_S = 60
-_RETRY_S = 0.01
 _TABLE = """CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, question TEXT NOT NULL, state TEXT NOT NULL,
 since REAL NOT NULL, answer TEXT)"""
 
@@ -177,14 +176,14 @@ class _Sqlite:
         if not self._may_write:  # a WAL file cannot be read without its index, which a read-only folder may lack
             mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
             where = f"{path.absolute().as_uri()}?{mode}"
-        self._file = sqlite3.connect(where, isolation_level=None, timeout=_BUSY_S, uri=not self._may_write)
+        self._file = sqlite3.connect(where, isolation_level=None, timeout=TUNING.busy_s, uri=not self._may_write)
         if self._may_write:
             self._prepare()
         self._file.execute("SELECT key, question, state, since, answer FROM entries LIMIT 1").fetchone()
 
     def _prepare(self) -> None:
         """Make a new file a store. sqlite itself does not wait where two writers change the mode at once: this does."""
-        end = time.monotonic() + _BUSY_S
+        end = time.monotonic() + TUNING.busy_s
         while True:
             try:
                 self._file.execute("PRAGMA journal_mode=WAL")
@@ -194,7 +193,7 @@ class _Sqlite:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                     raise
-                time.sleep(_RETRY_S)
+                time.sleep(TUNING.retry_s)
 
     def find(self, key: str) -> Entry | None:
         found = self._file.execute("SELECT * FROM entries WHERE key = ?", (key,)).fetchone()
@@ -295,7 +294,8 @@ def _refusal(path: str | Path, error: Exception) -> OutputError:
     elif is_readonly:
         hint = "What it holds is read; further answers need a file that may be written: copy it, or give another."
     elif "locked" in text:
-        hint = f"Another process has written to it for {_BUSY_S} s. Wait, or give this writer a .jsonl part of its own."
+        hint = f"Another process has written to it for {TUNING.busy_s} s. "
+        hint += "Wait, or give this writer a .jsonl part of its own."
     elif "not a database" in text or "no such" in text or "no line" in text:
         hint = "It is a file of something else, or of another version of polymap. Name another file."
     return OutputError(Mistake("PM703", f"the store {shown(str(path))} cannot be used: {text}", hint))

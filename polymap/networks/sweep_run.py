@@ -15,10 +15,9 @@ from polymap.ir import BudgetError, Mistake
 from polymap.networks.columns import Column, How
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of
+from polymap.networks.tuning import TUNING
 from polymap.search.result import mapping_document
 from polymap.workload import workload_to_document
-
-_LEAST_S = 0.1  # that a question which goes on is given
 
 
 class MachineTotal(NamedTuple):
@@ -161,7 +160,7 @@ class SweepRun:
         if earlier["mapping"] is not None:
             told["start"] = earlier["mapping"]  # nothing that it beats is open any more
         left_s = self.options["time_limit_s"] - float(earlier["seconds"])
-        return told | {"open": earlier["open"], "time_limit_s": max(left_s, _LEAST_S)}
+        return told | {"open": earlier["open"], "time_limit_s": max(left_s, TUNING.least_s)}
 
     def _earlier(self, question: Document) -> Document | None:
         """Return the answer of a run with a shorter limit."""

@@ -1,5 +1,56 @@
 """The only user of isl: named constructors and operations, counting, budgets, error translation."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.poly.budgets import (
+        CONTEXT as CONTEXT,
+        budget as budget,
+        check_clock as check_clock,
+        is_exhausted as is_exhausted,
+        is_open as is_open,
+        raised as raised,
+    )
+    from polymap.poly.counting import count as count
+    from polymap.poly.deadlines import (
+        Effort as Effort,
+        in_a_process as in_a_process,
+        within as within,
+        within_work as within_work,
+    )
+    from polymap.poly.formulas import CountFormula as CountFormula, count_formula as count_formula
+    from polymap.poly.relations import (
+        Clock as Clock,
+        UnionMap as UnionMap,
+        at_same_time as at_same_time,
+        constants_of as constants_of,
+        ends_of as ends_of,
+        flow_of_values as flow_of_values,
+        may_precede as may_precede,
+        not_in_order as not_in_order,
+        points_of as points_of,
+        signs_of as signs_of,
+        union_of as union_of,
+    )
+    from polymap.poly.scheduler import (
+        computed_order as computed_order,
+        plain_text as plain_text,
+        schedule_of as schedule_of,
+        with_parameters as with_parameters,
+    )
+    from polymap.poly.sets import (
+        Map as Map,
+        Set as Set,
+        coalesced as coalesced,
+        differences as differences,
+        dim_bounds as dim_bounds,
+        first_pair as first_pair,
+        first_point as first_point,
+        function as function,
+        integer_set as integer_set,
+        nonnegative as nonnegative,
+        same_value as same_value,
+        sooner as sooner,
+    )
+    from polymap.poly.tables import Columns as Columns, Table as Table, Tally as Tally
+    from polymap.poly.tuning import TUNING as TUNING

@@ -19,13 +19,12 @@ from typing import cast
 import islpy as isl
 
 from polymap.ir import BudgetError, Mistake, SolverError
+from polymap.poly.tuning import TUNING
 from polymap.processes import wall_left_s
 
 CONTEXT = isl.Context()
 # With wrapping isl (islpy 2026.2.2) was seen to add points to a set that it coalesces; see also `sets.coalesced`.
 CONTEXT.set_coalesce_bounded_wrapping(0)
-DEFAULT_OPERATIONS = 1_000_000
-DEFAULT_SECONDS = 10.0
 UNLIMITED = 0
 
 _LOCK = RLock()
@@ -75,9 +74,9 @@ def allowed(seconds: float) -> float:
 
 @contextmanager
 def budget(
-    operations: int = DEFAULT_OPERATIONS,
+    operations: int = TUNING.operations,
     *,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float = TUNING.seconds,
     what: str = "this question about integer sets",
     renewed: bool = False,
 ) -> Generator[None, None, None]:

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from polymap.ir import Affine, Floor, affine, bounds
-
-MAX_CASES = 64
-MAX_LISTED = 4096
+from polymap.poly.tuning import TUNING
 
 Conjunction = tuple[Affine, ...]
 Union = tuple[Conjunction, ...]
@@ -22,14 +20,14 @@ _ALWAYS: Union = ((),)
 
 
 class _TooManyCases(Exception):
-    """The union would have more than MAX_CASES conjunctions; `conjunctions_of` catches it."""
+    """The union would have more than TUNING.most_cases conjunctions; `conjunctions_of` catches it."""
 
 
 def conjunctions_of(constraint: Affine, extents: Mapping[str, int]) -> Union:
     """Return conjunctions (all of their expressions are >= 0); over the box the constraint is >= 0 where one holds.
 
     They may overlap. Floors that have two neighbouring values over the box, or stand alone, are gone. The constraint
-    itself comes back where that would take more than MAX_CASES conjunctions.
+    itself comes back where that would take more than TUNING.most_cases conjunctions.
     """
     try:
         return _where(constraint, extents)
@@ -126,18 +124,18 @@ def _is_contradiction(conjunction: Conjunction, extents: Mapping[str, int]) -> b
 
 
 def _without_absorbed(union: Iterable[Conjunction]) -> Union:
-    """Return the union without conjunctions that contain all of another one; _TooManyCases beyond MAX_CASES."""
+    """Return the union without conjunctions that contain all of another one; _TooManyCases beyond TUNING.most_cases."""
     kept: list[frozenset[Affine]] = []
     found: list[Conjunction] = []
-    listed = list(islice(union, MAX_LISTED + 1))
-    if len(listed) > MAX_LISTED:
+    listed = list(islice(union, TUNING.most_listed + 1))
+    if len(listed) > TUNING.most_listed:
         raise _TooManyCases
     for conjunction in sorted(listed, key=len):
         expressions = frozenset(conjunction)
         if not any(each <= expressions for each in kept):
             kept.append(expressions)
             found.append(conjunction)
-            if len(found) > MAX_CASES:
+            if len(found) > TUNING.most_cases:
                 raise _TooManyCases
     return tuple(found)
 

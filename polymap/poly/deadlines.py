@@ -17,13 +17,12 @@ from typing import BinaryIO, ParamSpec, TypeVar, cast
 
 from polymap.ir import BudgetError, Mistake, PolymapError, SolverError
 from polymap.poly.budgets import UNLIMITED, allowed, budget, is_exhausted, is_open, out_of_time
+from polymap.poly.tuning import TUNING
 from polymap.processes import Caps, Ended, run_within
 
 Result = TypeVar("Result")
 Asked = ParamSpec("Asked")
 
-FIRST_OPERATIONS = 300_000
-FIRST_SECONDS = 3.0
 
 _CODE = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); import polymap.poly.deadlines as d; d.serve()"
 
@@ -71,7 +70,7 @@ def within(
     if is_open():
         return function(*args, **options)
     seconds = allowed(seconds)
-    first = min(FIRST_SECONDS, seconds)
+    first = min(TUNING.first_seconds, seconds)
     try:
         return at_first(first, what, function, *args, **options)
     except BudgetError as error:
@@ -90,7 +89,7 @@ def at_first(
 ) -> Result:
     """Return function(*args, **options), computed in this process with a small budget; BudgetError (`is_exhausted`) if
     that does not suffice."""
-    with budget(FIRST_OPERATIONS, seconds=seconds, what=what):
+    with budget(TUNING.first_operations, seconds=seconds, what=what):
         return function(*args, **options)
 
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from polymap.poly.budgets import integer
+from polymap.poly.tuning import TUNING
 
 if TYPE_CHECKING:
     from sympy import Expr
 
 _SET, _PARAM = isl.dim_type.set, isl.dim_type.param
-_MOST_PARTS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ def count_formula(points: isl.Set) -> CountFormula | None:
     done: list[tuple[isl.Set, Expr]] = []
     while todo:
         part = todo.pop()
-        if part is None or len(todo) + len(done) > _MOST_PARTS:
+        if part is None or len(todo) + len(done) > TUNING.most_parts:
             return None
         if part.depth == 0:
             done.append((_parameters(part, points, names), part.weight))

@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 
 from polymap.ir import BudgetError, Mistake
 from polymap.poly.budgets import check_clock, integer
+from polymap.poly.tuning import TUNING
 
 _SET = isl.dim_type.set
-MAX_POINTS = 12_000_000
 _MAX_VALUE = 2**61
-_ROUNDS = 6
-_SMALL = 3_000
-_TRIED = 400
 
 Integers = NDArray[np.int64]
 Row = tuple[int, ...]  # coefficients per dim and a constant; their sum is >= 0
@@ -69,7 +66,7 @@ def _bounds(piece: isl.BasicSet, rows: list[Row]) -> Bounds:
     """Return bounds by propagating the constraints until nothing changes; isl's bounds where that gives none."""
     lows: list[int | None] = [None] * piece.dim(_SET)
     highs: list[int | None] = [None] * piece.dim(_SET)
-    for _ in range(_ROUNDS):
+    for _ in range(TUNING.tightenings):
         changed = [row for row in rows if _narrow(row, lows, highs)]
         if not changed:
             break
@@ -114,13 +111,13 @@ def _narrow(row: Row, lows: list[int | None], highs: list[int | None]) -> bool:
 def scan(constraints: Constraints, component: Sequence[int], wanted: Sequence[int]) -> dict[tuple[int, ...], int]:
     """Return the number of points of one component for each value of its dims in `wanted` that has any.
 
-    Raises BudgetError where more than MAX_POINTS would have to be listed.
+    Raises BudgetError where more than TUNING.most_points would have to be listed.
     """
     if len(component) == 1:
         low, high = constraints.bounds[component[0]]
         if not wanted:
             return {(): high - low + 1} if high >= low else {}
-        if high - low >= MAX_POINTS:
+        if high - low >= TUNING.most_points:
             raise _too_many(high - low + 1)
         return {(number,): 1 for number in range(low, high + 1)}
     state = _State.start(constraints, component, wanted)
@@ -164,14 +161,14 @@ class _State:
     def best(self, left: Sequence[int]) -> int:
         """Return the dim to enumerate next: the one that leaves the fewest partial points (estimated on a sample)."""
         sides = {position: self.bounds[position][1] - self.bounds[position][0] + 1 for position in left}
-        if prod(sides.values()) * len(self.weights) <= _SMALL:
+        if prod(sides.values()) * len(self.weights) <= TUNING.few_points:
             return min(left, key=lambda position: (sides[position], position))
         some = self._some()
 
         def price(position: int) -> tuple[int, bool, int]:
             low, high = some._range(position, [other for other in left if other != position])
             length = int(np.maximum(high - low + 1, 0).sum())
-            if length <= _TRIED * 100:
+            if length <= TUNING.tried_points * 100:
                 trial = some._copy()
                 trial.list_dim(position, [other for other in left if other != position])
                 length = len(trial.weights)
@@ -185,8 +182,8 @@ class _State:
     def _some(self) -> _State:
         """Return the state with some of its partial points."""
         some = self._copy()
-        if len(self.weights) > _TRIED:
-            some._keep(np.linspace(0, len(self.weights) - 1, _TRIED).astype(np.int64))
+        if len(self.weights) > TUNING.tried_points:
+            some._keep(np.linspace(0, len(self.weights) - 1, TUNING.tried_points).astype(np.int64))
         return some
 
     def list_dim(self, position: int, left: Sequence[int]) -> None:
@@ -203,7 +200,7 @@ class _State:
             self._keep(np.flatnonzero(sizes))
         else:
             length = int(sizes.sum())
-            if length > MAX_POINTS:
+            if length > TUNING.most_points:
                 raise _too_many(length)
             source = np.repeat(np.arange(len(sizes)), sizes)
             offsets = np.arange(length) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -286,5 +283,5 @@ def _too_wide() -> BudgetError:
 
 
 def _too_many(length: int) -> BudgetError:
-    what = f"dims that interact have {length:,} points together, more than the {MAX_POINTS:,} that are listed"
+    what = f"dims that interact have {length:,} points together, more than the {TUNING.most_points:,} that are listed"
     return BudgetError(Mistake("PM498", what, "Smaller extents, or constraints that join fewer dims, would help."))

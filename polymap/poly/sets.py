@@ -14,12 +14,12 @@ import islpy as isl
 from polymap.ir import Affine
 from polymap.poly.budgets import CONTEXT, check_clock, has_run_out, integer
 from polymap.poly.cases import conjunctions_of
+from polymap.poly.tuning import TUNING
 
 Set = isl.Set
 Map = isl.Map
 SetOrMap = TypeVar("SetOrMap", isl.Set, isl.Map)
 
-MOST_COALESCED = 24
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
 
 
@@ -95,7 +95,7 @@ def coalesced(points: SetOrMap) -> SetOrMap:
     isl's result is compared with the set: it was seen to contain additional points. That takes long for unions of many
     pieces, which are returned as they are.
     """
-    if _pieces(points) > MOST_COALESCED:
+    if _pieces(points) > TUNING.most_coalesced:
         return points
     fewer = points.coalesce()
     return fewer if fewer.is_equal(points) else points

@@ -14,10 +14,10 @@ from polymap.ir import Affine, dim
 from polymap.poly.budgets import check_clock, has_run_out
 from polymap.poly.factors import Tally as Tally, tally_of, terms_of
 from polymap.poly.sets import coalesced, function, integer_set, tuple_space, value
+from polymap.poly.tuning import TUNING
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
 
-_MANY_PIECES = 16
 
 Columns = tuple[str, ...]
 
@@ -179,4 +179,4 @@ class Table:
 
 def _joined(points: isl.Set) -> isl.Set:
     """Return the set in fewer pieces: the cost of a difference grows with the product of both numbers of pieces."""
-    return coalesced(points) if points.n_basic_set() > _MANY_PIECES else points
+    return coalesced(points) if points.n_basic_set() > TUNING.many_pieces else points

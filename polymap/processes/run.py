@@ -21,11 +21,9 @@ from threading import Thread
 from typing import BinaryIO
 
 from polymap.processes.clocks import wall_left_s
+from polymap.processes.tuning import TUNING
 
-LOOK_S = 0.2  # between two questions whether a process is still waited for
-_KILLED_S = 5.0  # in which a process that was killed is gone, unless the system itself stands still
 _MOST_OF_A_LIMIT = 2**62  # what is more is no limit
-_MOST_COMPLAINTS = 2**20  # bytes of stderr that are kept
 _OVER_CPU = 24  # SIGXCPU, which not every system has
 
 
@@ -102,12 +100,12 @@ def run_within(
             _cap(process.pid, caps)
             waiter.start()
             while waiter.is_alive() and (left := begin + wall_s - time.monotonic()) > 0 and not is_over():
-                waiter.join(min(left, LOOK_S))
+                waiter.join(min(left, TUNING.look_s))
             code = None if waiter.is_alive() else process.returncode
         finally:  # also Ctrl-C leaves no process running
             _end(process, waiter)
         seconds = time.monotonic() - begin
-        return Ended(code, _head(printed), _head(complaint, _MOST_COMPLAINTS), seconds)
+        return Ended(code, _head(printed), _head(complaint, TUNING.most_complaint_bytes), seconds)
 
 
 def _cap(pid: int, caps: Caps) -> None:
@@ -133,9 +131,9 @@ def _end(process: subprocess.Popen[bytes], waiter: Thread) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         if waiter.ident is None:
-            process.wait(_KILLED_S)
+            process.wait(TUNING.killed_s)
         else:
-            waiter.join(_KILLED_S)
+            waiter.join(TUNING.killed_s)
 
 
 def _head(file: BinaryIO, most: int = -1) -> bytes:

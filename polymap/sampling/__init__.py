@@ -1,5 +1,8 @@
 """Uniform samples of the mapping space, scored together; neighbours and distances of mappings."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.sampling.moves import distance as distance, features as features, neighbours as neighbours
+    from polymap.sampling.sample import Sample as Sample, sample_mappings as sample_mappings
+    from polymap.sampling.scores import Scores as Scores, score_mappings as score_mappings

@@ -10,11 +10,9 @@ from polymap.inputs import as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
 from polymap.resolve import question_of
 from polymap.sampling.scores import Scores, score_mappings
+from polymap.sampling.tuning import TUNING
 from polymap.schedules import dependence_violations
 from polymap.schedules.space import any_order_is_legal, uniform_trees
-
-_AT_ONCE = 2000  # trees that are drawn before capacities are looked at
-_RAREST = 200_000  # legal trees of which none fits, after which no more are drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,13 +75,13 @@ def sample_mappings(
     kept: list[Mapping] = []
     drawn = 0
     while len(kept) < n:
-        batch = [next(trees) for _ in range(_AT_ONCE if within_capacity else n)]
+        batch = [next(trees) for _ in range(TUNING.at_once if within_capacity else n)]
         fits = score_mappings(workload, arch, batch).fits.tolist() if within_capacity else [True] * len(batch)
         for mapping, good in zip(batch, fits, strict=True):
             if len(kept) < n:
                 drawn += 1
                 kept += [mapping] if good else []
-        if not kept and drawn >= _RAREST:
+        if not kept and drawn >= TUNING.most_misfits:
             what = f"none of {drawn:,} legal mappings of '{workload.name}' on '{arch.name}' fits"
             raise BudgetError(Mistake("PM529", what, "Ask for mappings of any occupancy: within_capacity=False."))
     return Sample(workload, arch, tuple(kept), drawn, seed, within_capacity)

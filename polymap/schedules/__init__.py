@@ -1,5 +1,50 @@
 """Schedules and loop trees: what they mean, legality and size."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.schedules.check import (
+        check_machine as check_machine,
+        check_mapping as check_mapping,
+        idle_fanouts as idle_fanouts,
+        mapping_warnings as mapping_warnings,
+        placement_violations as placement_violations,
+    )
+    from polymap.schedules.document import (
+        mapping_from_document as mapping_from_document,
+        mapping_to_document as mapping_to_document,
+        with_names_of as with_names_of,
+    )
+    from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion, forbidden_fusions as forbidden_fusions
+    from polymap.schedules.legality import (
+        dependence_violations as dependence_violations,
+        instance_text as instance_text,
+        point as point,
+        schedule_violations as schedule_violations,
+    )
+    from polymap.schedules.legality_report import (
+        Checkup as Checkup,
+        check_readable as check_readable,
+        checkup as checkup,
+    )
+    from polymap.schedules.loop_view import (
+        LoopInTree as LoopInTree,
+        LoopView as LoopView,
+        StorageInTree as StorageInTree,
+        trip_count as trip_count,
+        view_of as view_of,
+    )
+    from polymap.schedules.matrices import (
+        ScatteringMatrix as ScatteringMatrix,
+        scattering_matrices as scattering_matrices,
+    )
+    from polymap.schedules.nests import Band as Band, Nests as Nests
+    from polymap.schedules.relation import original_schedule as original_schedule
+    from polymap.schedules.scattering import (
+        Fold as Fold,
+        Loop as Loop,
+        LoopKind as LoopKind,
+        Schedule as Schedule,
+        TimeDim as TimeDim,
+    )
+    from polymap.schedules.signs import sign_vectors as sign_vectors

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from polymap.inputs import as_integer, shown
+from polymap.inputs import LIMITS, as_integer, shown
 from polymap.ir import (
     ROLE_WORDS,
     ArchError,
@@ -30,8 +30,6 @@ from polymap.ir import (
 )
 from polymap.resolve import mapping_of
 from polymap.schedules.loop_view import ComputeInTree, view_of
-
-_MAX_DEPTH = 100
 
 
 def check_machine(workload: Workload, arch: Architecture) -> None:
@@ -224,8 +222,8 @@ class _Checker:
     def _branched(self, node: Branch, at: str, way: _Way) -> set[str]:
         if not node.children:
             self.note("PM401", f"{at} is a branch without children", "A branch holds sequences of nodes.")
-        if way.depth >= _MAX_DEPTH:
-            self.note("PM413", f"{at} stands in more than {_MAX_DEPTH} branches", "Trees are not that deep.")
+        if way.depth >= LIMITS.depth:
+            self.note("PM413", f"{at} stands in more than {LIMITS.depth} branches", "Trees are not that deep.")
             return set()
         inside = _Way(way.tiles, way.stored, way.nodes, way.depth + 1)
         below: set[str] = set()

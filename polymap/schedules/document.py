@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polymap.inputs import MAX_DEPTH, NAME_RULE, Fields, expected_kind, is_list, is_name, is_table, kinds_found, shown
+from polymap.inputs import LIMITS, NAME_RULE, Fields, expected_kind, is_list, is_name, is_table, kinds_found, shown
 from polymap.ir import (
     Branch,
     Compute,
@@ -20,6 +20,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.schedules.tuning import TUNING
 
 _FIELDS = {
     "store": ("store", "tensors"),
@@ -28,7 +29,6 @@ _FIELDS = {
     "compute": ("compute",),
     "branch": ("branch",),
 }
-_MAX_NODES = 10_000
 
 
 def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
@@ -117,13 +117,13 @@ class _Reader:
         if not is_list(items):
             self._mistakes.append(Mistake("PM112", f"{where} is {shown(items)}", "Expected a list of nodes."))
             return ()
-        if depth > MAX_DEPTH:
-            self._mistakes.append(Mistake("PM104", f"{where} nests more than {MAX_DEPTH} levels deep"))
+        if depth > LIMITS.depth:
+            self._mistakes.append(Mistake("PM104", f"{where} nests more than {LIMITS.depth} levels deep"))
             return ()
         before, self._nodes = self._nodes, self._nodes + len(items)
-        if self._nodes > _MAX_NODES:
-            if before <= _MAX_NODES:
-                self._mistakes.append(Mistake("PM453", f"the loop tree has more than {_MAX_NODES:,} nodes"))
+        if self._nodes > TUNING.most_nodes:
+            if before <= TUNING.most_nodes:
+                self._mistakes.append(Mistake("PM453", f"the loop tree has more than {TUNING.most_nodes:,} nodes"))
             return ()
         nodes = [self._node(item, f"{where}[{index}]", depth) for index, item in enumerate(items)]
         return tuple(node for node in nodes if node is not None)

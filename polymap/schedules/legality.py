@@ -19,11 +19,8 @@ from polymap.schedules.signs import (
     only_accumulates,
     sign_vectors,
 )
+from polymap.schedules.tuning import TUNING
 from polymap.workload import Dependence, Kind, dependence_relations, dependences
-
-SECONDS = 20.0
-PLACES_OPERATIONS = 5_000_000
-ORDERS_IN_MESSAGES = 6
 
 
 class Parallel(Enum):
@@ -45,7 +42,7 @@ def legal_orders(workload: Workload, *, strict: bool = False) -> Iterator[tuple[
 
 
 def dependence_violations(
-    workload: Workload, mapping: Mapping, *, strict: bool = False, seconds: float = SECONDS
+    workload: Workload, mapping: Mapping, *, strict: bool = False, seconds: float = TUNING.legality_s
 ) -> tuple[Violation, ...]:
     """Return one violation per dependence that the mapping breaks, each with two statement instances.
 
@@ -58,7 +55,7 @@ def dependence_violations(
 
 
 def schedule_violations(
-    workload: Workload, schedule: Times, *, strict: bool = False, seconds: float = SECONDS
+    workload: Workload, schedule: Times, *, strict: bool = False, seconds: float = TUNING.legality_s
 ) -> tuple[Violation, ...]:
     """Return one violation per dependence that the schedule breaks (see `relation` for what a schedule is).
 
@@ -111,7 +108,7 @@ def parallel_places(workload: Workload, schedule: Times) -> tuple[Parallel, ...]
     """Return, per position of a legal schedule, whether instances that first differ there are independent."""
     length = max(len(times) for times in schedule.values())
     answers = [Parallel.YES] * length
-    with budget(PLACES_OPERATIONS, what="the parallel loops of a schedule"):
+    with budget(TUNING.places_operations, what="the parallel loops of a schedule"):
         for dependence, relation in dependence_relations(workload):
             source, sink = (_clock(workload, schedule, name) for name in (dependence.source, dependence.sink))
             relaxed = workload.associative and dependence.kind is Kind.REDUCTION
@@ -188,7 +185,7 @@ def _advice(workload: Workload, dependence: Dependence) -> str:
         return ""
     orders: list[str] = []
     for order in legal_orders(workload):
-        if len(orders) == ORDERS_IN_MESSAGES:
+        if len(orders) == TUNING.shown_orders:
             return f"Legal orders of its loops begin with: {'; '.join(orders)}."
         orders.append(" ".join(order))
     return f"Legal orders of its loops: {'; '.join(orders)}."

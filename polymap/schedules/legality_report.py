@@ -25,10 +25,9 @@ from polymap.processes import ending_within
 from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import Parallel, dependence_violations, legal_orders, parallel_loop
 from polymap.schedules.nests import Nests, nests
-from polymap.schedules.signs import MAX_LISTED_ORDERS, band, count_legal_permutations, sign_vectors
+from polymap.schedules.signs import band, count_legal_permutations, sign_vectors
+from polymap.schedules.tuning import TUNING
 from polymap.workload import Dependence, dependence_relations, dependences
-
-LIMIT_S = 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Orders:
 
     strict: legal without reordering accumulations. relaxed: legal with reordering (if the workload is associative).
     None: too many loops with dependences to count. legal_strict: the strict ones, outermost loop first, in
-    lexicographic order; None where `total` exceeds MAX_LISTED_ORDERS.
+    lexicographic order; None where `total` exceeds TUNING.most_listed_orders.
     """
 
     total: int
@@ -72,7 +71,7 @@ def checkup(workload: Workload, mapping: Mapping | None = None, *, time_limit_s:
     machine answers what an idle one does.
     """
     dependence_relations(workload)  # kept for the next question; a process of its own would lose them
-    seconds = LIMIT_S if time_limit_s is None else time_limit_s
+    seconds = TUNING.report_s if time_limit_s is None else time_limit_s
     with ending_within(time_limit_s):
         return within(seconds, "checking this program", _checkup, workload, mapping)
 
@@ -98,7 +97,7 @@ def orders_of(workload: Workload) -> Orders:
     loops = band(workload)
     total = factorial(len(loops))
     listed: tuple[tuple[str, ...], ...] | None = None
-    if total <= MAX_LISTED_ORDERS:
+    if total <= TUNING.most_listed_orders:
         every = islice(legal_orders(workload, strict=True), total)
         listed = tuple(order for order in every)
     strict = _counted(workload, strict=True) if listed is None else len(listed)

@@ -13,11 +13,8 @@ from itertools import groupby, pairwise, product
 from polymap.ir import Affine, Dim, Statement, Workload, dim as variable
 from polymap.poly import Map, Set, budget, check_clock, differences, function, nonnegative, same_value, sooner
 from polymap.schedules.legality import Parallel, parallel_loop
+from polymap.schedules.tuning import TUNING
 from polymap.workload import Dependence, Kind, dependence_relations
-
-LARGEST_FACTOR = 4
-OPERATIONS = 300_000
-SECONDS = 3.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,8 @@ class Band:
 
     permutable: maximal runs of neighbouring loops that may be put in any order, and so be tiled if there are several.
     skews: per loop the factors of loops outside it that are added to it, after which all of the band's loops are
-    permutable (the smallest such, factors up to LARGEST_FACTOR): () where they are already, None where none was found.
+    permutable (the smallest such, factors up to `TUNING.largest_factor`): () where they are already, None where none
+    was found.
     """
 
     loops: tuple[str, ...]
@@ -89,7 +87,7 @@ def nests(workload: Workload) -> Nests:
     """Return what may be done with every loop of the program (BudgetError if isl gives up)."""
     roots = _body(workload.statements, 0)
     loops = list(_walk(roots))
-    with budget(OPERATIONS, seconds=SECONDS, what="the loops of a program", renewed=True):
+    with budget(TUNING.nests_operations, seconds=TUNING.nests_s, what="the loops of a program", renewed=True):
         relations = [
             pair
             for pair in dependence_relations(workload)
@@ -201,7 +199,7 @@ def _at(statement: Statement, time: Affine) -> Map:
 
 def _factors(distances: Sequence[Set], outer: Sequence[str], name: str) -> tuple[tuple[int, str], ...] | None:
     """Return the factors of least sum by which no distance along the loop plus those of the outer loops is negative."""
-    choices = product(range(LARGEST_FACTOR + 1), repeat=len(outer))
+    choices = product(range(TUNING.largest_factor + 1), repeat=len(outer))
     for factors in sorted(choices, key=lambda each: (sum(each), each)):
         check_clock()
         backwards = -variable(name) - 1

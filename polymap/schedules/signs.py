@@ -11,11 +11,9 @@ from functools import lru_cache
 from math import factorial
 
 from polymap.ir import BudgetError, Mistake, Operator, Statement, Workload
+from polymap.schedules.tuning import TUNING
 
 Vectors = Sequence[Sequence[int]]
-
-MAX_LISTED_ORDERS = 40_320
-MAX_ENTANGLED_LOOPS = 20
 
 
 def only_accumulates(workload: Workload) -> bool:
@@ -107,15 +105,15 @@ def count_legal_permutations(vectors: Vectors, length: int) -> int:
     """Return how many permutations of 0 .. length - 1 are legal, without listing them.
 
     Loops in which all vectors are zero may stand anywhere and multiply the count. The others are counted over subsets
-    (BudgetError beyond MAX_ENTANGLED_LOOPS of them).
+    (BudgetError beyond TUNING.most_entangled_loops of them).
     """
     entangled = [position for position in range(length) if any(vector[position] for vector in vectors)]
-    if len(entangled) > MAX_ENTANGLED_LOOPS:
+    if len(entangled) > TUNING.most_entangled_loops:
         raise BudgetError(
             Mistake(
                 "PM514",
                 f"{len(entangled)} loops with dependences have too many orders to count.",
-                f"Up to {MAX_ENTANGLED_LOOPS} are counted.",
+                f"Up to {TUNING.most_entangled_loops} are counted.",
             )
         )
     reduced = [[vector[position] for position in entangled] for vector in vectors]

@@ -1,5 +1,15 @@
 """The space of mappings: its size, its structures, samples, neighbours and distances."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.space.listing import structures as structures
+    from polymap.space.structure import MappingStructure as MappingStructure, StructureScore as StructureScore
+    from polymap.space.trees import (
+        distance as distance,
+        features as features,
+        neighbours as neighbours,
+        sample as sample,
+        score as score,
+        size as size,
+    )

@@ -23,19 +23,15 @@ from polymap.transform.edits import (
 from polymap.transform.legality import carried_relations, clocks_of, inside, violations
 from polymap.transform.lifetimes import is_foldable
 from polymap.transform.storage import expand
+from polymap.transform.tuning import TUNING
 from polymap.workload import Kind, domain_of
-
-MOST_FACTOR = 8
-MOST_FACTORS = 200
-MOST_TRIED = 40
-MOST_LOOPS = 4
 
 Tried = tuple[str, Schedule]
 
 
 def first_legal(tried: Iterable[Tried]) -> str:
-    """Return the text of the first schedule that breaks nothing ("" if none does, or after MOST_TRIED)."""
-    for (text, schedule), _ in zip(tried, range(MOST_TRIED), strict=False):
+    """Return the text of the first schedule that breaks nothing ("" if none does, or after TUNING.most_tried)."""
+    for (text, schedule), _ in zip(tried, range(TUNING.most_tried), strict=False):
         if not violations(schedule):
             return text
     return ""
@@ -60,15 +56,15 @@ def band_distances(schedule: Schedule, loops: Sequence[Loop]) -> list[Set]:
 
 def smallest_skews(schedule: Schedule, loops: Sequence[Loop]) -> dict[tuple[str, str], int] | None:
     """Return (loop, outer loop) -> factor: the skews of smallest sum per loop after which no distance along the band is
-    negative; None where factors up to MOST_FACTOR do not suffice."""
+    negative; None where factors up to TUNING.most_factor do not suffice."""
     ordered = sorted(loops, key=lambda loop: loop.position)
     found: dict[tuple[str, str], int] = {}
     with budget(what="the skew of a band"):
         distances = band_distances(schedule, ordered)
         for number, loop in enumerate(ordered):
             outer = [each.name for each in ordered[:number]]
-            choices = sorted(product(range(MOST_FACTOR + 1), repeat=number), key=lambda each: (sum(each), each))
-            for factors in choices[:MOST_FACTORS]:
+            choices = sorted(product(range(TUNING.most_factor + 1), repeat=number), key=lambda each: (sum(each), each))
+            for factors in choices[: TUNING.most_factors]:
                 terms = ((1, loop.name), *zip(factors, outer, strict=True))
                 if _never_negative(distances, affine(terms)):
                     found.update({(loop.name, name): each for each, name in zip(factors, outer, strict=True) if each})
@@ -120,12 +116,12 @@ def interchange_advice(schedule: Schedule, one: Loop, other: Loop) -> str:
     outer, inner = sorted((one, other), key=lambda loop: loop.position)
     skew = first_legal(
         (str(factor), exchanged(skewed(schedule, inner, outer, factor), one, other))
-        for factor in range(1, MOST_FACTOR + 1)
+        for factor in range(1, TUNING.most_factor + 1)
     )
     if skew:
         advice.append(f'Legal after skew "{inner.name}" by="{outer.name}" factor={skew}.')
     nest = [loop for loop in schedule.loops() if loop.statements == one.statements]
-    if 2 < len(nest) <= MOST_LOOPS:
+    if 2 < len(nest) <= TUNING.most_loops:
         orders = [
             " ".join(loop.name for loop in order)
             for order in permutations(nest)
@@ -284,7 +280,7 @@ def _wavefront(schedule: Schedule, loop: Loop) -> str:
     """Return the skew and interchange after which a loop of the nest of this one is parallel ("" where none is)."""
     nest = [each for each in schedule.loops() if each.statements == loop.statements]
     for outer, inner in combinations(nest, 2):
-        for factor in range(1, MOST_FACTOR // 2 + 1):
+        for factor in range(1, TUNING.most_factor // 2 + 1):
             turned = exchanged(skewed(schedule, inner, outer, factor), outer, inner)
             with budget(what="a wavefront"):
                 found = next(each for each in turned.loops() if each.name == outer.name)

@@ -8,10 +8,8 @@ from polymap.ir import Affine, Workload
 from polymap.poly import Clock, Effort, Map, at_same_time, budget, computed_order, within_work
 from polymap.schedules import Schedule, TimeDim
 from polymap.transform.legality import checked, clocks_of
+from polymap.transform.tuning import TUNING
 from polymap.workload import Kind, dependence_relations, domain_of
-
-OPERATIONS = 1_000_000  # of isl: of the 30 kernels of PolyBench, adi and heat-3d alone need more of them or of CPU_S
-CPU_S = 8.0
 
 
 def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float | None = None) -> Schedule:
@@ -33,14 +31,14 @@ def isl_order(
     *,
     strict: bool = False,
     seconds: float | None = None,
-    cpu_s: float = CPU_S,
+    cpu_s: float = TUNING.generator_cpu_s,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Schedule:
     """Return the schedule that isl's scheduler computes, not checked by our own analysis of dependences.
 
     Raises BudgetError as `isl_schedule` does (after `cpu_s` seconds of CPU time), and where `is_over` tells so.
     """
-    effort = Effort(OPERATIONS, cpu_s, seconds, is_over)
+    effort = Effort(TUNING.generator_operations, cpu_s, seconds, is_over)
     times = within_work(effort, "isl's scheduler", isl_times, workload, strict=strict)
     table = {name: [TimeDim(time) for time in each] for name, each in times.items()}
     return Schedule.of(workload, table, strict=strict)

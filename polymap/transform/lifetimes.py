@@ -32,13 +32,9 @@ from polymap.poly import (
     same_value,
 )
 from polymap.schedules import Fold, LoopKind, Schedule, instance_text, point
+from polymap.transform.tuning import TUNING
 from polymap.workload import domain_of
 
-MOST_POINTS = 50_000
-MOST_CANDIDATES = 200_000
-MOST_QUESTIONS = 500
-OPERATIONS = 5_000_000
-SECONDS = 20.0
 _LOOSE = (LoopKind.PARALLEL, LoopKind.VECTOR)
 
 
@@ -46,7 +42,7 @@ def fold_violations(schedule: Schedule) -> Iterator[Violation]:
     """Yield one violation per folded tensor that loses a value: the instance that wrote it, and the one that overwrites
     it before it is read."""
     for fold in schedule.folds:
-        with budget(OPERATIONS, seconds=SECONDS, what=f"the lifetimes of {fold.tensor}"):
+        with budget(TUNING.lifetimes_operations, seconds=TUNING.lifetimes_s, what=f"the lifetimes of {fold.tensor}"):
             for writer, other, pairs in _overlaps(schedule, fold.tensor):
                 cells = [_cells(schedule, name, fold.moduli) for name in (writer, other)]
                 elements = [_cells(schedule, name, None) for name in (writer, other)]
@@ -66,14 +62,14 @@ def fold_violations(schedule: Schedule) -> Iterator[Violation]:
 def smallest_moduli(schedule: Schedule, tensor: str) -> tuple[int, ...]:
     """Return the legal moduli of smallest product, the lexicographically smallest of these."""
     axes = len(schedule.workload.tensor(tensor).shape)
-    with budget(OPERATIONS, seconds=SECONDS, what=f"the lifetimes of {tensor}"):
+    with budget(TUNING.lifetimes_operations, seconds=TUNING.lifetimes_s, what=f"the lifetimes of {tensor}"):
         forbidden = forbidden_differences(schedule, tensor)
         if forbidden is None:
             return (1,) * axes
         bounds = [max(abs(low), abs(high)) for low, high in dim_bounds(forbidden)]
         choices = [_alone(forbidden, axes, axis, most) for axis, most in enumerate(bounds)]
-        small = count(forbidden) <= MOST_POINTS
-        most = MOST_CANDIDATES if small else MOST_QUESTIONS
+        small = count(forbidden) <= TUNING.most_points
+        most = TUNING.most_candidates if small else TUNING.most_questions
         if prod(map(len, choices)) > most:
             text = f"{tensor} has more than {most:,} moduli to try"
             raise BudgetError(Mistake("PM435", text, "Smaller sizes, or moduli that you name, would help."))

@@ -1,5 +1,31 @@
 """Front ends for loop nests: einsums, layers, networks, documents and C; dependences."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.workload.dependence_analysis import (
+        Dependence as Dependence,
+        Kind as Kind,
+        dependence_relations as dependence_relations,
+        dependences as dependences,
+        domain_of as domain_of,
+        leaves_unwritten as leaves_unwritten,
+        shared_dims as shared_dims,
+        unset_read as unset_read,
+    )
+    from polymap.workload.document import (
+        load_workload as load_workload,
+        workload_from_document as workload_from_document,
+        workload_to_document as workload_to_document,
+    )
+    from polymap.workload.einsums import einsum as einsum
+    from polymap.workload.expansion import expanded as expanded
+    from polymap.workload.layers import LAYERS as LAYERS
+    from polymap.workload.networks import (
+        builtin_names as builtin_names,
+        builtin_networks as builtin_networks,
+        builtin_workload as builtin_workload,
+        network_layers as network_layers,
+    )
+    from polymap.workload.notation import affine_text as affine_text
+    from polymap.workload.text import statement_text as statement_text, workload_text as workload_text

@@ -33,12 +33,7 @@ from polymap.poly import (
     signs_of,
     sooner,
 )
-
-MAX_RUN_INSTANCES = 100_000
-RUN_OPERATIONS = 300_000
-# Of CPU time for one question about a program, and of isl's operations for each of its steps (up to 1.5 s).
-SECONDS = 3.5
-STEP_OPERATIONS = 300_000
+from polymap.workload.tuning import TUNING
 
 
 class Kind(StrEnum):
@@ -88,7 +83,7 @@ def dependences(workload: Workload) -> tuple[Dependence, ...]:
 def dependence_relations(workload: Workload) -> tuple[tuple[Dependence, Map], ...]:
     """Return each memory-based dependence with its relation (use that only inside `with budget():`)."""
     pieces: dict[tuple[str, str, Kind, str], list[Map]] = {}
-    with budget(STEP_OPERATIONS, seconds=SECONDS, what="dependence analysis", renewed=True):
+    with budget(TUNING.step_operations, seconds=TUNING.seconds, what="dependence analysis", renewed=True):
         for tensor in workload.tensors:
             events = _events(workload, tensor.name)
             maps = [_access_map(workload, event) for event in events]
@@ -132,12 +127,14 @@ def unset_read(workload: Workload, tensor: str) -> tuple[Statement, tuple[int, .
     """
     events = _events(workload, tensor)
     try:
-        with budget(RUN_OPERATIONS, what="which values are set before they are read"):
+        with budget(TUNING.run_operations, what="which values are set before they are read"):
             return _unset_by_sets(workload, events)
     except BudgetError:
-        if sum(_box_size(workload, statement) for statement in workload.statements) <= MAX_RUN_INSTANCES:
+        if sum(_box_size(workload, statement) for statement in workload.statements) <= TUNING.most_run_instances:
             return _unset_by_running(workload, tensor)
-    with budget(STEP_OPERATIONS, seconds=SECONDS, what="which values are set before they are read", renewed=True):
+    with budget(
+        TUNING.step_operations, seconds=TUNING.seconds, what="which values are set before they are read", renewed=True
+    ):
         return _unset_by_sets(workload, events)
 
 
@@ -161,7 +158,7 @@ def _unset_by_sets(workload: Workload, events: list[_Event]) -> tuple[Statement,
 def leaves_unwritten(workload: Workload, tensor: Tensor) -> bool:
     """Return whether the program leaves some element of a tensor unwritten (True if isl cannot decide)."""
     try:
-        with budget(RUN_OPERATIONS, what="which elements are written"):
+        with budget(TUNING.run_operations, what="which elements are written"):
             axes = [(f"a{place}", size) for place, size in enumerate(tensor.shape)]
             rest = integer_set(tensor.name, axes)
             for event in _events(workload, tensor.name):

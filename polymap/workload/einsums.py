@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polymap.inputs import LABEL_RULE, MAX_INTEGER, as_integer, is_label, is_list, is_name, is_table, shown
+from polymap.inputs import LABEL_RULE, LIMITS, as_integer, is_label, is_list, is_name, is_table, shown
 from polymap.ir import (
     Access,
     Affine,
@@ -27,6 +27,7 @@ from polymap.ir import (
     did_you_mean,
 )
 from polymap.workload.notation import Reading, access_text, einsum_text, read_einsum
+from polymap.workload.tuning import TUNING
 
 ELEMENT_TYPES = {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign in ("", "u")} | {
     "float16": 16,
@@ -35,8 +36,6 @@ ELEMENT_TYPES = {f"{sign}int{bits}": bits for bits in (8, 16, 32, 64) for sign i
     "float64": 64,
 }
 OPTIONS = ("bits", "types", "roles", "initial", "temporary", "associative", "name", "sizes")
-MAX_INSTANCES = 10**1000
-MAX_PROBLEMS = 100
 
 Ranges = tuple[tuple[int, int], ...]
 Hull = tuple[tuple[int, ...], tuple[int, ...]]  # shape, origin
@@ -206,7 +205,7 @@ def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mista
     instances = 1
     for extent in extents.values():
         instances *= extent
-    if instances > MAX_INSTANCES:
+    if instances > TUNING.most_instances:
         mistakes.append(Mistake("PM216", "the loop nest has more than 10^1000 instances"))
     return extents
 
@@ -214,8 +213,8 @@ def _extents(reading: Reading, sizes: Mapping[str, object], mistakes: list[Mista
 def checked_extent(dim: str, value: object, mistakes: list[Mistake]) -> int:
     """Return the size of a dim; 1, with a noted mistake, for what is none."""
     extent = as_integer(value)
-    if extent is None or not 1 <= extent <= MAX_INTEGER:
-        large = "too large: " if extent is not None and extent > MAX_INTEGER else ""
+    if extent is None or not 1 <= extent <= LIMITS.integer:
+        large = "too large: " if extent is not None and extent > LIMITS.integer else ""
         hint = "Expected an integer >= 1 (at most 10^100)."
         mistakes.append(Mistake("PM207", f"the size of {dim[:64]} is {large}{shown(value)}", hint))
         return 1
@@ -292,9 +291,9 @@ def widths_of(names: tuple[str, ...], extras: Extras, mistakes: list[Mistake]) -
     widths: dict[str, tuple[int, str | None]] = {}
     for name in names:
         width = as_integer(bits.get(name, 8))
-        if width is None or not 1 <= width <= MAX_INTEGER:
+        if width is None or not 1 <= width <= LIMITS.integer:
             whose = f"bits of {name}" if is_table(extras.bits) else "bits"
-            large = "too large: " if width is not None and width > MAX_INTEGER else ""
+            large = "too large: " if width is not None and width > LIMITS.integer else ""
             what = f"{whose} is {large}{shown(bits[name])}"
             _note(Mistake("PM212", what, "Expected an integer >= 1 (at most 10^100)."), mistakes)
             width = 8
@@ -378,11 +377,14 @@ def _note(problem: Mistake, mistakes: list[Mistake]) -> None:
 
 def _suggest(word: str, known: Sequence[str], mistakes: list[Mistake]) -> str:
     """Return "Did you mean ..." for the first hundred mistakes, since each suggestion takes a while."""
-    return did_you_mean(word[:64], known) if len(mistakes) < MAX_PROBLEMS else ""
+    return did_you_mean(word[:64], known) if len(mistakes) < TUNING.most_mistakes else ""
 
 
 def _first(mistakes: list[Mistake]) -> list[Mistake]:
     """Return the mistakes; of very many, the later ones as one line."""
-    if len(mistakes) <= MAX_PROBLEMS:
+    if len(mistakes) <= TUNING.most_mistakes:
         return mistakes
-    return [*mistakes[:MAX_PROBLEMS], Mistake("PM217", f"and {len(mistakes) - MAX_PROBLEMS:,} more mistakes")]
+    return [
+        *mistakes[: TUNING.most_mistakes],
+        Mistake("PM217", f"and {len(mistakes) - TUNING.most_mistakes:,} more mistakes"),
+    ]

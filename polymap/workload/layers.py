@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from polymap.inputs import MAX_INTEGER, as_integer, is_list, shown
+from polymap.inputs import LIMITS, as_integer, is_list, shown
 from polymap.ir import Affine, BareInput, Mistake, Workload, WorkloadError, bounds, did_you_mean, dim
 from polymap.workload.einsums import Extras, build
 
@@ -195,8 +195,8 @@ def _numbers(given: dict[str, object], aliases: Mapping[str, object], mistakes: 
     numbers: dict[str, int] = {}
     for key, value in given.items():
         number = as_integer(value)
-        if number is None or number > MAX_INTEGER or (number < 1 and key not in "HWEF"):
-            large = "too large: " if number is not None and number > MAX_INTEGER else ""
+        if number is None or number > LIMITS.integer or (number < 1 and key not in "HWEF"):
+            large = "too large: " if number is not None and number > LIMITS.integer else ""
             what = f"{written.get(key, key)} is {large}{shown(value)}"
             mistakes.append(Mistake("PM222", what, "Expected an integer >= 1 (at most 10^100)."))
         else:
@@ -224,7 +224,7 @@ def _pair(name: str, value: object, least: int, mistakes: list[Mistake]) -> tupl
     items = value if is_list(value) else (value, value)
     numbers = [as_integer(item) for item in items]
     match numbers:
-        case [int(first), int(second)] if least <= min(first, second) and max(first, second) <= MAX_INTEGER:
+        case [int(first), int(second)] if least <= min(first, second) and max(first, second) <= LIMITS.integer:
             return first, second
         case _:
             texts = f"({', '.join(shown(item) for item in items[:4])})" if is_list(value) else shown(value)

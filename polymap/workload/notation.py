@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from polymap.inputs import MAX_INTEGER, NAME_RULE, is_name, shown
+from polymap.inputs import LIMITS, NAME_RULE, is_name, shown
 from polymap.ir import Access, Affine, Mistake, Operator, Statement, WorkloadError, affine
+from polymap.workload.tuning import TUNING
 
-MAX_TEXT = 20_000
 TERM_RULE = "An index is a signed sum of dim, int*dim, dim*int, 2p and int."
 _OPERATORS = {operator.value: operator for operator in (Operator.ADD, Operator.MAX, Operator.MIN, Operator.ASSIGN)}
 _TOKEN = re.compile(
@@ -50,10 +50,10 @@ def read_einsum(text: object, mistakes: list[Mistake]) -> Reading | None:
 
     Indices that cannot be read are left out (their dims are kept); None if the text as a whole cannot be read.
     """
-    if not isinstance(text, str) or len(text) > MAX_TEXT:
+    if not isinstance(text, str) or len(text) > TUNING.most_text:
         what = shown(text) if not isinstance(text, str) else f"{len(text):,} characters long"
         mistakes.append(
-            Mistake("PM201", f"the einsum is {what}", f"Expected a text of at most {MAX_TEXT:,} characters.")
+            Mistake("PM201", f"the einsum is {what}", f"Expected a text of at most {TUNING.most_text:,} characters.")
         )
         return None
     tokens = [token for token in _tokens(text) if token.kind != "space"]
@@ -78,7 +78,7 @@ def access_text(access: Access) -> str:
 
 def read_index(text: object, where: str, mistakes: list[Mistake]) -> Affine | None:
     """Return one index expression, or None with its mistakes noted; `where` names it in messages."""
-    if not isinstance(text, str) or len(text) > MAX_TEXT:
+    if not isinstance(text, str) or len(text) > TUNING.most_text:
         mistakes.append(Mistake("PM201", f"{where} is {shown(text)}", TERM_RULE))
         return None
     before = len(mistakes)
@@ -208,7 +208,7 @@ class _Reader:
             self.mistakes.append(Mistake("PM201", f"{shown(text)} in {where} cannot be read", TERM_RULE))
 
     def number(self, token: Token, where: str) -> int:
-        if len(token.text) <= 101 and int(token.text) <= MAX_INTEGER:
+        if len(token.text) <= 101 and int(token.text) <= LIMITS.integer:
             return int(token.text)
         self.mistakes.append(Mistake("PM201", f"an integer in {where} (column {token.column}) is larger than 10^100"))
         return 1

@@ -7,7 +7,6 @@ import ctypes
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ SCALED = """void f(int n, double alpha, double A[n][n], double x[n], double y[n]
 
 @pytest.fixture(autouse=True)
 def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=1))
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", TUNING._replace(parallel_instances=1))
 
 
 def small_sizes(name: str) -> dict[str, int]:

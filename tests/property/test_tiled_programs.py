@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,14 @@ SIZES = (37, 41, 29, 31, 43)
 
 @pytest.fixture(autouse=True)
 def parallel_loops_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=1))
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", TUNING._replace(parallel_instances=1))
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch, rows: int = 12, lanes: int = 8, terms: int = 7) -> None:
     """Make tiles so small that arrays of a test hold many, and let small nests be changed."""
-    tuning = replace(TUNING, tile_rows=rows, tile_lanes=lanes, tile_terms=terms, band_size=24)
-    tuning = replace(tuning, contraction_extent=4, contraction_instances=64)
-    tuning = replace(tuning, wavefront_extent=4, wavefront_instances=64)
+    tuning = TUNING._replace(tile_rows=rows, tile_lanes=lanes, tile_terms=terms, band_size=24)
+    tuning = tuning._replace(contraction_extent=4, contraction_instances=64)
+    tuning = tuning._replace(wavefront_extent=4, wavefront_instances=64)
     for module in ("contraction", "bands", "wavefronts"):
         monkeypatch.setattr(f"{ORDERS}.{module}.TUNING", tuning)
 
@@ -154,7 +153,7 @@ def test_an_array_may_have_the_name_of_a_tile(tmp_path: Path, monkeypatch: pytes
 
 
 def test_loops_are_parallel_where_threads_meet_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=2**14))
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", TUNING._replace(parallel_instances=2**14))
     few, many = (
         pm.compile(pm.from_c(KERNELS["jacobi-2d"][0], {"tsteps": 3, "n": n}), "cpu_avx2", threads=2).source
         for n in (60, 200)

@@ -24,8 +24,8 @@ SIZES = {"tsteps": 19, "tmax": 19, "n": 23, "nx": 21, "ny": 26}
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=1))
-    tuning = replace(TUNING, time_steps=3, time_tile_sizes=(5, 4, 2), time_tile_row_sizes=(11, 4))
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", TUNING._replace(parallel_instances=1))
+    tuning = TUNING._replace(time_steps=3, time_tile_sizes=(5, 4, 2), time_tile_row_sizes=(11, 4))
     monkeypatch.setattr(f"{TILES}.TUNING", tuning)
 
 
@@ -72,8 +72,8 @@ def test_stencils_that_stay_in_the_cache_are_left_alone(name: str) -> None:
 
 def test_cores_take_tiles_of_different_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads meet after a wave of tiles, not after every sweep of a tile's rows."""
-    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", replace(TUNING, parallel_instances=2**14))
-    tuning = replace(TUNING, time_steps=8, time_tile_sizes=(5, 4, 2), time_tile_row_sizes=(11, 4))
+    monkeypatch.setattr("polymap.codegen.programs.function.TUNING", TUNING._replace(parallel_instances=2**14))
+    tuning = TUNING._replace(time_steps=8, time_tile_sizes=(5, 4, 2), time_tile_row_sizes=(11, 4))
     monkeypatch.setattr(f"{TILES}.TUNING", tuning)
     sizes = {"tsteps": 100, "n": 700}
     workload = pm.from_c(KERNELS["jacobi-2d"][0], sizes)

@@ -154,7 +154,7 @@ def test_thirty_stencils_on_one_array_are_answered_and_refusals_name_the_budget(
     body = "".join(f"for (int i = 1; i < 40; i++) A[i + {n}] = A[i + {n} - 1] + A[i + {n} + 1];" for n in range(30))
     text = f"int A[80];\n#pragma scop\nfor (int t = 0; t < 8; t++) {{ {body} }}\n#pragma endscop"
     work = from_c(text)
-    monkeypatch.setattr(dependence_analysis, "SECONDS", 0.05)
+    monkeypatch.setattr(dependence_analysis, "TUNING", dependence_analysis.TUNING._replace(seconds=0.05))
     with pytest.raises(BudgetError, match=r"takes more than 0.05 s.*\n.*--budget 60, budget=60"):
         dependence_analysis.dependences(work)
     import polymap as pm

@@ -13,7 +13,8 @@ from random import Random
 
 import pytest
 
-from polymap.schedules.nests import LARGEST_FACTOR, nests
+from polymap.schedules.nests import nests
+from polymap.schedules.tuning import TUNING
 from polymap.workload.c.reader import from_c
 
 Point = dict[str, int]
@@ -202,7 +203,7 @@ def compare_band(loops, permutable, skews, hard, text) -> None:
         assert any(
             all(
                 any(d[place] + sum(f * x for f, x in zip(factors, d, strict=False)) < 0 for d in diffs)
-                for factors in product(range(LARGEST_FACTOR + 1), repeat=place)
+                for factors in product(range(TUNING.largest_factor + 1), repeat=place)
             )
             for place in range(len(loops))
         ), text

@@ -24,6 +24,7 @@ from polymap.transform.order import fuse, interchange, skew, split, tile
 from polymap.transform.statements import inline, split_index_set
 from polymap.transform.storage import contract, expand
 from polymap.transform.text import schedule_from_openscop, schedule_from_text, to_openscop
+from polymap.transform.tuning import TUNING
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import run_workload
 from tests.nests import instances
@@ -132,7 +133,8 @@ def moduli_of(seeds: range, monkeypatch: pytest.MonkeyPatch) -> set[int]:
         every = list(product(*(range(1, size + 1) for size in schedule.workload.tensor("T").shape)))
         legal = {moduli for moduli in every if is_legal(schedule, moduli, expected)}
         best = min(legal, key=lambda each: (prod(each), each))
-        monkeypatch.setattr(lifetimes, "MOST_POINTS", seed % 2 * 50_000)  # 0: isl is asked about each candidate
+        most = seed % 2 * 50_000  # 0: isl is asked about each candidate
+        monkeypatch.setattr(lifetimes, "TUNING", TUNING._replace(most_points=most))
         assert contract(schedule, "T").folds[0].moduli == best, f"{seed}: {schedule}"
         sizes.add(prod(best))
         for moduli in rng.sample(every, min(6, len(every))):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from polymap.inputs.limits import LIMITS
 from polymap.inputs.parsing import located, parse_json, parse_toml
 from polymap.inputs.reading import (
-    MAX_FILE_BYTES,
     Fields,
     as_fraction,
     as_integer,
@@ -81,7 +81,7 @@ BAD_JSON = [
     ("[1] [2]", "PM105"),
     ("01", "PM105"),
     ('"a\nb"', "PM105"),
-    (" " * (MAX_FILE_BYTES + 1), "PM102"),
+    (" " * (LIMITS.file_bytes + 1), "PM102"),
 ]
 
 
@@ -234,7 +234,7 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
         read_text("a\0b")
     large = tmp_path / "large.json"
     with large.open("wb") as file:
-        file.truncate(MAX_FILE_BYTES + 1)
+        file.truncate(LIMITS.file_bytes + 1)
     with pytest.raises(InputError, match="PM102 .* larger than 16 MiB"):
         read_text(large)
 

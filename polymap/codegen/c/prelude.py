@@ -31,6 +31,8 @@ INCLUDES = """\
 #include <string.h>
 """
 
+LINE_BYTES = 64  # of a cache, and of a vector register: what programs align to
+
 EXTREMES = """\
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))

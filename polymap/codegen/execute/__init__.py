@@ -1,5 +1,8 @@
 """Generated C, compiled, run and compared with its reference."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.codegen.execute.compile import COMPILERS as COMPILERS, compile_with as compile_with
+    from polymap.codegen.execute.preprocess import preprocessed as preprocessed
+    from polymap.codegen.execute.run import CRun as CRun, generate_c as generate_c, run_c as run_c

@@ -12,7 +12,6 @@ from polymap.codegen.execute.tuning import TUNING
 from polymap.ir import CompilerError, Mistake
 from polymap.processes import Caps, run_within
 
-_MEBIBYTE = 2**20
 FLAGS = ("-std=c99", "-O2", "-fwrapv", "-Wall", "-Wextra")
 _COMPILE = Caps(cpu_s=300)
 
@@ -22,8 +21,8 @@ class Limits:
     """Limits of a compiled program; memory_bytes None: unlimited."""
 
     seconds: float = 600.0
-    memory_bytes: int | None = 4096 * _MEBIBYTE
-    output_bytes: int = 1024 * _MEBIBYTE
+    memory_bytes: int | None = 4 << 30
+    output_bytes: int = 1 << 30
 
 
 COMPILERS = ("cc", "gcc", "clang")  # the system's, the first that is found

@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.codegen.c import LINE_BYTES
 from polymap.codegen.native import ArrayForm
 from polymap.ir import InputError, Mistake, PolymapError
 
 Values = NDArray[Any]
-_ALIGNMENT = 64  # bytes: a vector register, a line of a cache
 
 
 def dtype_of(form: ArrayForm) -> np.dtype[Any]:
@@ -62,8 +62,8 @@ def empty(form: ArrayForm, elements: int | None = None) -> Values:
     """Return a new array of a form (or so many of its elements, flat) that begins at a line of the cache."""
     dtype = dtype_of(form)
     count = math.prod(form.shape) if elements is None else elements
-    raw = np.empty(count * dtype.itemsize + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
+    raw = np.empty(count * dtype.itemsize + LINE_BYTES, np.uint8)
+    start = -raw.ctypes.data % LINE_BYTES
     flat = raw[start : start + count * dtype.itemsize].view(dtype)
     return flat if elements is not None else flat.reshape(form.shape)
 

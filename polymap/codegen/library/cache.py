@@ -21,7 +21,6 @@ from polymap.ir import CompilerError, Mistake
 
 _FORM = "polymap object 1"
 _HASH_BYTES = hashlib.sha256().digest_size
-_STALE_SECONDS = 24 * 3600
 _BUILD_PREFIX = "build-"
 
 
@@ -115,7 +114,7 @@ def _remove_stale(place: Path) -> None:
     """Remove what processes that were killed left behind a day ago or earlier."""
     for left in place.glob(f"{_BUILD_PREFIX}*"):
         try:
-            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            if time.time() - left.stat().st_mtime > 24 * 3600:
                 for file in left.iterdir():
                     file.unlink()
                 left.rmdir()

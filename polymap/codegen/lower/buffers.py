@@ -30,8 +30,8 @@ from polymap.ir import (
     Tensor,
     Workload,
 )
+from polymap.workload.c import LARGEST_INDEX
 
-_LARGEST_INDEX = 2**31 - 1
 # Static arrays beyond 2 GiB do not link in the usual memory model of x86-64.
 _LARGEST_PROGRAM_BYTES = 2**31 - 2**24
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
@@ -169,8 +169,8 @@ def check_indices(workload: Workload) -> None:
     """Raise BudgetError for an index that does not fit 32 bits, in which generated code computes indices."""
     extents = workload.extents()
     largest = max([*extents.values(), *(_magnitude(form, extents) for form in forms_of(workload))], default=0)
-    if largest > _LARGEST_INDEX:
-        what = f"an index of the program would reach {largest}, more than {_LARGEST_INDEX}"
+    if largest > LARGEST_INDEX:
+        what = f"an index of the program would reach {largest}, more than {LARGEST_INDEX}"
         raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
 
 
@@ -218,8 +218,8 @@ def _buffer(nest: Nest, place: StoragePoint) -> Buffer:
     row = f"{level_name}_{tensor_name}"
     name = tensor_name if place.level == 0 else f"N{place.number}_{tensor_name}"
     buffer = Buffer(place, name, modulus, slots, row, f"{level_name} {tensor_name}")
-    if buffer.cells > _LARGEST_INDEX:
-        what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {_LARGEST_INDEX}"
+    if buffer.cells > LARGEST_INDEX:
+        what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {LARGEST_INDEX}"
         raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
     return buffer
 

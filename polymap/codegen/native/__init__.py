@@ -1,5 +1,17 @@
 """Programs for use, without counters."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.codegen.native.arrays import LAYOUTS as LAYOUTS, ArrayForm as ArrayForm, program_forms as program_forms
+    from polymap.codegen.native.function import (
+        BFLOAT16 as BFLOAT16,
+        NativeFunction as NativeFunction,
+        native_function as native_function,
+        signature as signature,
+    )
+    from polymap.codegen.native.lanes import memory_steps as memory_steps, vector_dims as vector_dims
+    from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
+    from polymap.codegen.native.program import lower_native as lower_native
+    from polymap.codegen.native.scalar import is_wider as is_wider, neutral_value as neutral_value
+    from polymap.codegen.native.tails import NARROW as NARROW, Requantize as Requantize

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import FLOOR_DIV, OPENMP_HINTS, Block, Declare, If, Name, Run, lines_of
+from polymap.codegen.c import FLOOR_DIV, LINE_BYTES, OPENMP_HINTS, Block, Declare, If, Name, Run, lines_of
 from polymap.codegen.lower import check_indices, check_memory, order_of_sums
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
@@ -92,7 +92,6 @@ _HALVE = """static inline void halve_{kind}(const {kind} *from, {kind} *even, {k
         odd[i] = from[2 * i + 1];
     }}
 }}"""
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ def _plain_loops(
     target = replace(tail.target, parameter="sums")
     size = target.elements * ELEMENT_BYTES[target.c_type]
     check_memory(size)
-    new = f"aligned_alloc({_ALIGNMENT}, {size + -size % _ALIGNMENT})"
+    new = f"aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES})"
     begin = (Declare(f"{target.c_type} *const", "sums", Name(new)), If(Name("!sums"), (Run("abort", ()),)))
     loops = scalar_function(workload, arch, mapping, (*sums[:-1], target), threads)
     return (*begin, *loops, *in_a_loop(tail, "sums"), Run("free", (Name("sums"),)))
@@ -292,7 +291,7 @@ def _allocations(packings: list[Packing], names: dict[str, str]) -> list[str]:
     for packing in packings:
         kind, to = packing.form.c_type, packing.parameter
         size = packing.elements * ELEMENT_BYTES[kind]
-        lines.append(f"    {kind} *const {to} = aligned_alloc({_ALIGNMENT}, {size + -size % _ALIGNMENT});")
+        lines.append(f"    {kind} *const {to} = aligned_alloc({LINE_BYTES}, {size + -size % LINE_BYTES});")
         lines.append(f"    if (!{to})\n        abort(); /* no memory for the packed array */")
         lines += lines_of(copy_loops(packing, names), 1)
     return lines

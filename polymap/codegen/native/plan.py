@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from math import prod
 
+from polymap.codegen.c import LINE_BYTES
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
 from polymap.codegen.native.tails import Tail
@@ -40,7 +41,6 @@ ELEMENT_BYTES = {
     "double": 8,
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,7 +506,7 @@ def _rows_with_padding(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tup
     found: list[Packing] = []
     for level in plan.held.get(form.tensor, ()):
         spans = tuple(_span(plan, dim, level) for dim in linear.factors)
-        found.append(padded_rows(form, linear, spans, _LINE_BYTES // width, level))
+        found.append(padded_rows(form, linear, spans, LINE_BYTES // width, level))
     reads = plan.extents[plan.vector] // plan.lanes
     often = [each for each in _copies_that_fit(plan, found) if _repeats(plan, each) * TUNING.reads_per_copy <= reads]
     return (None, min(often, key=lambda each: (_repeats(plan, each), -each.level))) if often else None

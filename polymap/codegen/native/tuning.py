@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Thresholds of kernels, of their copies and of their forms.
 
     "code.py" is benchmarks/code.py: layers beside oneDNN and OpenBLAS. It shows what a change of the

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Thresholds of the choice of orders, of register tiles, and of the functions printed from them.
 
     "program_speed.py" is benchmarks/program_speed.py: PolyBench's kernels beside their own texts. It shows what a

@@ -1,5 +1,6 @@
 """Functions of whole programs: several statements, temporary arrays, regions of C, in any legal order."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.codegen.programs.function import program_function as program_function

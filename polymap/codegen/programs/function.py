@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, Block, Stmt, lines_of
+from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, LINE_BYTES, Block, Stmt, lines_of
 from polymap.codegen.lower import IN_TURN, Rule, check_indices, check_memory, rules, sums_in_turn
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.orders import TUNING, Contraction
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import filled
 from polymap.codegen.programs.region import region_of, times_of
-from polymap.codegen.programs.storage import ALIGNMENT, Storage, storage_of
+from polymap.codegen.programs.storage import Storage, storage_of
 from polymap.codegen.source import Names, Parallel, check_instances, conflicts_of, isl_loops, loops_of
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, written_tensors
 from polymap.poly import budget
@@ -124,7 +124,7 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
     lines: list[str] = []
     size = _block_bytes(storage)
     if size:
-        lines.append(f"    char *const block = aligned_alloc({ALIGNMENT}, {size});")
+        lines.append(f"    char *const block = aligned_alloc({LINE_BYTES}, {size});")
         lines.append("    if (!block)\n        abort(); /* no memory for the temporary arrays */")
     for tensor in storage.local:
         form, place = storage.forms[tensor], places[tensor]
@@ -140,7 +140,7 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
 
 def _block_bytes(storage: Storage) -> int:
     sizes = [storage.bytes_of(tensor) for tensor, place in storage.places.items() if place is not None]
-    return sum(size + -size % ALIGNMENT for size in sizes)
+    return sum(size + -size % LINE_BYTES for size in sizes)
 
 
 def _release(storage: Storage) -> list[str]:

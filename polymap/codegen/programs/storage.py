@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from polymap.codegen.c import LINE_BYTES
 from polymap.codegen.lower import c_name
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm, program_forms
 from polymap.codegen.orders import TUNING
 from polymap.ir import Affine, Statement, Tensor, Workload, accesses_of
-
-ALIGNMENT = 64
 
 Times = Mapping[str, tuple[Affine, ...]]
 
@@ -54,7 +53,7 @@ class Storage:
                 found[tensor] = None
             else:
                 found[tensor] = end
-                end += size + -size % ALIGNMENT
+                end += size + -size % LINE_BYTES
         return found
 
 

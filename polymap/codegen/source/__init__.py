@@ -1,5 +1,30 @@
 """C to C: a function's loop nests in another legal order, everything else of the text untouched."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.codegen.source.choices import ORDERS as ORDERS
+    from polymap.codegen.source.dependences import conflicts_of as conflicts_of
+    from polymap.codegen.source.executed import check_instances as check_instances
+    from polymap.codegen.source.given import workload_of_text as workload_of_text
+    from polymap.codegen.source.loops import (
+        Names as Names,
+        Parallel as Parallel,
+        expression_text as expression_text,
+        isl_loops as isl_loops,
+        loops_of as loops_of,
+    )
+    from polymap.codegen.source.region import (
+        Constant as Constant,
+        Declared as Declared,
+        Reference as Reference,
+        Region as Region,
+        SourceStatement as SourceStatement,
+    )
+    from polymap.codegen.source.symbolic import (
+        SymbolicCheckup as SymbolicCheckup,
+        SymbolicDependence as SymbolicDependence,
+        has_parameters as has_parameters,
+        symbolic_checkup as symbolic_checkup,
+    )
+    from polymap.codegen.source.transform import transform_c as transform_c

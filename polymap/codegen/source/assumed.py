@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.codegen.source.placement import Placed
+from polymap.codegen.source.tuning import TUNING
 from polymap.workload.c import CProgram
 from polymap.workload.preprocessor import Assumption, Group
-
-_MOST = 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place
         return None
     digits = "".join(macro.body).strip()
     plain = digits.isdecimal() and not (digits.startswith("0") or len(digits) > 20)
-    return int(digits) if plain and int(digits) < _MOST else None
+    return int(digits) if plain and int(digits) < TUNING.most_assumed else None
 
 
 def _is_number(name: str, value: int) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Limits of isl, in its operations and in seconds, and of what is listed (not swept)."""
 
     operations: int = 30_000_000
@@ -23,6 +22,8 @@ class Tuning:
     """Constant distances of a dependence that are listed."""
     most_unrolled: int = 64
     """Iterations that an unrolled loop without a factor asks of gcc."""
+    most_assumed: int = 2**60
+    """Of a number that is compared with one of the preprocessor, whose own have 64 bits."""
     example_size: int = 9
     """Of a parameter without a value: large enough that most loops run."""
 

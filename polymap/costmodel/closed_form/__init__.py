@@ -1,5 +1,88 @@
 """The counts of one mapping as sums over kinds of steps (docs/closed_form.md)."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.costmodel.closed_form.accounting import (
+        Busiest as Busiest,
+        Moves as Moves,
+        Row as Row,
+        Wire as Wire,
+        initial_of as initial_of,
+        moves_of_operand as moves_of_operand,
+        moves_of_target as moves_of_target,
+        partial_sums as partial_sums,
+        rows_of as rows_of,
+        wires_of as wires_of,
+    )
+    from polymap.costmodel.closed_form.carries import (
+        Axes as Axes,
+        Cuts as Cuts,
+        Loops as Loops,
+        Pins as Pins,
+        Siblings as Siblings,
+        StepFilter as StepFilter,
+        always as always,
+        none_moves as none_moves,
+        none_starts as none_starts,
+        none_stops as none_stops,
+    )
+    from polymap.costmodel.closed_form.counts import (
+        count_closed_form as count_closed_form,
+        rows_of_tensor as rows_of_tensor,
+    )
+    from polymap.costmodel.closed_form.digits import (
+        NOTHING as NOTHING,
+        Chain as Chain,
+        CountedSteps as CountedSteps,
+        Cut as Cut,
+        Part as Part,
+        PreviousCarry as PreviousCarry,
+        Track as Track,
+        kept_indices as kept_indices,
+        siblings as siblings,
+        times_of as times_of,
+    )
+    from polymap.costmodel.closed_form.dividing_tiles import (
+        DividingCrossings as DividingCrossings,
+        DividingTiles as DividingTiles,
+        Steps as Steps,
+        count_dividing as count_dividing,
+    )
+    from polymap.costmodel.closed_form.groups import (
+        DimKind as DimKind,
+        TensorModel as TensorModel,
+        Window as Window,
+        WorkloadModel as WorkloadModel,
+        workload_model as workload_model,
+    )
+    from polymap.costmodel.closed_form.nest import (
+        TEMPORAL as TEMPORAL,
+        Loop as Loop,
+        LoopNestView as LoopNestView,
+        MachineModel as MachineModel,
+        Node as Node,
+        machine_model as machine_model,
+        nest_of as nest_of,
+    )
+    from polymap.costmodel.closed_form.partial_tiles import (
+        PartialCounts as PartialCounts,
+        accepted_steps as accepted_steps,
+        elements_held_by_any as elements_held_by_any,
+        elements_staying as elements_staying,
+    )
+    from polymap.costmodel.closed_form.window_sums import (
+        Sums as Sums,
+        all_elements as all_elements,
+        distinct_elements as distinct_elements,
+        first_tile as first_tile,
+        kept_elements as kept_elements,
+        sums_of_window as sums_of_window,
+    )
+    from polymap.costmodel.closed_form.window_tables import (
+        AMONG as AMONG,
+        Ask as Ask,
+        Carry as Carry,
+        WindowKind as WindowKind,
+        is_spread as is_spread,
+    )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Limits of what is written out for one count. Past one of them BudgetError is raised.
 
     They keep one question in about a second and 64 MiB, and were not swept one by one.

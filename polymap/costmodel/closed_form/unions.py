@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import too_large
+from polymap.arithmetic import COUNT_LIMIT, too_large
 from polymap.costmodel.closed_form.carries import Cuts
 from polymap.costmodel.closed_form.digits import Chain, Cut, Part, times_of
 from polymap.costmodel.closed_form.groups import UnionForm
@@ -39,7 +39,6 @@ Axes = tuple[tuple[int, Chain], ...]  # extent and chain per dim of the union
 Interval = tuple[Integers, Integers]  # low, and the first beyond, per row of the dims that it depends on
 Box = tuple[dict[frozenset[int], Interval], ...]  # per axis the intervals whose intersection is its side, by their dims
 
-_FITS = 1 << 62
 AMONG = (Part.MERGED, Part.UNITED)
 
 
@@ -294,7 +293,7 @@ def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
     reach = prod(
         1 + 2 * sum(abs(factor) * int(rows[dim].now[1].max()) for dim, factor in terms) for terms, _ in form.boxes[0]
     )
-    if prod(counts) * reach * 4 >= _FITS:
+    if prod(counts) * reach * 4 >= COUNT_LIMIT:
         raise too_large()
     return _union_within(counts, boxes, None)
 

@@ -1,5 +1,12 @@
 """The referee: every step of a mapping walked, every element moved one by one."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.costmodel.simulator.tree import (
+        HoldingNode as HoldingNode,
+        Leaf as Leaf,
+        Tree as Tree,
+        resolve as resolve,
+    )
+    from polymap.costmodel.simulator.walk import count_by_simulation as count_by_simulation

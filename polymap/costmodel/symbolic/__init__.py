@@ -1,5 +1,7 @@
 """The closed form as expressions in the tiles of the mapping's loops."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.costmodel.symbolic.derivation import formula as formula
+    from polymap.costmodel.symbolic.formulas import Formula as Formula

@@ -17,14 +17,13 @@ from typing import cast
 from sympy import Abs, Eq, Expr, Ge, Gt, Integer, Le, Lt, Mod, Ne, Not, Poly, Symbol, cancel, false, true
 from sympy.logic.boolalg import Boolean
 
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import BudgetError, Mistake
 
 Steps = list[tuple[Expr, Expr]]  # (stride, count) of {0, stride, ..., (count - 1) * stride}
 
 ZERO: Expr = Integer(0)
 ONE: Expr = Integer(1)
-
-_MAX_CORNERS = 8
 
 
 def beyond(what: str) -> BudgetError:
@@ -76,7 +75,7 @@ def always_true(condition: Boolean, room: dict[Symbol, tuple[int, int]]) -> bool
 
     An expression of degree 1 in every symbol takes its extremes at the corners.
     """
-    if not isinstance(condition, (Gt, Ge, Lt, Le)) or len(condition.free_symbols) > _MAX_CORNERS:
+    if not isinstance(condition, (Gt, Ge, Lt, Le)) or len(condition.free_symbols) > TUNING.corner_symbols:
         return False
     names = [symbol for symbol in condition.free_symbols if isinstance(symbol, Symbol)]
     difference = cast(Expr, condition.lhs) - cast(Expr, condition.rhs)

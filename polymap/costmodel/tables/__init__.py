@@ -1,5 +1,6 @@
 """Many mappings of one tree shape at once: tables of tiles in, arrays of cost out."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.costmodel.tables.cost_arrays import evaluate_many as evaluate_many

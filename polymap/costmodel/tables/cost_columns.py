@@ -36,7 +36,6 @@ from polymap.schedules.space import any_order_is_legal
 EXACT = 2**53  # below it, floats hold all integers
 _INT64 = 2**63
 _LONGEST = 2**51  # see `loops.quotient`
-_LARGEST_PJ = 10**300
 
 
 class BatchFigures(NamedTuple):
@@ -86,7 +85,7 @@ class Prices:
         energy = most * costs + self.compute * instances
         self.most = energy + latency * sum(self.leaks)
         counted = max(latency, bits, instances * self.lanes, 64 * instances) < _INT64
-        self.fit = counted and max(model.extents) < _LONGEST and self.most < _LARGEST_PJ * self.unit
+        self.fit = counted and max(model.extents) < _LONGEST and self.most < TUNING.largest_pj * self.unit
 
 
 def _wire_prices(model: WorkloadModel, arch: Architecture) -> dict[tuple[int, int], tuple[Fraction, ...]]:

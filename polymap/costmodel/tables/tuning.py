@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """Sizes of what is worked on together; benchmarks/evaluate.py measures them (mappings per second)."""
 
     cost_rows: int = 4096
@@ -23,6 +22,8 @@ class Tuning:
     """Siblings of all kinds of steps of one mapping that are listed; more are counted one by one."""
     siblings_at_once: int = 1 << 16
     """Siblings of all mappings that are listed together."""
+    largest_pj: int = 10**300
+    """Energies that are added up as floats, which end at 10^308: longer ones are integers."""
     busiest_candidates: int = 16
     """Instances that may be the busiest one, counted for all rows."""
 

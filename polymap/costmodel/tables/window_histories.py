@@ -25,7 +25,6 @@ Codes = NDArray[np.signedinteger[Any]]
 Masks = NDArray[np.uint8]
 Kind = TypeVar("Kind", bound=np.generic)
 
-_MOST_POINTS = 8  # of one element: the bits of a mask
 _remembered: OrderedDict[tuple[object, ...], WindowTables] = OrderedDict()
 
 
@@ -130,7 +129,7 @@ def _elements(factors: tuple[int, ...], extents: tuple[int, ...]) -> Element | N
     firsts = np.searchsorted(element[order], np.arange(len(found)))
     number = np.arange(len(order)) - firsts[element[order]]
     most = int(number.max()) + 1
-    if most > _MOST_POINTS:
+    if most > np.iinfo(np.uint8).bits:  # of a mask
         return None
     there: Booleans = np.zeros((most, len(found)), dtype=np.bool_)
     there[number, element[order]] = True

@@ -1,5 +1,47 @@
 """Figure data, and the pictures drawn from them."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.report.figures.buffer_curve import (
+        buffer_curve_svg as buffer_curve_svg,
+        buffer_curve_text as buffer_curve_text,
+    )
+    from polymap.report.figures.chart import (
+        BOUND as BOUND,
+        FOUND as FOUND,
+        Axis as Axis,
+        Frame as Frame,
+        expected_figure as expected_figure,
+        head as head,
+        round_axis as round_axis,
+        stairs as stairs,
+        ticks_of as ticks_of,
+        unit_text as unit_text,
+    )
+    from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
+    from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
+    from polymap.report.figures.nest_svg import bare_svg as bare_svg, mapping_svg as mapping_svg
+    from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+    from polymap.report.figures.svg import (
+        GREY as GREY,
+        INK as INK,
+        PAPER as PAPER,
+        RULE as RULE,
+        Picture as Picture,
+        circle as circle,
+        hint as hint,
+        line as line,
+        picture as picture,
+        polyline as polyline,
+        rect as rect,
+        text as text,
+        text_width as text_width,
+        tint as tint,
+    )
+    from polymap.report.figures.traffic import (
+        traffic_figure as traffic_figure,
+        traffic_html as traffic_html,
+        traffic_svg as traffic_svg,
+        traffic_text as traffic_text,
+    )

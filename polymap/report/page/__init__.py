@@ -1,5 +1,15 @@
 """Values in terminals and notebooks, and a page of HTML about one question."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.report.page.families import (
+        comparison_document as comparison_document,
+        comparison_text as comparison_text,
+    )
+    from polymap.report.page.prices import (
+        sensitivity_document as sensitivity_document,
+        sensitivity_text as sensitivity_text,
+    )
+    from polymap.report.page.progress import ProgressLine as ProgressLine, to_stderr as to_stderr
+    from polymap.report.page.report import report_page as report_page

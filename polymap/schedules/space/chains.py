@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import split
+from polymap.schedules.space.tuning import TUNING
 
 Table = NDArray[np.int64]
 Trips = tuple[int, ...]
-
-_MOST_SUMMED = 2**18  # products of residues
 
 
 class TileRule(StrEnum):
@@ -130,8 +129,8 @@ def residues(values: Table, prime: int) -> Table:
 def residue_product(left: NDArray[np.generic], right: NDArray[np.generic], prime: int) -> Table:
     """Return left @ right modulo prime (below 2^17), in parts whose sums stay below 2^53, where float64 is exact."""
     total = np.zeros((*left.shape[:-1], right.shape[-1]), dtype=np.int64)
-    for first in range(0, left.shape[-1], _MOST_SUMMED):
-        part = slice(first, first + _MOST_SUMMED)
+    for first in range(0, left.shape[-1], TUNING.summed_at_once):
+        part = slice(first, first + TUNING.summed_at_once)
         some, others = (each.astype(np.float64, copy=False) for each in (left[..., part], right[part]))
         total += residues((some @ others).astype(np.int64), prime)
     return residues(total, prime)

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.schedules.space.chains import Table, Trips, residue_product, residues
-
-_CHUNK = 256
-_MOST_TRIED = 400_000  # states times trip counts
+from polymap.schedules.space.tuning import TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def shares_of(trips: Sequence[Sequence[Trips]], sizes: Trips) -> list[Share] | N
     for number, choices in enumerate(trips):
         pairs: dict[tuple[int, Trips], list[int]] = {}
         tried += len(states) * len(choices)
-        if tried > _MOST_TRIED:
+        if tried > TUNING.most_shares:
             return None
         for left, source in states.items():
             for column, counts in enumerate(choices):
@@ -85,10 +83,10 @@ def _shared(share: Share, values: Table, coefficients: NDArray[np.float64], tabl
     grouped = np.add.reduceat(table[:, share.columns], share.starts, axis=1) % prime
     distinct, which = np.unique(grouped, axis=1, return_inverse=True)
     order = np.argsort(which, kind="stable")
-    firsts = range(0, distinct.shape[1], _CHUNK)
+    firsts = range(0, distinct.shape[1], TUNING.shares_at_once)
     parts = np.split(order, np.searchsorted(which[order], firsts)[1:])
     for first, part in zip(firsts, parts, strict=True):
-        ways = residue_product(distinct[:, first : first + _CHUNK].T, coefficients, prime)
+        ways = residue_product(distinct[:, first : first + TUNING.shares_at_once].T, coefficients, prime)
         for i in part.tolist():
             totals[share.targets[i]] += values[share.sources[i]] * ways[which[i] - first]
     return totals

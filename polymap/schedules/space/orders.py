@@ -20,11 +20,11 @@ from math import comb, factorial, prod
 import numpy as np
 
 from polymap.schedules.space.chains import Table
+from polymap.schedules.space.tuning import TUNING
 
 Vector = tuple[int, ...]
 # Products of two residues stay below 2^34: sums of many are exact in int64, and in float64 matrix products.
 _LARGEST = 2**17
-_AT_ONCE = 512  # numbers of which the primes are tried between two looks at the clock
 # The polynomial of 8 nodes splits modulo none of the 12,251 primes below, and that of n modulo one of some n!/2.
 _MOST_NODES = 7
 
@@ -61,7 +61,7 @@ def tried(degree: int, below: int) -> tuple[int, Quadrature | None]:
     polynomial = [
         (-1) ** (size - i) * comb(size + 1, size - i) * factorial(size) // factorial(i) for i in range(size + 1)
     ]
-    last = max(below - _AT_ONCE, 2 * degree)
+    last = max(below - TUNING.primes_at_once, 2 * degree)
     for candidate in range(below - 1, last, -1):
         roots = _roots(polynomial, candidate) if _is_prime(candidate) and _splits(polynomial, candidate) else ()
         if len(roots) == size:

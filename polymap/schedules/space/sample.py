@@ -25,9 +25,7 @@ from polymap.schedules.loop_view import trip_count
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.placement import Group, groups_of, holdings_of
 from polymap.schedules.space.size import any_order_is_legal
-
-_TRIES = 10_000
-_LOOP_CHANCE = 0.4  # that a dim is given a temporal loop in a block
+from polymap.schedules.space.tuning import TUNING
 
 Accept = Callable[[Mapping], bool]
 
@@ -46,7 +44,7 @@ def sample_mapping(
         may or not must for h in holdings_of(workload, arch) for may, must in zip(h.may, h.must, strict=True)
     )
     free = any_order_is_legal(workload)
-    for _ in range(_TRIES if possible else 0):
+    for _ in range(TUNING.tries if possible else 0):
         mapping = _drawn(workload, arch, TileRule(tiles), rng)
         if mapping is None:
             continue
@@ -55,7 +53,7 @@ def sample_mapping(
     raise BudgetError(
         Mistake(
             "PM521",
-            f"no acceptable mapping of '{workload.name}' on '{arch.name}' among {_TRIES} random ones",
+            f"no acceptable mapping of '{workload.name}' on '{arch.name}' among {TUNING.tries} random ones",
             "Larger capacities or fewer requirements (must_hold, holds, dims) leave more mappings.",
         )
     )
@@ -124,7 +122,7 @@ def _drawn(workload: Workload, arch: Architecture, rule: TileRule, rng: Random) 
 
 def _draw_block(draw: _Draw, units: Sequence[Group]) -> dict[str, int]:
     """Add a block: some dims in random order, the units anywhere. Return where the dims' loops stand."""
-    items: list[str | Group] = [dim for dim in draw.tile if draw.rng.random() < _LOOP_CHANCE]
+    items: list[str | Group] = [dim for dim in draw.tile if draw.rng.random() < TUNING.loop_chance]
     items += units
     draw.rng.shuffle(items)
     looped: dict[str, int] = {}

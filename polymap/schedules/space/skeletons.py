@@ -14,8 +14,7 @@ from random import Random
 
 from polymap.ir import BudgetError, Mistake
 from polymap.schedules.space.placement import Group, Holding, Vector
-
-_MOST_SETS = 1_000_000  # sets of nodes that are listed for one machine
+from polymap.schedules.space.tuning import TUNING
 
 # (tensor, level) of the nodes of a set
 NodeSet = tuple[tuple[int, int], ...]
@@ -59,7 +58,7 @@ class Skeletons:
         listed = 1
         for most in levels:
             listed *= 2 ** (most + 1) - 1
-        if listed > _MOST_SETS:
+        if listed > TUNING.most_sets:
             what = f"{listed:,} sets of storage nodes would be listed"
             raise BudgetError(Mistake("PM527", what, "Fewer levels, or levels that hold fewer tensors, leave fewer."))
         self._start = _State((0,) * len(holdings), 0)

@@ -25,10 +25,8 @@ from polymap.schedules.space.chains import (
 from polymap.schedules.space.fanouts import Share, shared_product, shares_of
 from polymap.schedules.space.orders import Quadrature, UnitBlock, evaluation_points, rules
 from polymap.schedules.space.placement import Group, Holding, Vector, placements, subsets
+from polymap.schedules.space.tuning import TUNING
 
-_MOST_OPERATIONS = 4_000_000_000
-_MOST_ENTRIES = 1 << 27  # of tables of chains, so many of 8 bytes are in memory at once
-_MOST_TRIPS = 400_000  # combinations of trip counts of one dim
 Item = TypeVar("Item")
 
 
@@ -105,7 +103,7 @@ def _counted(space: Space, stop: Callable[[], bool]) -> int | None:
     work = [part for part in found if part is not None]
     if (
         len(work) < len(found)
-        or sum(part.operations for part in work) * (bound.bit_length() // 16 + 1) > _MOST_OPERATIONS
+        or sum(part.operations for part in work) * (bound.bit_length() // 16 + 1) > TUNING.most_operations
     ):
         return None
     total, modulus = 0, 1
@@ -221,8 +219,8 @@ def _work(space: Space, family: _Family) -> _Work | None:
     for dim in space.dims:
         limits = [dim.trips[fanout] for fanout in fanouts]
         choices = spatial_trips(space.rule, dim.extent, limits) if space.sizes is not None else iter([()])
-        trips.append(list(islice(choices, _MOST_TRIPS + 1)))
-        if len(trips[-1]) > _MOST_TRIPS:
+        trips.append(list(islice(choices, TUNING.most_trips + 1)))
+        if len(trips[-1]) > TUNING.most_trips:
             return None
     steps: list[tuple[Vector, list[Share]]] = []
     for allowed in subsets(family.units):
@@ -232,7 +230,7 @@ def _work(space: Space, family: _Family) -> _Work | None:
         if shares is None:
             return None
         steps.append((allowed, shares))
-    if _table_entries(space, longest, trips) > _MOST_ENTRIES:
+    if _table_entries(space, longest, trips) > TUNING.most_entries:
         return None
     return _Work(family, longest, trips, steps, _operations(space, family, longest, trips, steps))
 

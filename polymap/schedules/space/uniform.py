@@ -40,9 +40,7 @@ from polymap.ir import (
 from polymap.schedules.space.chains import TileRule, Trips, chains, divisors_up_to, spatial_trips
 from polymap.schedules.space.placement import Vector, groups_of, holdings_of, subsets
 from polymap.schedules.space.skeletons import BlockCount, Skeleton, Skeletons
-
-_BATCH = 8192  # draws at a time
-_MOST_BARREN = 400  # batches without a tree after which a space counts as empty
+from polymap.schedules.space.tuning import TUNING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,8 +59,8 @@ def uniform_trees(workload: Workload, arch: Architecture, seed: int) -> Iterator
     space = _Mixture(workload, arch)
     uniform, rng = np.random.Generator(np.random.PCG64(seed)), Random(seed)
     barren = 0
-    while barren < _MOST_BARREN:
-        found = list(space.draw(_BATCH, uniform, rng)) if space.total else []
+    while barren < TUNING.most_barren:
+        found = list(space.draw(TUNING.batch, uniform, rng)) if space.total else []
         barren = 0 if found else barren + 1
         yield from found
         if not space.total:

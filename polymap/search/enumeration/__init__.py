@@ -1,5 +1,6 @@
 """Every legal canonical loop tree, scored exactly: small spaces, and the referee of the search."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.enumeration.trees import ExhaustiveResult as ExhaustiveResult, Walking as Walking

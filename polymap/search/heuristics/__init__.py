@@ -1,5 +1,15 @@
 """Mappings without proof: sampling, annealing, dataflow templates, polish."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.heuristics.climb import TreeClimber as TreeClimber
+    from polymap.search.heuristics.methods import draw_by_annealing as draw_by_annealing
+    from polymap.search.heuristics.polish import (
+        Annealer as Annealer,
+        DividingPolish as DividingPolish,
+        anneal_mappings as anneal_mappings,
+        annealer_of as annealer_of,
+        can_be_annealed as can_be_annealed,
+    )
+    from polymap.search.heuristics.tree_edits import LoopsInward as LoopsInward, shares_of as shares_of

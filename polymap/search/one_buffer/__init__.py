@@ -1,5 +1,6 @@
 """Traffic between the outermost level and one buffer, for all sizes of the buffer at once."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.one_buffer.sizes import OfSize as OfSize, solve_sizes as solve_sizes

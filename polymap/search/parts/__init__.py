@@ -1,5 +1,6 @@
 """Orders and fronts over tiles of any size: one part at a time, under limits of the others."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.parts.stages import search_front as search_front, search_order as search_order

@@ -1,5 +1,6 @@
 """Lower bounds over tiles of any size where no tensor is a window, from whole numbers of siblings."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.product_bounds.answers import ProductEngine as ProductEngine, bound_at_once as bound_at_once

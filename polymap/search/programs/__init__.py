@@ -1,5 +1,21 @@
 """Loop trees of programs: statements fused or distributed, bands permuted and tiled, and where arrays live."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.programs.contraction import folded as folded, may_be_folded as may_be_folded
+    from polymap.search.programs.instances import (
+        READ as READ,
+        Ints as Ints,
+        ProgramArrays as ProgramArrays,
+        instance_bound as instance_bound,
+        program_arrays as program_arrays,
+    )
+    from polymap.search.programs.rewriting import reordered as reordered, with_values as with_values
+    from polymap.search.programs.search import (
+        ProgramSearch as ProgramSearch,
+        ProgramTree as ProgramTree,
+        may_be_climbed as may_be_climbed,
+    )
+    from polymap.search.programs.shapes import nests_of as nests_of
+    from polymap.search.programs.tuning import TUNING as TUNING

@@ -1,5 +1,38 @@
 """One search from question to answer: its phases, results, certificates, and why rules clash."""
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.search.run.answer import best_so_far as best_so_far, number_of as number_of
+    from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
+    from polymap.search.run.driver import (
+        Engines as Engines,
+        Kind as Kind,
+        Line as Line,
+        Search as Search,
+        Table as Table,
+        counted_space as counted_space,
+        first as first,
+        further as further,
+        of_rest as of_rest,
+        open_structures_of as open_structures_of,
+    )
+    from polymap.search.run.evidence import Evidence as Evidence, Incumbent as Incumbent
+    from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
+    from polymap.search.run.program_provers import (
+        begin_near_relatives as begin_near_relatives,
+        sample_programs as sample_programs,
+    )
+    from polymap.search.run.provers import (
+        anneal_near_mappings as anneal_near_mappings,
+        begin_as_written as begin_as_written,
+        bound_products as bound_products,
+        bound_structures as bound_structures,
+        enumerate_few_trees as enumerate_few_trees,
+        read_question as read_question,
+        refine_structures as refine_structures,
+        refuse_clashing_words as refuse_clashing_words,
+        refute_rules as refute_rules,
+        search_dividing_tiles as search_dividing_tiles,
+        try_what_rules_limit as try_what_rules_limit,
+    )

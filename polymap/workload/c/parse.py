@@ -35,8 +35,7 @@ from polymap.workload.c.tree import (
     Unary,
 )
 from polymap.workload.c.types import decimal, literal_type
-
-MAX_EXPRESSION_DEPTH = 150
+from polymap.workload.tuning import TUNING
 
 _TYPES = {
     "char": "int8", "signed char": "int8", "unsigned char": "uint8",
@@ -129,7 +128,7 @@ class Expressions:
     def read(self, node: c_ast.Node, depth: int = 0) -> CExpression:
         """Return the expression; Refused where it holds what is not read."""
         line = self.line(node)
-        if depth > MAX_EXPRESSION_DEPTH:
+        if depth > TUNING.most_expression_depth:
             raise Refused("PM151", line, "an expression is too long", "Split it into several assignments.")
         match node:
             case c_ast.Constant():
@@ -200,7 +199,7 @@ def _text(node: c_ast.Node) -> str:
     level, depth = [node], 0
     while level:
         depth += 1
-        if depth > MAX_EXPRESSION_DEPTH:
+        if depth > TUNING.most_expression_depth:
             return ""
         level = [part for each in level for _, part in children(each)]
     return f": {shown(str(c_generator.CGenerator().visit(node)))}"

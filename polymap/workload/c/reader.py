@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs import MAX_INTEGER, expected_seconds, expected_text, is_name, shown
+from polymap.inputs import LIMITS, expected_seconds, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.poly import raised
 from polymap.workload.c.assign import Variables
@@ -151,7 +151,7 @@ def checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     for name, size in sizes.items():
         if not is_name(name):
             mistakes.append(Mistake("PM264", f"{shown(name)} is no name of a size", "Expected a C identifier."))
-        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MAX_INTEGER:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= LIMITS.integer:  # pyright: ignore[reportUnnecessaryIsInstance]
             mistakes.append(
                 Mistake("PM264", f"the size of {shown(name)} is {shown(size)}", "Expected an integer >= 1.")
             )

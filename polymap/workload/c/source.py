@@ -24,9 +24,7 @@ from polymap.workload.preprocessor import (
     identifiers,
     undecided_error,
 )
-
-MAX_SOURCE_CHARACTERS = 1_000_000
-MAX_NESTING = 200
+from polymap.workload.tuning import TUNING
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPILERS_OWN = re.compile(r"__[A-Z0-9_]+__|__STDC_\w*|_OPENMP")
@@ -74,8 +72,8 @@ def prepare(source: str, sizes: Mapping[str, int], file: str, *, is_kept: bool =
     Raises InputError: too large, directives that polymap does not read, conditions that the text alone does not decide
     and that matter, no function, or several without a mark.
     """
-    if len(source) > MAX_SOURCE_CHARACTERS:
-        what = f"{file} has {len(source):,} characters; C sources of up to {MAX_SOURCE_CHARACTERS:,} are read"
+    if len(source) > TUNING.most_source_characters:
+        what = f"{file} has {len(source):,} characters; C sources of up to {TUNING.most_source_characters:,} are read"
         raise InputError(Mistake("PM151", what, "Keep the loop nest, leave the rest away."))
     builtin = {name: macro for name, macro in _BUILTIN.items() if not (is_kept and name in VALUE_MACROS)}
     found = expanded(source, sizes, builtin, file)
@@ -122,8 +120,8 @@ def _check_nesting(tokens: list[str], file: str) -> None:
     for token in tokens:
         line += token == "\n"
         depth += (token in "([{") - (token in ")]}")
-        if depth > MAX_NESTING:
-            raise InputError(Mistake("PM151", f"brackets are nested deeper than {MAX_NESTING} ({file}:{line})"))
+        if depth > TUNING.most_nesting:
+            raise InputError(Mistake("PM151", f"brackets are nested deeper than {TUNING.most_nesting} ({file}:{line})"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from polymap.ir import Mistake
 from polymap.workload.c.types import FLOATS, SPELLING, common, function_type, promoted
+from polymap.workload.tuning import TUNING
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 MAXIMA = ("max", "fmax", "fmaxf", "MAX", "imax")
@@ -23,7 +24,6 @@ MINIMA = ("min", "fmin", "fminf", "MIN", "imin")
 ABSOLUTES = ("abs", "fabs")
 # Functions of the language itself, their f forms aside: name -> the type of argument and result.
 EXTREMES = {"fmax": "float64", "fmaxf": "float32", "fmin": "float64", "fminf": "float32"}
-MAX_PIECES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -629,7 +629,7 @@ def _textual(data: frozenset[str]) -> Rules:
 def count_pieces(each: Assign, data: frozenset[str]) -> int:
     """Return into how many pieces an assignment is taken apart that never runs; data: names that stand for data."""
     rules, waiting, count = _textual(data), [each], 0
-    while waiting and count <= MAX_PIECES:
+    while waiting and count <= TUNING.most_pieces:
         one = waiting.pop()
         condition = next_condition(one, rules)
         if condition is None:
@@ -641,6 +641,6 @@ def count_pieces(each: Assign, data: frozenset[str]) -> int:
 
 def check_count(pieces: int, line: int) -> None:
     """Refuse an assignment of too many pieces."""
-    if pieces > MAX_PIECES:
-        what = f"the conditions of an assignment take it apart into more than {MAX_PIECES:,} pieces"
+    if pieces > TUNING.most_pieces:
+        what = f"the conditions of an assignment take it apart into more than {TUNING.most_pieces:,} pieces"
         raise Refused("PM278", line, what, "Split it into several assignments, or write its borders as loops.")

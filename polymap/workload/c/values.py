@@ -38,7 +38,7 @@ FUNCTIONS = {
     for name in names.split()
 }
 # Generated code computes the values of loop variables in 32 bits; what is larger is computed in its own type.
-_LARGEST_INDEX = 2**31 - 1
+LARGEST_INDEX = 2**31 - 1
 _WITHOUT_F = ("absf",)
 
 
@@ -123,7 +123,7 @@ class ValueReader:
             low, high = bounds(found.value, self.scope.extents)
             what = f"{shown(render(expression))} is used as data and reaches {high if abs(high) > abs(low) else low}"
             raise Refused("PM272", expression.line, what, "A long holds 64 bits.")
-        if _size(found.value, self.scope.extents) > _LARGEST_INDEX and not isinstance(expression, Literal | Name):
+        if _size(found.value, self.scope.extents) > LARGEST_INDEX and not isinstance(expression, Literal | Name):
             return None
         if found.value.terms:
             return Typed(Convert(kind, Index(found.value)), kind)

@@ -6,6 +6,17 @@ to, and pastes no `##` in macros without parameters: 51 of 106 random texts came
 Here none does (`tests/preprocessor_texts.py`), and no dependency comes with it.
 """
 
-from polymap.faces import face
+from polymap.lazy import lazy
 
-__getattr__, __dir__ = face(__name__)
+with lazy(__name__):
+    from polymap.workload.preprocessor.conditions import Group as Group
+    from polymap.workload.preprocessor.decisions import (
+        Assumption as Assumption,
+        Interest as Interest,
+        Part as Part,
+        assumptions as assumptions,
+        identifiers as identifiers,
+        undecided_error as undecided_error,
+    )
+    from polymap.workload.preprocessor.directives import Expanded as Expanded, expanded as expanded
+    from polymap.workload.preprocessor.macros import Macro as Macro

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.workload.preprocessor.words import is_word
+from polymap.workload.tuning import TUNING
 
-MAX_DEPTH = 60
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)([uUlL]*)")
 _BITS, _HALF = 2**64, 2**63
 _LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
@@ -90,7 +90,7 @@ class _Reader:
 
     def _choice(self) -> _Value:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > TUNING.most_condition_depth:
             raise WrongConditionError("it is nested too deeply")
         test = self._level(0)
         if self._next() == "?":

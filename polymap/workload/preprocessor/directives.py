@@ -25,8 +25,7 @@ from polymap.workload.preprocessor.words import (
     tokens_of,
     without_comments,
 )
-
-MAX_CONDITIONS = 2_000
+from polymap.workload.tuning import TUNING
 
 _PARTS = re.compile(r"[ \t\f\v]*#[ \t\f\v]*([A-Za-z_]*)(.*)", re.DOTALL)
 _SCOP = re.compile(r"[ \t]*(scop|endscop)\b")
@@ -354,8 +353,8 @@ class _Walker:
         self._holds_more(doubted)
         group = Group(directive.line, f"#{directive.word}{directive.rest.rstrip()}", branches=[directive.line])
         self.groups.append(group)
-        if len(self.groups) > MAX_CONDITIONS:
-            what = f"{self.file} has more than {MAX_CONDITIONS:,} conditions"
+        if len(self.groups) > TUNING.most_conditions:
+            what = f"{self.file} has more than {TUNING.most_conditions:,} conditions"
             raise InputError(Mistake("PM151", what, "Keep the loop nest."))
         if read is not True:
             self.stack.append(_Open(group, _Branch.LEFT_OUT if read is None else _Branch.READ, decides=False))

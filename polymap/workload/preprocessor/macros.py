@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
-from polymap.workload.preprocessor.words import MAX_TOKENS, Token, is_word, tokens_of
+from polymap.workload.preprocessor.words import Token, is_word, tokens_of
+from polymap.workload.tuning import TUNING
 
-MAX_MACRO_DEPTH = 100
 _DEFINITION = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)(\(([^)]*)\))?(.*)", re.DOTALL)
 _BLANK = Token(" ")
 _NOTHING = Token("")  # what an empty argument beside ## stands for
@@ -75,7 +75,7 @@ class Expander:
         line: of the first token. note: told of every identifier that is looked up, with its line. Raises InputError for
         what is no call of its macro, and for more than can be read.
         """
-        if depth > MAX_MACRO_DEPTH:
+        if depth > TUNING.most_macro_depth:
             raise self._too_deep(line)
         waiting, out = list(reversed(texts)), list[Token]()
         while waiting:
@@ -93,7 +93,7 @@ class Expander:
                 out.append(token)
                 continue
             arguments, hidden, ends = call or ([], token.hidden, 0)
-            if len(hidden) >= MAX_MACRO_DEPTH:
+            if len(hidden) >= TUNING.most_macro_depth:
                 raise self._too_deep(line)
             waiting += [Token("\n")] * ends
             is_short = macro.variadic and _has_no_rest(macro, arguments)
@@ -113,8 +113,8 @@ class Expander:
 
     def _spend(self) -> None:
         self._spent += 1
-        if self._spent > 4 * MAX_TOKENS:
-            what = f"{self.file} has more than {MAX_TOKENS:,} words"
+        if self._spent > 4 * TUNING.most_words:
+            what = f"{self.file} has more than {TUNING.most_words:,} words"
             raise InputError(Mistake("PM151", what, "Keep the loop nest."))
 
     def _too_deep(self, line: int) -> InputError:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from polymap.ir import InputError, Mistake
 
-MAX_TOKENS = 200_000
-
 # In text without comments: a line that goes on in the next one, and the end of a line inside a comment.
 SPLICE, INNER = "\\\x00", "\x01"
 _SPLICED = re.compile(r"\\([ \t\f\v]*)\n")

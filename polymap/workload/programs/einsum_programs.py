@@ -49,9 +49,9 @@ from polymap.workload.einsums import (
     roles_of,
     widths_of,
 )
-from polymap.workload.notation import MAX_TEXT
 from polymap.workload.programs.element_types import types_by_name
 from polymap.workload.programs.python_code import PythonCode
+from polymap.workload.tuning import TUNING
 
 _STATEMENT = re.compile(r"(?P<target>.*?)(?P<operator>max=|min=|[-+*/%]?=)(?!=)(?P<value>.*)", re.DOTALL)
 _OPERATORS = ("=", "+=", "max=", "min=")
@@ -183,8 +183,10 @@ def _read(statements: Sequence[str], complaints: Complaints) -> list[Einsum]:
 
 
 def _einsum(text: str, line: int, complaints: Complaints) -> Einsum:
-    if not isinstance(text, str) or len(text) > MAX_TEXT:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers
-        raise Refused("PM201", line, f"the einsum is {shown(text)[:80]}", f"A text of at most {MAX_TEXT:,} characters.")
+    if not isinstance(text, str) or len(text) > TUNING.most_text:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers
+        raise Refused(
+            "PM201", line, f"the einsum is {shown(text)[:80]}", f"A text of at most {TUNING.most_text:,} characters."
+        )
     match = _STATEMENT.fullmatch(text)
     if match is None or match["operator"] not in _OPERATORS:
         raise Refused("PM201", line, f"{shown(text)} has no operator of an einsum", f"{', '.join(_OPERATORS)} are.")

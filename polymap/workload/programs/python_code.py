@@ -28,6 +28,7 @@ from polymap.workload.c import (
     Unary,
     parts,
 )
+from polymap.workload.tuning import TUNING
 
 _BINARY: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARED: dict[type[ast.cmpop], str] = {
@@ -38,7 +39,6 @@ _RENAMED = {
     "maximum": "max", "minimum": "min",
 }  # fmt: skip
 _LOOPS = "Write `for i in range(...)`, conditions and assignments."
-MAX_DEPTH = 150
 
 
 class Use(Enum):
@@ -119,7 +119,7 @@ class PythonCode:
     def expression(self, node: ast.expr, depth: int = 0) -> CExpression:
         """Return the expression; Refused where it holds what is not read."""
         line = self.line(node)
-        if depth > MAX_DEPTH:
+        if depth > TUNING.most_expression_depth:
             raise Refused("PM151", line, "an expression is too long", "Split it into several assignments.")
 
         def inner(part: ast.expr) -> CExpression:

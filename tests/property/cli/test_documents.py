@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from polymap.cli.command_line import ANSWERED, BAD_INPUT, NO_ANSWER, main
+from polymap.cli.command_line import main
+from polymap.cli.exit_codes import ExitCode
 
 WORKLOAD = {
     "name": "w",
@@ -110,11 +111,11 @@ def test_damaged_documents_are_answered_or_told(documents: dict[str, object]) ->
             code = main(WORDS)
         finally:
             os.chdir(here)
-    assert code in (ANSWERED, BAD_INPUT, NO_ANSWER)
+    assert code in (ExitCode.ANSWERED, ExitCode.BAD_INPUT, ExitCode.NO_ANSWER)
 
 
 def test_the_whole_documents_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, document in DOCUMENTS.items():
         Path(name).write_text(json.dumps(document), encoding="utf-8")
-    assert main(WORDS) == ANSWERED
+    assert main(WORDS) == ExitCode.ANSWERED

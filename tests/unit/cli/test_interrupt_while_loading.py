@@ -60,7 +60,7 @@ def test_nothing_is_loaded_before_interrupts_are_handled() -> None:
         "sys.meta_path.insert(0, Stops()); import polymap"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.split() == ["polymap", "polymap.cli", "polymap.cli.first_interrupt", "polymap.faces"]
+    assert done.stdout.split() == ["polymap", "polymap.cli", "polymap.cli.first_interrupt", "polymap.lazy"]
 
 
 @pytest.mark.parametrize("module", [SLOW_MODULE, SLOW_CLASS])
@@ -93,7 +93,7 @@ def test_what_never_ends_to_load_is_interrupted_all_the_same(tmp_path: Path) -> 
         "import os, signal, time\n"
         "from polymap.cli.command_line import guarded\n"
         "import polymap.cli.interrupt as interrupt\n"
-        "interrupt._MOST_LOOKS = 5\n"
+        "interrupt.TUNING = interrupt.TUNING._replace(most_looks=5)\n"
         "interrupt.raise_interrupts()\n"
         "def work():\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(20)\n    return 0\n"
         "code = guarded(work)\n"

@@ -200,7 +200,7 @@ def test_evaluate_says_how_it_counted_and_what_is_broken() -> None:
 def test_what_the_closed_form_does_not_reach_is_counted_otherwise(
     few_moves: int, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "TUNING", replace(counting.TUNING, few_moves=few_moves))
+    monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=few_moves))
     tree = Mapping((Temporal("m", 1), Storage("RF", ("C",)), Temporal("n", 1), Temporal("k", 1), Compute("S")))
     cost = evaluate(triangle(), machine(RF), tree)
     assert cost.method == method

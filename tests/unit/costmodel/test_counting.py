@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -16,6 +15,7 @@ from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
+from polymap.poly.tuning import TUNING
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 
@@ -59,19 +59,19 @@ def test_all_ways_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     loops = (Temporal("p", 3), Spatial("p", 1, "X"), Storage("L1", ("O", "W")), Temporal("r", 1), Compute("S"))
     question = work, GRID, Mapping(loops)
     truth = count_by_simulation(*question)
-    monkeypatch.setattr(counting, "TUNING", replace(counting.TUNING, few_moves=0))
+    monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=0))
     assert counted(*question, seconds=60) == (truth, "sets")
-    monkeypatch.setattr("polymap.poly.FIRST_OPERATIONS", 1)  # sets come to no end here
+    monkeypatch.setattr("polymap.poly.TUNING", TUNING._replace(first_operations=1))  # sets come to no end here
     assert counted(*question, seconds=60) == (truth, "steps")  # few enough, walked in a process that can be ended
-    monkeypatch.setattr(counting, "TUNING", replace(counting.TUNING, few_moves=0, many_moves=0))
+    monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=0, many_moves=0))
     assert counted(*question, seconds=60) == (truth, "sets")
 
 
 @pytest.mark.usefixtures("no_closed_form")
 def test_what_sets_refuse_is_walked_if_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     question = ragged_window(20, 6)
-    monkeypatch.setattr(counting, "TUNING", replace(counting.TUNING, few_moves=0))
-    monkeypatch.setattr("polymap.poly.scan.MAX_POINTS", 1)
+    monkeypatch.setattr(counting, "TUNING", counting.TUNING._replace(few_moves=0))
+    monkeypatch.setattr("polymap.poly.scan.TUNING", TUNING._replace(most_points=1))
     assert counted(*question, seconds=60) == (count_by_simulation(*question), "steps")
 
 

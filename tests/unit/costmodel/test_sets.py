@@ -115,13 +115,13 @@ def test_an_element_that_is_read_before_it_is_overwritten_is_loaded(body: str, f
 
 
 def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets, "TUNING", replace(sets.TUNING, seconds=0))
+    monkeypatch.setattr(sets, "TUNING", sets.TUNING._replace(seconds=0))
     with pytest.raises(BudgetError, match="PM490 counting this mapping with sets takes more than 0 s"):
         count_with_sets(triangle(8), SIMPLE, tiled(4))
 
 
 def test_walking_too_many_tiles_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets_peak, "TUNING", replace(sets_peak.TUNING, walked_tiles=2))
+    monkeypatch.setattr(sets_peak, "TUNING", sets_peak.TUNING._replace(walked_tiles=2))
     monkeypatch.setattr(sets_peak, "_on_one_way", lambda one, other: False)  # pyright: ignore
     with pytest.raises(BudgetError, match="PM499 the peak of a level needs"):
         count_with_sets(triangle(8), SIMPLE, tiled(4))

@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from polymap.ir.quasi_affine import Affine, Floor, affine, dim
-from polymap.poly.cases import MAX_CASES, conjunctions_of
+from polymap.poly.cases import conjunctions_of
+from polymap.poly.tuning import TUNING
 
 EXTENTS = {"i": 5, "j": 6}
 I_DIM, J_DIM = dim("i"), dim("j")
@@ -78,5 +79,5 @@ def test_a_union_of_too_many_parts_stays_one_constraint() -> None:
     total = Affine((), 14 - 7)
     for name in extents:
         total = total + sign(dim(name) - 1)
-    assert len(extents) < MAX_CASES
+    assert len(extents) < TUNING.most_cases
     assert conjunctions_of(total, extents) == ((total,),)

@@ -87,7 +87,7 @@ def test_first_last_and_order() -> None:
 
 
 def test_too_many_points_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "MAX_POINTS", 1000)
+    monkeypatch.setattr(scan, "TUNING", scan.TUNING._replace(most_points=1000))
     with budget(), pytest.raises(BudgetError, match="PM498 dims that interact have 5,050 points"):
         Table.box((("a", 100), ("b", 100)), (A - B,)).tally(("a", "b"))
 

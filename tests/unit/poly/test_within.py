@@ -37,7 +37,7 @@ def test_a_process_answers_what_the_first_budget_does_not_allow(monkeypatch: pyt
     nest = NESTS["floyd-warshall"][0]
     assert in_a_process(60, "a process", os.getpid) != os.getpid()
     truth = dependences(nest)
-    monkeypatch.setattr(module, "FIRST_OPERATIONS", 1)
+    monkeypatch.setattr(module, "TUNING", module.TUNING._replace(first_operations=1))
     dependence_relations.cache_clear()
     with pytest.raises(BudgetError, match="PM510 dependence analysis needs more than 1 operations") as raised:
         at_first(10, "a nest", dependences, nest)

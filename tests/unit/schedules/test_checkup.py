@@ -121,14 +121,14 @@ def test_a_process_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     loops = Mapping((Temporal("i", 1), Temporal("k", 1), Temporal("j", 1), Compute("S")))
     here = checkup(work, loops)
     assert here.violations
-    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)
+    monkeypatch.setattr(within, "TUNING", within.TUNING._replace(first_operations=1))
     dependence_relations.cache_clear()
     assert checkup(work, loops) == here
     assert dependence_violations(work, loops) == here.violations
 
 
 def test_a_program_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(within, "FIRST_OPERATIONS", 1)
+    monkeypatch.setattr(within, "TUNING", within.TUNING._replace(first_operations=1))
     dependence_relations.cache_clear()
     with pytest.raises(BudgetError, match=r"PM510 checking this program takes more than 0\.01 s"):
         checkup(NESTS["gauss-seidel, 9 points, in time"][0], time_limit_s=0.01)

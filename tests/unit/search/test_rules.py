@@ -11,7 +11,8 @@ import pytest
 
 from polymap import candidates, einsum, explore, from_c
 from polymap.arch.presets import load_arch
-from polymap.cli.command_line import BUG, main
+from polymap.cli.command_line import main
+from polymap.cli.exit_codes import ExitCode
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
 from polymap.ir.loopnest import Workload
@@ -197,7 +198,7 @@ def test_a_mapping_that_breaks_a_rule_is_no_answer_of_the_exact_search(
     with pytest.raises(AssertionError, match="no answer"):
         list(candidates(GEMM, FLAT, constraints=table))
     words = ("explore", "C[m,n] += A[m,k] * B[k,n]", "m=16", "n=16", "k=16", "--arch", "flat3", "--tiles", "divide")
-    assert main((*words, "--constraints", json.dumps(table))) == BUG
+    assert main((*words, "--constraints", json.dumps(table))) == ExitCode.BUG
     said = capsys.readouterr()
     assert "internal error" in said.err
     assert "energy" not in said.out

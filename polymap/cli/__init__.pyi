@@ -1,2 +1,0 @@
-from polymap.cli.command_line import guarded as guarded, main as main
-from polymap.cli.output import Document as Document, write_documents as write_documents

@@ -1,1 +1,0 @@
-from polymap.codegen.forms import Form as Form

@@ -1,1 +1,0 @@
-from polymap.codegen.programs.function import program_function as program_function

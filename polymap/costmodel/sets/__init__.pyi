@@ -1,3 +1,0 @@
-from polymap.costmodel.sets.counts import counts_of_sets as counts_of_sets
-from polymap.costmodel.sets.flow import Flow as Flow, Ledger as Ledger, Scene as Scene
-from polymap.costmodel.sets.tree import Leaf as Leaf, read_tree as read_tree

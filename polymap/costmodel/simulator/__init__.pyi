@@ -1,2 +1,0 @@
-from polymap.costmodel.simulator.tree import HoldingNode as HoldingNode, Leaf as Leaf, Tree as Tree, resolve as resolve
-from polymap.costmodel.simulator.walk import count_by_simulation as count_by_simulation

@@ -1,1 +1,0 @@
-from polymap.costmodel.tables.cost_arrays import evaluate_many as evaluate_many

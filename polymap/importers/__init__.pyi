@@ -1,1 +1,0 @@
-from polymap.importers.onnx_models import from_onnx as from_onnx

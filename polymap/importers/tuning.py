@@ -1,0 +1,25 @@
+"""How large a model or a machine of another tool may be to be read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """Limits of what is read (not swept: beyond what such files hold), and what is meant by silence."""
+
+    most_listed: int = 4096
+    """Elements of a constant that is read for its values: axes, shapes."""
+    most_bytes: int = 2**31
+    """Of a model file: what protobuf can read."""
+    most_size: int = 2**31
+    """Of a dim of a model: indices have 32 bits."""
+    most_nodes: int = 64
+    """Levels and fan-outs of a machine inside each other, as many as machine files have at most."""
+    most_values: int = 100_000
+    """Of one YAML file, its aliases written out."""
+    word_bits: int = 16
+    """Of a Timeloop component that states none: Timeloop's own default."""
+
+
+TUNING = Tuning()

@@ -1,0 +1,23 @@
+"""How long layouts are searched, and what is walked step by step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """Limits that decide whether an answer comes, never which (not swept)."""
+
+    search_s: float = 60.0
+    """Of the choice of layouts, where the caller gives no limit."""
+    most_permuted: int = 3
+    """Axes of a tensor of which every order is tried; of more, some."""
+    most_accesses: int = 20_000_000
+    """Of one statement that are walked in their order."""
+    most_tiles: int = 400_000
+    """Of all instances and steps that are walked."""
+    most_elements: int = 200_000_000
+    """Of all tiles that are walked."""
+
+
+TUNING = Tuning()

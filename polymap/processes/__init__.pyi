@@ -1,6 +1,0 @@
-from polymap.processes.clocks import (
-    cpu_seconds as cpu_seconds,
-    ending_within as ending_within,
-    wall_left_s as wall_left_s,
-)
-from polymap.processes.run import Caps as Caps, Ended as Ended, run_within as run_within

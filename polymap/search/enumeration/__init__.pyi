@@ -1,1 +1,0 @@
-from polymap.search.enumeration.trees import ExhaustiveResult as ExhaustiveResult, Walking as Walking

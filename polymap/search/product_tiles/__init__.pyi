@@ -1,5 +1,0 @@
-from polymap.search.product_tiles.padding import mappings_of_padded as mappings_of_padded
-from polymap.search.product_tiles.search import (
-    best_product_tiles as best_product_tiles,
-    product_weights as product_weights,
-)

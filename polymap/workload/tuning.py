@@ -1,0 +1,50 @@
+"""How long texts and how large programs are read, and what questions about them may take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """Limits that decide whether a text is read and an answer comes, never which (not swept)."""
+
+    # Einsums.
+    most_text: int = 20_000
+    """Characters of one einsum."""
+    most_instances: int = 10**1000
+    """Of a statement: far beyond any machine, and short enough to print."""
+    most_mistakes: int = 100
+    """That one error lists."""
+
+    # C and Python.
+    most_source_characters: int = 1_000_000
+    """Of a C source."""
+    most_nesting: int = 200
+    """Brackets inside each other, which the parser reads by recursion."""
+    most_expression_depth: int = 150
+    """Operators inside each other, of C and of Python, which are read by recursion."""
+    most_pieces: int = 1024
+    """Into which the conditions of an assignment take it apart."""
+
+    # The preprocessor.
+    most_condition_depth: int = 60
+    """Brackets and operators of a condition inside each other."""
+    most_conditions: int = 2_000
+    """Of one file."""
+    most_macro_depth: int = 100
+    """Macros inside each other."""
+    most_words: int = 200_000
+    """Of one file, and four times as many with macros expanded."""
+
+    # Dependences.
+    most_run_instances: int = 100_000
+    """Instances that are run one by one where isl gives up."""
+    run_operations: int = 300_000
+    """Operations of isl before that."""
+    step_operations: int = 300_000
+    """Operations of isl for each step of one question about a program, up to 1.5 s,"""
+    seconds: float = 3.5
+    """and CPU seconds of the question."""
+
+
+TUNING = Tuning()
