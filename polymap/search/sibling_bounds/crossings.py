@@ -37,8 +37,10 @@ def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:
 
 
 @dataclass(frozen=True, slots=True)
-class Evenness:
-    """Where the spatial loops over a dim of a class cut M indices into tiles of T: above < M / T <= most."""
+class LoadBalance:
+    """The interval of M / T where the spatial loops of one fan-out class cut M indices of a dim into tiles of T indices:
+    above < M / T <= most. It is the number of siblings where all tiles are full, and less where the last one is short.
+    """
 
     fanout_class: int
     dim: int
@@ -53,7 +55,7 @@ class Crossings:
     indices, at most; the number of siblings, or less where the last tiles are known to be short.
     """
 
-    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[Evenness, ...] = ()) -> None:
+    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[LoadBalance, ...] = ()) -> None:
         self.problem = problem
         self.low, self.high = sibling_ranges(problem, counts)
         covered = [list(row) for row in self.high]
@@ -109,7 +111,7 @@ class Crossings:
         return total
 
     def may_be_split(self, g: int, d: int) -> bool:
-        """Return whether no other class of its group spreads the dim, so that Evenness says something of one class."""
+        """Return whether no other class of its group spreads the dim, so that a LoadBalance bounds the class `g` alone."""
         group = self.groups.index(self.problem.classes[g].below)
         return all(self.high[h][d] == 1 for h in self.classes_of(group) if h != g)
 

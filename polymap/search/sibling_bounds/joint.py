@@ -20,7 +20,7 @@ from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, HolderEdge, Problem, most_costed
 from polymap.search.resources import SearchCaches, Stop, never
-from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
+from polymap.search.sibling_bounds.crossings import Crossings, LoadBalance, sibling_ranges
 from polymap.search.sibling_bounds.joint_costs import Axes, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
@@ -156,7 +156,7 @@ class JointStructure:
         self,
         problem: Problem,
         counts: Counts,
-        evenness: tuple[Evenness, ...] = (),
+        evenness: tuple[LoadBalance, ...] = (),
         caches: SearchCaches | None = None,
     ) -> None:
         self.problem, self.counts, self.evenness = problem, counts, evenness
@@ -302,7 +302,7 @@ class JointSearch:
     def _by_evenness(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
         crossings = part.structure.crossings
-        worst: tuple[float, Evenness, Evenness] | None = None
+        worst: tuple[float, LoadBalance, LoadBalance] | None = None
         outer, unit = crossings.problem.extents, 0
         for node in (*chain, None):
             last = crossings.units - 1 if node is None else node.unit
@@ -321,7 +321,9 @@ class JointSearch:
         known = [e for e in structure.evenness if (e.fanout_class, e.dim) != (worst[1].fanout_class, worst[1].dim)]
         return [self._with_evenness(part, (*known, half)) for half in worst[1:]]
 
-    def _halves(self, crossings: Crossings, g: int, d: int, ratio: float) -> tuple[float, Evenness, Evenness] | None:
+    def _halves(
+        self, crossings: Crossings, g: int, d: int, ratio: float
+    ) -> tuple[float, LoadBalance, LoadBalance] | None:
         """Return how uneven a crossing is, and the halves below and above the geometric middle of its ratio and the
         most; None where it is even."""
         most, above = crossings.covered[g][d], crossings.above[g][d]
@@ -330,9 +332,9 @@ class JointSearch:
         middle = max(ceil(ratio), floor((max(ratio, 1.0) * most) ** 0.5), above + 1)
         if middle >= most:
             return None
-        return most / max(ratio, 1.0), Evenness(g, d, above, middle), Evenness(g, d, middle, most)
+        return most / max(ratio, 1.0), LoadBalance(g, d, above, middle), LoadBalance(g, d, middle, most)
 
-    def _with_evenness(self, part: Part, evenness: tuple[Evenness, ...]) -> Part:
+    def _with_evenness(self, part: Part, evenness: tuple[LoadBalance, ...]) -> Part:
         whole = part.structure
         structure = JointStructure(whole.problem, whole.counts, evenness, whole.caches)
         axes: list[tuple[Axis, ...]] = []
