@@ -38,8 +38,9 @@ def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:
 
 @dataclass(frozen=True, slots=True)
 class LoadBalance:
-    """The interval of M / T where the spatial loops of one fan-out class cut M indices of a dim into tiles of T indices:
-    above < M / T <= most. It is the number of siblings where all tiles are full, and less where the last one is short.
+    """The interval of M / T where the spatial loops of a fan-out class cut M indices of a dim into tiles of T indices.
+
+    above < M / T <= most. M / T is the number of siblings where all tiles are full, and less where the last is short.
     """
 
     fanout_class: int
@@ -111,7 +112,7 @@ class Crossings:
         return total
 
     def may_be_split(self, g: int, d: int) -> bool:
-        """Return whether no other class of its group spreads the dim, so that a LoadBalance bounds the class `g` alone."""
+        """Return whether no other class of its group spreads the dim: then a LoadBalance bounds `g` alone."""
         group = self.groups.index(self.problem.classes[g].below)
         return all(self.high[h][d] == 1 for h in self.classes_of(group) if h != g)
 
