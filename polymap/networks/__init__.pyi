@@ -1,4 +1,4 @@
-from polymap.networks.columns import How as How
+from polymap.networks.columns import Provenance as Provenance
 from polymap.networks.coverage import missing_text as missing_text
 from polymap.networks.documents import (
     answer_document as answer_document,

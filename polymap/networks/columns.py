@@ -22,13 +22,15 @@ from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
 
 
-class How(Enum):
-    """Where an answer comes from."""
+class Provenance(Enum):
+    """What an answer rests on. SEARCHED: a search of this run. KNOWN: an answer in the store. NEIGHBOUR: a proof on another
+    machine and a mapping that attains it. DOMINATED: none was sought, as a proof on a better machine keeps this one off
+    the front."""
 
     SEARCHED = "searched"
     KNOWN = "known"
     NEIGHBOUR = "neighbour"
-    DISMISSED = "dismissed"
+    DOMINATED = "dismissed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Reply:
     status: str
     value: Fraction | None
     bound: Fraction | None
-    how: How
+    how: Provenance
     seconds: float = 0.0
     mapping: Mapping | None = None
 
@@ -100,7 +102,7 @@ class Column:
         best = self._best_known(number)
         return None if best is None else best[1], self.floors.get(number)
 
-    def settle(self, number: int, answer: dict[str, Any], how: How) -> None:
+    def settle(self, number: int, answer: dict[str, Any], how: Provenance) -> None:
         """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer
         whose mapping does not cost what it says."""
         status, bound = answer["status"], _number(answer["bound"])
@@ -112,7 +114,7 @@ class Column:
         self._reply(number, Reply(status, value, bound, how, float(_number(answer["seconds"]) or 0), mapping))
         if status == "INFEASIBLE":
             for worse in self._worse(number):
-                self._reply(worse, Reply(status, None, bound, How.NEIGHBOUR))
+                self._reply(worse, Reply(status, None, bound, Provenance.NEIGHBOUR))
         if status == "OPTIMAL" and value is not None:
             for worse in self._worse(number):
                 self.floors[worse] = max(self.floors.get(worse, value), value)
@@ -125,11 +127,11 @@ class Column:
                 continue
             attained = self._best_known(number, floor)
             if attained is not None:
-                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR, mapping=attained[1]))
+                self._reply(number, Reply("OPTIMAL", floor, floor, Provenance.NEIGHBOUR, mapping=attained[1]))
 
     def dismiss(self, number: int) -> None:
         """Leave a class without a value; its bound is what better machines prove."""
-        self._reply(number, Reply("DISMISSED", None, self.floors.get(number), How.DISMISSED))
+        self._reply(number, Reply("DISMISSED", None, self.floors.get(number), Provenance.DOMINATED))
 
     def tightened(self, number: int) -> Reply:
         """Return the reply of a class, with the value and the bound of others where they say more."""
