@@ -1,4 +1,4 @@
-"""How much of a table of mappings is counted at once: speed, never values."""
+"""Batch sizes for tables of mappings: they change speed, never values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Sizes of what is worked on together; benchmarks/evaluate.py measures them (mappings per second)."""
+    """Batch sizes, measured with benchmarks/evaluate.py (mappings per second)."""
 
     cost_rows: int = 4096
     """Rows costed together, which fit the cache with what is computed from them."""
