@@ -11,7 +11,7 @@ from polymap.codegen.source.loops import (
 )
 from polymap.codegen.source.region import (
     Constant as Constant,
-    Declared as Declared,
+    Declaration as Declaration,
     Reference as Reference,
     Region as Region,
     SourceStatement as SourceStatement,
