@@ -1,4 +1,4 @@
-"""Problems without windows over tiles of any size: boxes of mappings bounded, mappings tried near their optima."""
+"""Problems without windows over tiles of any size: bounds on boxes of mappings, and mappings near their optima."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST_BITS = 900  # of numbers that floats hold with room to spare
 
 @dataclass(frozen=True, slots=True)
 class ProductAnswer:
-    """The best mapping with its value (None: none is known), what no mapping beats (None: nothing is left that might),
-    and how many programs were solved."""
+    """The best mapping with its value (None: there is none), the lower bound (None: nothing is open), and the programs
+    solved."""
 
     best: Known | None
     bound: Fraction | None
@@ -38,7 +38,7 @@ _MOST_EXTENT = 1 << 53  # boxes of tiles are int64, and their logarithms floats
 
 
 def floats_suffice(problem: Problem, measure: Measure) -> bool:
-    """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
+    """Return whether all costs, and their products in the objective, are well within the range of floats."""
     weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
     bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
     return max(2, measure.degree) * bits + 100 < MOST_BITS and max(problem.extents) < _MOST_EXTENT
@@ -52,8 +52,8 @@ def _orders(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> Orde
 
 
 def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
-    """Return what no mapping beats by boxes alone, in a fraction of a second: of products on two levels without
-    fan-outs (None: of others)."""
+    """Return a lower bound from boxes alone, in a fraction of a second; None unless for products on two levels without
+    fan-outs."""
     least = least_on_one_buffer(problem, measure)
     return None if least is None else measure.unscaled(least + measure.fixed_energy)
 
@@ -61,10 +61,10 @@ def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
 def bound_products(
     problem: Problem, measure: Measure, best: Fraction, is_over: Callable[[], bool], most_programs: int = 400
 ) -> Fraction | None:
-    """Return what no mapping beats, at most `best`, the value of a mapping, after about so many programs beyond one per
-    order of nodes; None where there are no geometric programs (ProductEngine.go_on), or no time for any.
+    """Return a lower bound over all mappings, at most `best`, the value of a mapping.
 
-    Windows are covered on two levels without fan-outs.
+    It solves about `most_programs` programs beyond one per order of nodes. None where there are no geometric programs
+    (see ProductEngine.go_on), or no time for any. Windows are covered on two levels without fan-outs.
     """
     at_once = bound_at_once(problem, measure)
     if at_once is not None and at_once >= best:
@@ -84,7 +84,7 @@ def bound_products(
 
 
 def _value(measure: Measure, component: float) -> Fraction:
-    """Return the objective at a component that is rounded up: those of mappings are integers."""
+    """Return the objective at a component that is rounded up, as the components of mappings are integers."""
     return measure.unscaled(measure.value((max(0, ceil(component)),), 0))
 
 

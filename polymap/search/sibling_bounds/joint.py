@@ -1,9 +1,9 @@
 """The joint bound of one structure: least costs over all chains of nodes of all tensors, by dynamic programming.
 
-A chain is a sequence of storage nodes, outermost first, in which no tile is larger than the one before in any dim. Each
-level's nodes fit it together; what is not so in a relaxed chain is split: in one half a tensor's node holds at most a
-number of bits, in the other more. Cells where a relaxed chain lies are cut. The least bound of what is left holds for
-every mapping of the structure (docs/any_tiles.md).
+A chain is a sequence of storage nodes, outermost first, in which no tile exceeds the one before in any dim. A relaxed
+chain may exceed a level's capacity. Branch on the bits held by one node of an overfull level: at most b, or more than
+b. Where capacities hold, the cells (intervals of tile sizes) of the chain are cut instead. The least bound over the
+open parts holds for every mapping of the structure (docs/any_tiles.md).
 """
 
 from __future__ import annotations
