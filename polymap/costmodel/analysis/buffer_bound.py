@@ -166,6 +166,7 @@ def _exponent_choices(model: WorkloadModel) -> Iterator[Exponents]:
     """Yield exponents that satisfy the condition of step 2 and sum to at least 1 over the tensors, as step 3 needs."""
     for varying in _varying_tensors(model):
         for chosen in product(_EXPONENTS, repeat=len(model.tensors)):
+            # Step 3 needs G(x) <= (x / X) G(X) for x <= X, which holds if the exponents sum to 1 or more.
             if sum(chosen) >= 1:
                 missing = (1 - sum((chosen[tensor] for tensor in tensors), Fraction(0)) for tensors in varying)
                 yield Exponents(chosen, tuple(max(Fraction(0), each) for each in missing))

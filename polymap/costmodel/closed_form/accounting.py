@@ -94,6 +94,8 @@ def moves_of_target(
     Each arrival is added to the partial sum that it finds. Each residency ends with a drain (at the outermost node with
     the result) and begins with a zero or a fill.
     """
+    # A residency that began with a zero saves a read: its first arrival is written without one. At the outermost level
+    # the other residencies are those of initial elements, which stand as fills.
     if outermost:
         return Moves(arrivals - residencies + fills, arrivals, none, none)
     moved = arrivals + fills

@@ -82,6 +82,7 @@ def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tupl
     """
     edges = {first}
     last = 0
+    # The length that a digit leaves changes only at the last full tile of some length, and after its short last tile.
     for length in lengths:
         whole, rest = divmod(length, tile)
         edges.add(whole)

@@ -325,5 +325,7 @@ def _one_form(rows: list[list[tuple[str, int]]], extents: dict[str, int]) -> dic
         for name, coefficient in row:
             total[name] = total.get(name, 0) + factor * coefficient
         low, high = bounds(Affine(tuple((coefficient, name) for name, coefficient in row)), extents)
+        # Differences of two values of a row have a magnitude of at most high - low, and those of two differences twice
+        # that: with this factor the rows are the digits of the sum, so equal sums mean equal rows.
         factor *= 4 * (high - low) + 1
     return {name: coefficient for name, coefficient in total.items() if coefficient}

@@ -309,6 +309,7 @@ def _union_within(counts: Sequence[int], boxes: Sequence[Box], within: Box | Non
     """Return the elements of the union of boxes within a box (None: anywhere), summed over all combinations of rows."""
     total = 0
     for number, box in enumerate(boxes):
+        # |A or B| = |A| + |B| - |A and B|, one box at a time.
         inside = box if within is None else tuple(map(_intersection, within, box))
         found = _points(counts, inside)
         if found:

@@ -148,6 +148,7 @@ def _extend(
         for extra, amount in matches:
             scaled = {(*vector[:number], vector[number] * amount, *vector[number + 1 :]) for vector in vectors}
             joined.setdefault((*values, *extra), set()).update(scaled)
+        # The table lists no zeros: where it has no row for these values, its factor is zero.
         if new or not matches:
             none = {(*vector[:number], 0, *vector[number + 1 :]) for vector in vectors}
             zero.setdefault(values, set()).update(none)

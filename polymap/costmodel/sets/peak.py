@@ -37,6 +37,8 @@ def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
     if all(_on_one_path(one, other) for (one, _), (other, _) in combinations(held, 2)):
         terms = [_terms(flow, bits) for flow, bits in held]
         together = largest_sum([term for each in terms for term in each])
+        # An idle instance may still hold the tile of an earlier step. If letting each such node choose its step freely
+        # gives no larger sum, no combination of stale tiles does.
         keeping = {
             one
             for one, other in permutations(range(len(held)), 2)

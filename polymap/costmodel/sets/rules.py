@@ -91,6 +91,7 @@ def count_partial_sums(scene: Scene) -> None:
     starts: dict[int, Table] = {scene.root: touched}  # what entries a place and begins as zero
     if scene.tensor.initial:
         starts[scene.root] = Table.empty(touched.columns)
+    # The first arrival at a copy that is zero is written without a read.
     ledger.note(ledger.reads, scene.root, starts[scene.root].tally(), -1)
     for number, flow in scene.flows.items():
         parent = scene.parent(number)

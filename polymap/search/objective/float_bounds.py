@@ -107,6 +107,7 @@ def _product(measure: Measure, energy: FloatArray, cycles: FloatArray) -> FloatA
 def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[float, float]]) -> float:
     """Return the cycles, at least `cycles`, at which (intercept, slope) pairs that hold together give the least
     bound."""
+    # Between intersections of the tradeoffs the value is monotone or has its minimum at an end.
     points = {cycles}
     power = measure.goal.powers.cycles if measure.goal.powers else 0
     for number, (first, slope) in enumerate(tradeoffs):
