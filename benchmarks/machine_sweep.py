@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 
 import polymap as pm
-from polymap.networks.columns import How
+from polymap.networks.columns import Provenance
 
 GRID = {
     "GLB.capacity_bits": [65536 << power for power in range(10)],
@@ -58,7 +58,7 @@ def main() -> None:
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     spent = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     proven = sum(row.status == "OPTIMAL" for row in table.rows)
-    counts = ", ".join(f"{table.count(how):,} {how.value}" for how in How)
+    counts = ", ".join(f"{table.count(how):,} {how.value}" for how in Provenance)
     print(f"{len(table.rows):,} rows: {counts}; {proven:,} proven; front of {len(table.front())}")
     print(f"{spent:,.0f} CPU s, {time.monotonic() - begun:,.0f} s")
 

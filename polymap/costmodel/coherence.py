@@ -148,7 +148,7 @@ class _Timed:
     def stale_reads(self) -> Table:
         """Return the pairs of a read and the last write before it, the latter under `_written` names, of which the
         reader's stay begins before the writer's has ended."""
-        began = self._among_clocks(self.flow.enters, "_event")
+        began = self._among_clocks(self.flow.entries, "_event")
         pairs = self._after_writes(self.reads)
         begun = pairs.join(began).less_or_equal(self._column_names("_event"), self.views)
         return self._not_drained_before(begun.last(pairs.columns, self._column_names("_event")))
@@ -197,7 +197,7 @@ class _Timed:
 
     def _ends(self, whose: str, suffix: str) -> Table:
         """Return the last views of stays, the lanes under names that end in `whose`, the clock in `suffix`."""
-        rows = self._among_clocks(self.flow.leaving, suffix)
+        rows = self._among_clocks(self.flow.departures, suffix)
         return rows.rename({lane: f"{lane}{whose}" for lane in self.flow.lanes})
 
 

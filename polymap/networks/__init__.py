@@ -3,7 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.networks.columns import How as How
+    from polymap.networks.columns import Provenance as Provenance
     from polymap.networks.coverage import missing_text as missing_text
     from polymap.networks.documents import (
         answer_document as answer_document,

@@ -22,13 +22,17 @@ from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
 
 
-class How(Enum):
-    """Where an answer comes from."""
+class Provenance(Enum):
+    """What an answer rests on.
+
+    SEARCHED: a search of this run. KNOWN: an answer in the store. NEIGHBOUR: a proof on another machine and a mapping
+    that attains it here. DOMINATED: nothing was sought; a proof on a better machine keeps this one off the front.
+    """
 
     SEARCHED = "searched"
     KNOWN = "known"
     NEIGHBOUR = "neighbour"
-    DISMISSED = "dismissed"
+    DOMINATED = "dismissed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Reply:
     status: str
     value: Fraction | None
     bound: Fraction | None
-    how: How
+    how: Provenance
     seconds: float = 0.0
     mapping: Mapping | None = None
 
@@ -47,7 +51,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A mapping that some machine's answer gave. need: bits held per level, siblings used per fan-out, as
-    `Standing.room`; values: by the prices of a standing."""
+    `MachineClass.room`; values: by the prices of a machine class."""
 
     mapping: Mapping
     fixed: tuple[object, ...]
@@ -57,7 +61,7 @@ class _Found:
 
 @dataclass(slots=True)
 class Column:
-    """One workload and objective on all machines; classes are the standings of `order`."""
+    """One workload and objective on all machines; numbers are of the classes of `order`."""
 
     workload: Workload
     objective: str
@@ -73,7 +77,7 @@ class Column:
     def __post_init__(self) -> None:
         for arch, number in zip(self.machines, self.order.class_of, strict=True):
             self._first.setdefault(number, arch)
-        self._is_open = np.ones(len(self.order.standings), np.bool_)
+        self._is_open = np.ones(len(self.order.classes), np.bool_)
 
     def arch(self, number: int) -> Architecture:
         """Return the first machine of a class."""
@@ -100,7 +104,7 @@ class Column:
         best = self._best_known(number)
         return None if best is None else best[1], self.floors.get(number)
 
-    def settle(self, number: int, answer: dict[str, Any], how: How) -> None:
+    def settle(self, number: int, answer: dict[str, Any], how: Provenance) -> None:
         """Take what `run_question` returned on the first machine of a class. Raises OutputError (PM703) for an answer
         whose mapping does not cost what it says."""
         status, bound = answer["status"], _number(answer["bound"])
@@ -112,7 +116,7 @@ class Column:
         self._reply(number, Reply(status, value, bound, how, float(_number(answer["seconds"]) or 0), mapping))
         if status == "INFEASIBLE":
             for worse in self._worse(number):
-                self._reply(worse, Reply(status, None, bound, How.NEIGHBOUR))
+                self._reply(worse, Reply(status, None, bound, Provenance.NEIGHBOUR))
         if status == "OPTIMAL" and value is not None:
             for worse in self._worse(number):
                 self.floors[worse] = max(self.floors.get(worse, value), value)
@@ -125,11 +129,11 @@ class Column:
                 continue
             attained = self._best_known(number, floor)
             if attained is not None:
-                self._reply(number, Reply("OPTIMAL", floor, floor, How.NEIGHBOUR, mapping=attained[1]))
+                self._reply(number, Reply("OPTIMAL", floor, floor, Provenance.NEIGHBOUR, mapping=attained[1]))
 
     def dismiss(self, number: int) -> None:
         """Leave a class without a value; its bound is what better machines prove."""
-        self._reply(number, Reply("DISMISSED", None, self.floors.get(number), How.DISMISSED))
+        self._reply(number, Reply("DISMISSED", None, self.floors.get(number), Provenance.DOMINATED))
 
     def tightened(self, number: int) -> Reply:
         """Return the reply of a class, with the value and the bound of others where they say more."""
@@ -161,15 +165,17 @@ class Column:
 
     def _upper_bounds(self, number: int) -> list[tuple[Fraction, _Found]]:
         """Return the mappings that are known and fit the class's machine with their values there, least first."""
-        standing = self.order.standings[number]
+        machine_class = self.order.classes[number]
         found: list[tuple[Fraction, _Found]] = []
         for each in self._found:
-            if each.fixed != standing.fixed or any(n > room for n, room in zip(each.need, standing.room, strict=True)):
+            if each.fixed != machine_class.fixed or any(
+                n > room for n, room in zip(each.need, machine_class.room, strict=True)
+            ):
                 continue
-            if standing.prices not in each.values:
+            if machine_class.prices not in each.values:
                 arch = self._first[number]
-                each.values[standing.prices] = self._value(arch, evaluate(self.workload, arch, each.mapping))
-            found.append((each.values[standing.prices], each))
+                each.values[machine_class.prices] = self._value(arch, evaluate(self.workload, arch, each.mapping))
+            found.append((each.values[machine_class.prices], each))
         return sorted(found, key=lambda pair: pair[0])
 
     def _best_known(self, number: int, most: Fraction | None = None) -> tuple[Fraction, Mapping] | None:
@@ -184,12 +190,12 @@ class Column:
 
     def _learn(self, number: int, mapping: Mapping, told: object) -> Fraction:
         """Return the exact value of a mapping on the machine of a class, and remember it for others."""
-        arch, standing = self._first[number], self.order.standings[number]
+        arch, machine_class = self._first[number], self.order.classes[number]
         cost = told_cost(self.workload, arch, self.objective, mapping, told)
         value = self._value(arch, cost)
         need = _need(self.workload, arch, mapping, cost)
         if not any(each.mapping == mapping for each in self._found):
-            self._found.append(_Found(mapping, standing.fixed, need, {standing.prices: value}))
+            self._found.append(_Found(mapping, machine_class.fixed, need, {machine_class.prices: value}))
         return value
 
     def _value(self, arch: Architecture, cost: Cost) -> Fraction:

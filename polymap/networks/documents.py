@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from polymap.inputs import is_table
-from polymap.networks.columns import How
+from polymap.networks.columns import Provenance
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
 from polymap.networks.sweeps import SweepTable
 from polymap.search.result import head_document, number, result_document
@@ -64,7 +64,7 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
         for each in found.front()
     ]
     objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)
-    counts = {how.value: found.count(how) for how in How}
+    counts = {how.value: found.count(how) for how in Provenance}
     missing = [{"network": net.name, "unmapped": [list(each) for each in net.left_out]} for net in found.incomplete]
     document: dict[str, object] = {"objective": objective, "complete": not missing, "incomplete": missing}
     document |= {"asked": found.asked, "counts": counts, "rows": rows, "front": front}

@@ -23,11 +23,12 @@ Good = Fraction | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A machine as the values of one objective see it. fixed: what must be equal for two machines to be compared.
+class MachineClass:
+    """What the values of one objective depend on in a machine; machines equal in it have equal values.
 
-    room: capacities (after buffering) and sizes of fan-outs, which decide what is legal; prices: bandwidths, instances
-    per cycle and negative energies, which decide what a mapping costs. More of either is never worse.
+    fixed: what must be equal for two classes to be comparable. room: capacities (after buffering) and sizes of
+    fan-outs, which decide what is legal. prices: bandwidths, instances per cycle and negated energies, which decide
+    what a mapping costs. More of room or prices is never worse.
     """
 
     fixed: tuple[object, ...]
@@ -37,39 +38,46 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class MachineOrder:
-    """Distinct standings. class_of: of each machine, the number of its standing. ranks[standing, field]: the place of
-    its room and prices among those of all; groups[standing]: numbers that are equal where `fixed` is."""
+    """The distinct machine classes and their partial order.
+
+    class_of[machine]: the number of its class. ranks[class, field]: the rank of its room and prices among those of all
+    classes. groups[class]: a number per distinct `fixed`.
+    """
 
     class_of: tuple[int, ...]
-    standings: tuple[Standing, ...]
+    classes: tuple[MachineClass, ...]
     ranks: NDArray[np.int64]
     groups: NDArray[np.int64]
 
     def better(self, number: int) -> NDArray[np.bool_]:
-        """Return which standings are at least as good in everything, itself included."""
+        """Return a mask of the classes that are at least as good in every field; the class itself is one of them."""
         found: NDArray[np.bool_] = np.all(self.ranks >= self.ranks[number], axis=1)
         return found & (self.groups == self.groups[number])
 
 
 def machine_order(machines: Sequence[Architecture], objective: Objective) -> MachineOrder:
-    """Return the order of the machines under an objective of one value; fields that no value depends on are left out
-    (bandwidths of an energy without leakage, energies of a latency), so that machines which differ in these alone are
-    one standing."""
+    """Return the order of the machines under an objective of one value.
+
+    Fields that the value does not depend on are left out: bandwidths of an energy without leakage, energies of a
+    latency. Machines that differ in these alone are of one class.
+    """
     leaks = any(level.leak_pj_per_cycle for arch in machines for level in arch.levels)
     energy, time = _dependence(objective, leaks=leaks)
-    numbers: dict[Standing, int] = {}
-    class_of = tuple(numbers.setdefault(_standing(arch, energy=energy, time=time), len(numbers)) for arch in machines)
-    standings = tuple(numbers)
+    numbers: dict[MachineClass, int] = {}
+    class_of = tuple(
+        numbers.setdefault(_machine_class(arch, energy=energy, time=time), len(numbers)) for arch in machines
+    )
+    classes = tuple(numbers)
     groups: dict[tuple[object, ...], int] = {}
-    grouped = [groups.setdefault(each.fixed, len(groups)) for each in standings]
-    width = max((len(each.room) + len(each.prices) for each in standings), default=0)
-    rows = [(*each.room, *each.prices) for each in standings]
+    grouped = [groups.setdefault(each.fixed, len(groups)) for each in classes]
+    width = max((len(each.room) + len(each.prices) for each in classes), default=0)
+    rows = [(*each.room, *each.prices) for each in classes]
     padded = [(*row, *(0 for _ in range(width - len(row)))) for row in rows]
     ranks = np.zeros((len(rows), width), np.int64)
     for field in range(width):
         place = {value: rank for rank, value in enumerate(sorted({row[field] for row in padded}))}
         ranks[:, field] = [place[row[field]] for row in padded]
-    return MachineOrder(class_of, standings, ranks, np.array(grouped, np.int64))
+    return MachineOrder(class_of, classes, ranks, np.array(grouped, np.int64))
 
 
 def _dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
@@ -84,7 +92,7 @@ def _dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
     return objective.goal is not Goal.LATENCY, True
 
 
-def _standing(arch: Architecture, *, energy: bool, time: bool) -> Standing:
+def _machine_class(arch: Architecture, *, energy: bool, time: bool) -> MachineClass:
     fixed: list[object] = [arch.overlap if time else None]
     room: list[Good] = []
     prices: list[Good] = []
@@ -108,7 +116,7 @@ def _standing(arch: Architecture, *, energy: bool, time: bool) -> Standing:
                 fixed.append(node.name)
                 prices += [node.per_cycle] if time else []
                 prices += [-node.pj] if energy else []
-    return Standing(tuple(fixed), tuple(room), tuple(prices))
+    return MachineClass(tuple(fixed), tuple(room), tuple(prices))
 
 
 def _level_prices(level: MemoryLevel, *, energy: bool, time: bool) -> list[Good]:

@@ -24,7 +24,7 @@ from polymap.ir import (
     bits_of_amount,
     did_you_mean,
 )
-from polymap.networks.columns import Column, How, column_of
+from polymap.networks.columns import Column, Provenance, column_of
 from polymap.resolve import arch_of, question_of
 from polymap.search.objective import objective_values
 from polymap.search.problem import parse_single
@@ -130,7 +130,7 @@ def sensitivity(
     machines += [_with(question.arch, {name: down}) for name, (_, _, down) in steps.items() if down is not None]
     column = column_of(question.workload, 1, question.objective, machines)
     if question.known is not None:
-        column.settle(column.order.class_of[0], result_document(question.known), How.KNOWN)
+        column.settle(column.order.class_of[0], result_document(question.known), Provenance.KNOWN)
     run = _Run(question, column, begun + time_limit_s, clock, seed)
     run.answer_all()
     base = column.tightened(column.order.class_of[0])
@@ -268,7 +268,7 @@ class _Run:
                 continue
             share = max(0.1, left / len(column.open_classes()))
             found = self._search(column.arch(waiting[0]), share, self._known_before(waiting[0]))
-            column.settle(waiting[0], result_document(found), How.SEARCHED)
+            column.settle(waiting[0], result_document(found), Provenance.SEARCHED)
 
     def _known_before(self, number: int) -> Hints:
         """Return what a search over dividing tiles on the machine of a class is told."""

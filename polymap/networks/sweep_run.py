@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from polymap.arch import arch_to_document
 from polymap.ir import BudgetError, Mistake
-from polymap.networks.columns import Column, How
+from polymap.networks.columns import Column, Provenance
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.stores import Entry, State, Store, entry_of, key_of
 from polymap.networks.tuning import TUNING
@@ -78,7 +78,7 @@ class SweepRun:
             for number, document in zip(column.order.class_of, documents, strict=True):
                 answer = None if number in column.replies else self._known(asked | {"arch": document})
                 if answer is not None:
-                    column.settle(number, answer, How.KNOWN)
+                    column.settle(number, answer, Provenance.KNOWN)
             column.infer()
 
     def search(self, *, front_only: bool) -> None:
@@ -104,9 +104,9 @@ class SweepRun:
                     self._put(entry_of(question))
                     answer = self._added(question, run_question(question | self._hints(column, number, question)))
                     self._put(entry_of(question, answer))
-                    self._take(column, number, answer, How.SEARCHED)
+                    self._take(column, number, answer, Provenance.SEARCHED)
                 else:
-                    self._take(column, number, answer, How.KNOWN)
+                    self._take(column, number, answer, Provenance.KNOWN)
             return
         for _, _, question in asked:
             self._put(entry_of(question, state=State.ASKED))
@@ -118,15 +118,15 @@ class SweepRun:
             for (column, number, question), future in zip(asked, futures, strict=True):
                 answer = self._added(question, future.result())
                 self._put(entry_of(question, answer))
-                self._take(column, number, answer, How.SEARCHED)
+                self._take(column, number, answer, Provenance.SEARCHED)
         except BrokenExecutor as error:
             hint = "What was answered is in the store, if there is one: run again. Fewer workers need less memory."
             what = f"a worker ended before its answer, after {self.searched:,} searches: {error}"
             raise BudgetError(Mistake("PM567", what, hint)) from None
 
-    def _take(self, column: Column, number: int, answer: Document, how: How) -> None:
+    def _take(self, column: Column, number: int, answer: Document, how: Provenance) -> None:
         column.settle(number, answer, how)
-        self.searched += how is How.SEARCHED
+        self.searched += how is Provenance.SEARCHED
         if self.on_progress is None:
             return
         replies = [

@@ -23,7 +23,7 @@ from polymap.ir import (
     Tabled,
     Workload,
 )
-from polymap.networks.columns import Column, How, column_of
+from polymap.networks.columns import Column, Provenance, column_of
 from polymap.networks.exploration import Document, Executor
 from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
@@ -72,9 +72,9 @@ class SweepTable(Tabled):
     @property
     def asked(self) -> int:
         """How many rows this run searched."""
-        return self.count(How.SEARCHED)
+        return self.count(Provenance.SEARCHED)
 
-    def count(self, how: How) -> int:
+    def count(self, how: Provenance) -> int:
         """Return how many rows come from there; of machines that no value tells apart one is searched, the others are
         neighbours."""
         return sum(row.how == how.value for row in self.rows)
@@ -208,7 +208,7 @@ def _row(column: Column, index: int, label: object, bits: int | None) -> SweepRo
     number = column.order.class_of[index]
     reply = column.tightened(number)
     is_first = column.order.class_of.index(number) == index
-    how = reply.how if is_first or reply.how is not How.SEARCHED else How.NEIGHBOUR
+    how = reply.how if is_first or reply.how is not Provenance.SEARCHED else Provenance.NEIGHBOUR
     seconds = reply.seconds if is_first else 0.0
     head = (column.workload.name, label, reply.status, reply.value, reply.bound, seconds)
     told = (bits, column.objective, column.multiplicity, how.value)

@@ -15,12 +15,12 @@ from polymap.costmodel.closed_form.digits import (
     Cut,
     Part,
     changes,
-    clipped,
     kept_indices,
+    lengths_at_digit,
+    lengths_of_all_digits,
     places,
     runs,
     siblings,
-    spread,
     times_of,
 )
 from polymap.costmodel.closed_form.window_sums import (
@@ -31,11 +31,11 @@ from polymap.costmodel.closed_form.window_sums import (
     kept_elements,
     sums_of_window,
 )
-from polymap.costmodel.tables.digits import digits_of, first_back
+from polymap.costmodel.tables.digits import digits_of, is_first_entrant
 from polymap.costmodel.tables.factors import (
     AcceptedSteps,
     FirstTile,
-    Kept,
+    KeptIndices,
     Places,
     WindowAll,
     WindowDistinct,
@@ -118,14 +118,18 @@ def test_one_dim_on_arrays() -> None:
         moved = [places(each, cut + 1, extent) - places(each, cut, extent) for each in rows]
         equal(Places(extent, chain, cut, moving=True), columns, moved)
         for clock in CountedSteps:
-            equal(Kept(extent, chain, cut, clock), columns, [kept_indices(extent, each, cut, clock) for each in rows])
+            equal(
+                KeptIndices(extent, chain, cut, clock),
+                columns,
+                [kept_indices(extent, each, cut, clock) for each in rows],
+            )
         equal(FirstTile(extent, chain), columns, [first_indices(extent, each) for each in rows])
 
 
 def first_indices(extent: int, chain: Chain) -> int:
     branches = ((extent, 1),)
     for tile, part, _ in chain:
-        branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
+        branches = lengths_of_all_digits(branches, tile) if part is Part.FREE else lengths_at_digit(branches, 0, tile)
     return sum(length * many for length, many in branches)
 
 
@@ -157,7 +161,7 @@ def test_the_first_sibling_that_comes_back_on_arrays() -> None:
         columns = random_columns(rng, extent, len(chain))
         cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
         wanted = [steps_back(extent, with_row(extent, chain, columns, row), cut) for row in range(ROWS)]
-        equal(AcceptedSteps(extent, chain, cut, first_back), columns, wanted)
+        equal(AcceptedSteps(extent, chain, cut, is_first_entrant), columns, wanted)
         found += any(wanted)
     assert found > 25
 

@@ -126,14 +126,14 @@ BUGS = (
     Bug(
         "the busiest takes no partial sums",
         "accounting",
-        "moves_of_target(node.served, first,",
+        "moves_of_target(node.served, first_fills,",
         "moves_of_target(node.served, 0,",
     ),
     Bug(
         "initial values are not read",
         "accounting",
-        "arrivals - stays + fills",
-        "arrivals - stays",
+        "arrivals - residencies + fills",
+        "arrivals - residencies",
     ),
     Bug(
         "the compute unit reads in one step only",
@@ -253,7 +253,9 @@ BUGS = (
         " - counts.silent_events(tensor, parent, node)",
         "",
     ),
-    Bug("a stay begins with nothing", "accounting", "return events - stays + above", "return events - stays"),
+    Bug(
+        "a stay begins with nothing", "accounting", "return events - residencies + above", "return events - residencies"
+    ),
     Bug(
         "an arrival in the same step is forgotten",
         "partial_tiles",
@@ -290,15 +292,15 @@ BUGS = (
     Bug(
         "the first instance is always the busiest",
         "busiest",
-        "every if doubtful else (range(1),)",
+        "every if may_exceed else (range(1),)",
         "(range(1),)",
     ),
-    Bug("those that come back find nothing", "partial_tiles", " - self.come_back(tensor, parent, node, pins)", ""),
+    Bug("those that come back find nothing", "partial_tiles", " - self.late_events(tensor, parent, node, pins)", ""),
     Bug("siblings of a kind take what the first does", "busiest", ".stop) for loop in", ".start + 1) for loop in"),
     Bug(
         "stays above bring partial sums of their own",
         "busiest",
-        "fills_of_target(events, self._new(number - 1, parent, Siblings.APART), total)",
+        "fills_of_target(events, self._entries(number - 1, parent, Siblings.APART), total)",
         "events + total",
     ),
     Bug(

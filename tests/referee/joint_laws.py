@@ -17,7 +17,7 @@ from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderEdge
 from polymap.search.problem.problem import Problem
-from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
+from polymap.search.sibling_bounds.crossings import Crossings, LoadBalance, sibling_ranges
 from polymap.search.sibling_bounds.joint import JointStructure, Part, Recurrence
 from polymap.search.sibling_bounds.joint_costs import LoopOrder, NodeView
 from polymap.search.sibling_bounds.sizes import Axis
@@ -165,9 +165,9 @@ def _impossible(crossings: Crossings, nest: _Nest, node: Placed) -> Iterator[Bro
                 yield Broken("crossing", (node, group, d), small, most)
 
 
-def drawn_evenness(rng: random.Random, problem: Problem, mapping: Mapping) -> tuple[Evenness, ...]:
+def drawn_evenness(rng: random.Random, problem: Problem, mapping: Mapping) -> tuple[LoadBalance, ...]:
     """Return some true statements about how evenly a tree's siblings share."""
-    found: list[Evenness] = []
+    found: list[LoadBalance] = []
     crossings = Crossings(problem, sibling_ranges(problem, sibling_counts(problem, mapping))[0])
     for g, one in enumerate(problem.classes):
         names = {problem.arch.fanouts[f].name for f in one.fanouts}
@@ -182,7 +182,7 @@ def drawn_evenness(rng: random.Random, problem: Problem, mapping: Mapping) -> tu
                     tile = node.tile
             if inner < outer and crossings.may_be_split(g, d) and rng.random() < 0.7:
                 found.append(
-                    Evenness(g, d, rng.randint(0, -(-outer // inner) - 1), rng.randint(-(-outer // inner), outer))
+                    LoadBalance(g, d, rng.randint(0, -(-outer // inner) - 1), rng.randint(-(-outer // inner), outer))
                 )
     return tuple(found)
 

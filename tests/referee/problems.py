@@ -136,7 +136,7 @@ def _trees(workload: Workload, arch: Architecture, tiles: str, most: int) -> int
         return None
     trees = 0
     for word in words:
-        trees += len(arrangements.kept(len(word.items), word.units, word.gaps))
+        trees += len(arrangements.with_nodes_in_gaps(len(word.items), word.units, word.gaps))
         if trees > most:
             return None
     return trees

@@ -1,4 +1,4 @@
-"""The last part of every generated program: reads and writes values, prints the counters."""
+"""The last part of every generated program: it reads and writes tensor values and prints the counters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def extremes(layout: Layout) -> str:
 
 
 def main_text(layout: Layout, *, counted: bool) -> str:
-    """Return what reads and writes the tensors' values, runs the nest, and prints the counters if it has any."""
+    """Return the C text that reads and writes the tensors' values, runs the nest, and prints the counters if it has
+    any."""
     reads, fills, starts, writes, prints = "", "", "", "", ""
     for buffer in layout.buffers:
         if buffer.place.level:
@@ -56,7 +57,7 @@ def main_text(layout: Layout, *, counted: bool) -> str:
 
 
 def _rows(layout: Layout) -> dict[str, str]:
-    """Return row name -> the text that main prints before its counters: numbers and names of level and tensor."""
+    """Return row name -> the text printed before its counters: numbers and names of level and tensor."""
     return {buffer.row: buffer.label for buffer in layout.buffers}
 
 

@@ -1,8 +1,9 @@
-"""The faithful program: the machine's behaviour step by step, every word that moves counted where it moves.
+"""The faithful program: C that moves every word as the machine does, and counts it where it moves.
 
-There is one function per storage node and kind of move, called in each step in which the node's tile can have changed:
-leaves from the innermost node outwards, loads and enters from the outermost inwards, then the statement. `advanced` is
-the outermost component of the clock that changed since the last step.
+There is one function per storage node and kind of move. It is called in each step in which the node's tile can have
+changed: first elements leave, from the innermost node outwards; then they are loaded or enter, from the outermost
+inwards; then the statement runs. The variable `advanced` is the outermost component of the clock that changed since the
+last step.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _ADVANCED = Name("advanced")
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of the program lowered so far."""
+    """The parts of the program lowered so far. leaves, enters: node number -> the call of its function."""
 
     layout: Layout
     needs: Needs = field(default_factory=Needs)
@@ -82,7 +83,7 @@ class _Parts:
 def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> Program:
     """Return the faithful program of a mapping.
 
-    Raises BudgetError if it would not fit into memory or into 32-bit indices.
+    Raises BudgetError if it would exceed memory or 32-bit indices.
     """
     layout = layout_of(read_nest(workload, arch, mapping))
     parts = _Parts(layout)
@@ -136,7 +137,7 @@ def _clock(parts: _Parts, clock: Clock) -> Block:
                 steps += [*_note_advance(parts, depth), Scope(_clock(parts, child))]
             return tuple(steps)
         case ClockStep(use):
-            return _step(parts, use)
+            return _lower_step(parts, use)
     assert_never(clock)
 
 
@@ -144,14 +145,14 @@ def _note_advance(parts: _Parts, depth: int) -> Block:
     return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if parts.enters else ()
 
 
-def _step(parts: _Parts, use: Use) -> Block:
+def _lower_step(parts: _Parts, use: Use) -> Block:
     layout = parts.layout
     step = step_of(layout, use, layout.nest.uses.index(use))
     parts.arrays += step_arrays(step)
     functions, calls = step_functions(step, parts.needs)
     parts.functions += functions
     body: Block = (
-        *_changes(parts, use),
+        *_tile_changes(parts, use),
         *calls,
         Count("steps"),
         *((Assign(_ADVANCED, "=", Name("INT_MAX")),) if parts.enters else ()),
@@ -163,21 +164,21 @@ def _step(parts: _Parts, use: Use) -> Block:
     return wrap(foreign, body)
 
 
-def _changes(parts: _Parts, use: Use) -> Block:
+def _tile_changes(parts: _Parts, use: Use) -> Block:
     nest = parts.layout.nest
     changes: list[Stmt] = []
     for place in reversed(nest.places):
         if place.number in parts.leaves:
             here = use.path[: len(place.path)] == place.path
             when = _relevant_depth(nest.workload, place) if here else _branch_depth(place, use)
-            changes.append(_when(when, _leave(parts, place, more=int(here))))
+            changes.append(_if_advanced(when, _leave(parts, place, more=int(here))))
     for place in nest.places:
         if place.number in parts.enters and use.path[: len(place.path)] == place.path:
-            changes.append(_when(_relevant_depth(nest.workload, place), parts.enters[place.number]))
+            changes.append(_if_advanced(_relevant_depth(nest.workload, place), parts.enters[place.number]))
     return tuple(changes)
 
 
-def _when(depth: int, call: Stmt) -> Stmt:
+def _if_advanced(depth: int, call: Stmt) -> Stmt:
     return If(Binary("<", _ADVANCED, Int(depth + 1)), (call,))
 
 
@@ -198,7 +199,8 @@ def _branch_depth(place: StoragePoint, use: Use) -> int:
 
 
 def _relevant_depth(workload: Workload, place: StoragePoint) -> int:
-    """Return the depth of the innermost clock component above the node that can change its tile; -1 for none."""
+    """Return the depth of the innermost clock component above the node at which its tile can change; -1 if there is
+    none."""
     extents = workload.extents()
     relevant: set[str] = set()
     for use, access in place.accesses():
@@ -220,7 +222,7 @@ def _is_ragged(use: Use, dim: str, extent: int) -> bool:
 
 
 def _types_remark(workload: Workload) -> str:
-    """Return a comment on the elements whose type C computes in another one, or nothing."""
+    """Return a comment that lists the tensors which C computes in a wider type than their own; "" for none."""
     short = [tensor for tensor in workload.tensors if tensor.element_type in SHORT_FLOATS]
     names = {each.name: c_name(f"T{number}", each.name) for number, each in enumerate(workload.tensors)}
     listed = ", ".join(f"{names[each.name]} ({each.element_type})" for each in short)

@@ -1,8 +1,8 @@
 """The change of a node's tile: old elements leave, new elements are loaded or enter.
 
-Every change has a number (epoch). The program visits the new tile: elements that are present (their key has the
-instance's last epoch) get the new epoch and stay; the others are loaded or enter. Elements that were held and did not
-get the new epoch leave.
+Every change has a number, its epoch. The program visits the new tile. An element whose key has the instance's last
+epoch is present: it gets the new epoch and stays. Other elements are loaded or enter. Elements that were held and did
+not get the new epoch leave.
 """
 
 from __future__ import annotations
@@ -66,12 +66,16 @@ def _key(epoch: Expr, element: Expr) -> Expr:
 
 
 def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function that loads the tile of this step into every instance of a read-only node, and its call."""
+    """Return the function that loads the step's tile into every instance of a read-only node, and its call."""
 
     def visit(ask: Ask) -> Block:
         missing = If(Binary("!=", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), ask(_CELL, _ORIGIN))
-        touched: Block = (missing, _touch(buffer), Assign(buffer.array("epoch", _INSTANCE), "=", buffer.now))
-        return (_instance(buffer), _then(buffer), *tile(layout, buffer, (If(_is_unseen(buffer), touched),)))
+        touched: Block = (missing, _set_epoch(buffer), Assign(buffer.array("epoch", _INSTANCE), "=", buffer.now))
+        return (
+            _declare_instance(buffer),
+            _declare_last_epoch(buffer),
+            *tile(layout, buffer, (If(_lacks_epoch(buffer), touched),)),
+        )
 
     loads = merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
     body: Block = (Assign(buffer.now, "+=", Int(1)), *loads)
@@ -79,17 +83,21 @@ def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functio
 
 
 def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function that drains elements of a written node that are not in the new tile, and its call.
+    """Return the function that drains the elements of a written node that are not in its new tile, and its call.
 
     Its parameter `more` is 0 if the tile is empty for all instances: in another branch, or at the end of the run.
     """
     parent = layout.parent(buffer)
-    stays = If(Binary("==", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), (_touch(buffer),))
-    staying: Block = (_instance(buffer), _then(buffer), If(Name("more"), tile(layout, buffer, (stays,))))
+    stays = If(Binary("==", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), (_set_epoch(buffer),))
+    staying: Block = (
+        _declare_instance(buffer),
+        _declare_last_epoch(buffer),
+        If(Name("more"), tile(layout, buffer, (stays,))),
+    )
 
     def visit(bring: Bring) -> Block:
         drain: Block = (*_drain_counts(buffer), *bring(buffer.value(_CELL), _ORIGIN))
-        return (*staying, *_give_up(buffer, drain))
+        return (*staying, *_drain_loop(buffer, drain))
 
     if layout.rules[buffer.place.tensor] is Rule.SUMS:
         operator = layout.operator(buffer.place.tensor)
@@ -104,15 +112,15 @@ def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
         )
         # Only what was written here goes back.
         dirty = If(buffer.partial(_CELL), (*_drain_counts(buffer), *written))
-        per_instance: Block = (*staying, _parent_instance(layout, buffer), *_give_up(buffer, (dirty,)))
+        per_instance: Block = (*staying, _declare_parent_instance(layout, buffer), *_drain_loop(buffer, (dirty,)))
         body = wrap(instance_layers(buffer.place.instance_loops), per_instance)
     names = ("more", *layout.nest.clock_names)
     body = (Assign(buffer.now, "+=", Int(1)), *body)
     return function(f"leave_{buffer.name}", names, body, f"{buffer.label}: what is not in the new tile leaves.")
 
 
-def _give_up(buffer: Buffer, drain: Block) -> Block:
-    """Return the loop over the elements that an instance held: those with the new epoch stay listed, others drain."""
+def _drain_loop(buffer: Buffer, drain: Block) -> Block:
+    """Return the loop over the elements that an instance held: those with the new epoch stay recorded, others drain."""
     count = buffer.array("count", _INSTANCE)
     kept = add(_FIRST, Name("kept"))
     keep: Block = (
@@ -128,7 +136,7 @@ def _give_up(buffer: Buffer, drain: Block) -> Block:
         If(stays, keep, drain),
     )
     return (
-        _first(buffer),
+        _declare_first_cell(buffer),
         Declare("int", "kept", Int(0)),
         For("h", Int(0), count, each),
         Assign(count, "=", Name("kept")),
@@ -137,7 +145,7 @@ def _give_up(buffer: Buffer, drain: Block) -> Block:
 
 
 def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
-    """Return the function in which elements enter a written node after the leaves of the step, and its call."""
+    """Return the function by which elements enter a written node, after the leaves of the step, and its call."""
     if layout.rules[buffer.place.tensor] is Rule.SUMS:
         body = _enter_sums(layout, buffer)
     else:
@@ -146,7 +154,8 @@ def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
 
 
 def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
-    """In instance order: the parent's partial sum moves here; an element without one starts as zero."""
+    """Return the entries in instance order: the parent's partial sum moves to the instance, or a zero if there is
+    none."""
     parent, there = layout.parent(buffer), Name("there")
     moves: Block = (
         Copy(buffer.value(_CELL), parent.value(there)),
@@ -162,19 +171,20 @@ def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
     new: Block = (
         Declare("const int", there.text, cell_of(parent, Name("parent_instance"), _ORIGIN)),
         If(parent.partial(there), moves, starts),
-        *_hold(buffer),
+        *_record_element(buffer),
     )
     body: Block = (
-        _instance(buffer),
-        _first(buffer),
-        _parent_instance(layout, buffer),
-        *tile(layout, buffer, (If(_is_unseen(buffer), new),)),
+        _declare_instance(buffer),
+        _declare_first_cell(buffer),
+        _declare_parent_instance(layout, buffer),
+        *tile(layout, buffer, (If(_lacks_epoch(buffer), new),)),
     )
     return wrap(instance_layers(buffer.place.instance_loops), body)
 
 
 def _enter_plain(layout: Layout, needs: Needs, buffer: Buffer) -> Block:
-    """New elements are loaded, unless their first access overwrites them."""
+    """Return the entries of a tensor written in place: new elements are loaded unless their first access overwrites
+    them."""
     clean = Assign(buffer.partial(_CELL), "=", Int(0))
     targets = [use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor]
     overwrites = any(statement.operator is Operator.ASSIGN for statement in targets)
@@ -182,19 +192,20 @@ def _enter_plain(layout: Layout, needs: Needs, buffer: Buffer) -> Block:
     reads = reads or any(statement.operator is not Operator.ASSIGN for statement in targets)
 
     def visit(ask: Ask) -> Block:
-        loaded: Block = (If(_is_unseen(buffer), (*ask(_CELL, _ORIGIN), clean, *_hold(buffer))),)
-        overwritten: Block = (If(_is_unseen(buffer), (clean, *_hold(buffer))),)
+        loaded: Block = (If(_lacks_epoch(buffer), (*ask(_CELL, _ORIGIN), clean, *_record_element(buffer))),)
+        overwritten: Block = (If(_lacks_epoch(buffer), (clean, *_record_element(buffer))),)
         if overwrites and reads:
             walk = _walk(layout, buffer, clock_below(layout.nest, buffer.place), loaded, overwritten)
         else:
             walk = tile(layout, buffer, loaded if reads else overwritten)
-        return (_instance(buffer), _first(buffer), *walk)
+        return (_declare_instance(buffer), _declare_first_cell(buffer), *walk)
 
     return merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
 
 
 def _walk(layout: Layout, buffer: Buffer, clock: Clock, read: Block, overwritten: Block) -> Block:
-    """Return loops over all accesses of the instance in scope in the order of the clock; in every step reads first."""
+    """Return loops over all accesses of the current instance in the order of the clock; in every step reads come
+    first."""
     match clock:
         case ClockLoop(loop, above, inner):
             layers, stop = clock_bound(layout.frame, loop, above, temporal(above))
@@ -203,11 +214,11 @@ def _walk(layout: Layout, buffer: Buffer, clock: Clock, read: Block, overwritten
         case ClockBranch(_, _, children):
             return tuple(Scope(_walk(layout, buffer, child, read, overwritten)) for child in children)
         case ClockStep(use):
-            return _touches(layout, buffer, use, read, overwritten)
+            return _accesses_of_use(layout, buffer, use, read, overwritten)
     assert_never(clock)
 
 
-def _touches(layout: Layout, buffer: Buffer, use: Use, read: Block, overwritten: Block) -> Block:
+def _accesses_of_use(layout: Layout, buffer: Buffer, use: Use, read: Block, overwritten: Block) -> Block:
     statement, tensor = use.statement, buffer.place.tensor
     below = instance_order(
         loop for loop in use.loops if not loop.is_temporal and loop not in buffer.place.instance_loops
@@ -219,23 +230,26 @@ def _touches(layout: Layout, buffer: Buffer, use: Use, read: Block, overwritten:
     blocks: list[Block] = []
     for access, body in touched:
         layers, values = point_layers(layout.frame, use, fixed, _dims(access))
-        blocks.append(_located(layout, buffer, access, [*instance_layers(below), *layers], values, body))
+        blocks.append(_with_position(layout, buffer, access, [*instance_layers(below), *layers], values, body))
     return tuple(Scope(block) for block in blocks)
 
 
 def tile(layout: Layout, buffer: Buffer, body: Block) -> Block:
-    """Return loops over the tile of the instance in scope, with `element`, `slot`, `here` and `origin` declared.
+    """Return loops over the tile of the current instance, with `element`, `slot`, `here` and `origin` declared.
 
-    here: the element's cell; origin: its slot at the parent. One nest per access; an element may come several times.
+    here: the element's cell. origin: its slot at the parent. There is one nest per access, so an element may be visited
+    several times.
     """
     nests: list[Block] = []
     for use, access in buffer.place.accesses():
         layers, values = point_layers(layout.frame, use, buffer.place.fixed, _dims(access))
-        nests.append(_located(layout, buffer, access, layers, values, body))
+        nests.append(_with_position(layout, buffer, access, layers, values, body))
     return nests[0] if len(nests) == 1 else tuple(Scope(nest) for nest in nests)
 
 
-def _located(layout: Layout, buffer: Buffer, access: Access, layers: list[Layer], values: Values, body: Block) -> Block:
+def _with_position(
+    layout: Layout, buffer: Buffer, access: Access, layers: list[Layer], values: Values, body: Block
+) -> Block:
     tensor = layout.nest.workload.tensor(access.tensor)
     declared: Block = (
         *axis_values(layout, access, values),
@@ -275,19 +289,19 @@ def _drain_counts(buffer: Buffer) -> Block:
     return (Count(counter("reads", buffer)), Count(counter("drains", buffer)))
 
 
-def _is_unseen(buffer: Buffer) -> Expr:
+def _lacks_epoch(buffer: Buffer) -> Expr:
     return Binary("!=", buffer.key(_CELL), _key(buffer.now, _ELEMENT))
 
 
-def _touch(buffer: Buffer) -> Assign:
+def _set_epoch(buffer: Buffer) -> Assign:
     return Assign(buffer.key(_CELL), "=", _key(buffer.now, _ELEMENT))
 
 
-def _hold(buffer: Buffer) -> Block:
+def _record_element(buffer: Buffer) -> Block:
     """Return statements that record an element as held by its instance."""
     end = Name("end")
     return (
-        _touch(buffer),
+        _set_epoch(buffer),
         Declare("const int", end.text, add(_FIRST, buffer.array("count", _INSTANCE))),
         Assign(buffer.array("held", end), "=", _SLOT),
         Assign(buffer.array("from", end), "=", _ORIGIN),
@@ -295,20 +309,20 @@ def _hold(buffer: Buffer) -> Block:
     )
 
 
-def _then(buffer: Buffer) -> Declare:
+def _declare_last_epoch(buffer: Buffer) -> Declare:
     return Declare("const uint32_t", "then", buffer.array("epoch", _INSTANCE))
 
 
-def _first(buffer: Buffer) -> Declare:
+def _declare_first_cell(buffer: Buffer) -> Declare:
     """Declare the instance's first cell."""
     return Declare("const int", _FIRST.text, cell_of(buffer, _INSTANCE, Int(0)))
 
 
-def _instance(buffer: Buffer) -> Declare:
+def _declare_instance(buffer: Buffer) -> Declare:
     return Declare("const int", _INSTANCE.text, instance_number(buffer.place.instance_loops))
 
 
-def _parent_instance(layout: Layout, buffer: Buffer) -> Declare:
+def _declare_parent_instance(layout: Layout, buffer: Buffer) -> Declare:
     fanouts = layout.parent(buffer).place.fanouts
     above = tuple(loop for loop in buffer.place.instance_loops if (loop.fanout or 0) < fanouts)
     return Declare("const int", "parent_instance", instance_number(above))

@@ -1,4 +1,4 @@
-"""One step of a statement: operands are read from their innermost nodes, the value is computed and accumulated."""
+"""One step of a statement: it reads operands from their innermost nodes, computes the value and accumulates it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _UNIT = Name("unit")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement's step: its number among the uses, and the compute instances' loops in instance order."""
+    """One statement's step. number: of the statement's use. loops: of the compute instances, in instance order."""
 
     layout: Layout
     use: Use
@@ -57,7 +57,7 @@ class Step:
 
     @property
     def units(self) -> int:
-        """The number of compute instances that are used."""
+        """The number of compute instances in use."""
         count = 1
         for loop in self.loops:
             count *= loop.trips
@@ -71,7 +71,7 @@ class Step:
         return self.layout.buffers[self.layout.nest.holder(self.use, access.tensor).number]
 
     def between(self, access: Access) -> tuple[Loop, ...]:
-        """Return the spatial loops between the innermost place of an access and the compute unit."""
+        """Return the spatial loops between the innermost node of an access and the compute unit."""
         fanouts = self.holder(access).place.fanouts
         return tuple(loop for loop in self.loops if (loop.fanout or 0) >= fanouts)
 
@@ -97,7 +97,8 @@ class Step:
         return f"active{self.number}"
 
     def point(self, dims: tuple[str, ...]) -> tuple[list[Layer], Values]:
-        """Return the loops and conditions around a compute instance's statement instance, and the values of dims."""
+        """Return the loops and conditions around the statement instance of a compute instance, and the values of
+        dims."""
         return point_layers(self.layout.frame, self.use, frozenset(loop.name for loop in self.use.loops), dims)
 
 
@@ -107,7 +108,7 @@ def step_of(layout: Layout, use: Use, number: int) -> Step:
 
 
 def step_arrays(step: Step) -> list[Array]:
-    """Return the registers between holders and compute instances: merged operands, results to be merged."""
+    """Return the registers between innermost nodes and compute instances: merged operands, results to be merged."""
     reads = step.use.statement.reads
     arrays = [
         Array(step.layout.types[access.tensor].c_type, step.operand(i), (step.units,))
@@ -200,7 +201,7 @@ def _operand(step: Step, index: int, access: Access, values: Values) -> Block:
 
 
 def _cell_of_access(step: Step, access: Access, values: Values, name: str) -> tuple[Expr, Block]:
-    """Return the cell of an access at its holder, and the declarations that it needs."""
+    """Return the cell of an access at its innermost node, and the declarations that it needs."""
     holder = step.holder(access)
     axes = axis_values(step.layout, access, values, prefix=f"{name}_x")
     tensor = step.layout.nest.workload.tensor(access.tensor)

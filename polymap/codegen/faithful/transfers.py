@@ -1,8 +1,9 @@
-"""Merged reads and merged arrivals of the instances below one parent instance in one step.
+"""Reads and arrivals of the instances below one parent instance, merged in one step.
 
-Reads: nothing is shared along `none` fan-outs; along `union` fan-outs loads become one message; along `identical`
-fan-outs messages with equal sets of elements are sent once. A message is copied from the parent to the tensor's bus,
-and from there to every instance that requested it.
+Reads: instances along `none` fan-outs are served separately; along `union` fan-outs their loads become one message;
+along `identical` fan-outs messages with equal sets of elements are sent once. A message is copied from the parent to
+the tensor's bus, and from there to every instance that requested it.
+
 Arrivals: partial sums of one element along fan-outs with reduction are added on the bus and arrive once.
 """
 
@@ -53,7 +54,7 @@ AT = "parent_at"
 
 @dataclass(slots=True)
 class Needs:
-    """Memory that the transfers lowered so far need besides the buffers: buses per tensor, scratch lists, messages."""
+    """Memory that the transfers lowered so far need beside the buffers: buses per tensor, scratch lists, messages."""
 
     buses: dict[str, int] = field(default_factory=dict[str, int])
     wanted: int = 0
@@ -65,8 +66,11 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """The instances that a parent serves: of a storage node or of a statement. loops: its instance loops, in order;
-    slots: at most so many elements per instance and step; target: the array that a load is copied to."""
+    """The instances that a parent serves, of a storage node or of a statement.
+
+    loops: their instance loops, in order. slots: an upper bound on the elements per instance and step. target: the
+    array that a load is copied to.
+    """
 
     loops: tuple[Loop, ...]
     slots: int
@@ -79,7 +83,7 @@ def bus(layout: Layout, tensor: str) -> str:
 
 
 def mark(layout: Layout, tensor: str) -> str:
-    """Return the name of the array that holds, per slot of a parent, the stamp of its last use of the bus."""
+    """Return the name of the array with the stamp, per slot of a parent, of the slot's last use of the bus."""
     return c_name(f"mark{_number(layout, tensor)}", tensor)
 
 
@@ -87,8 +91,9 @@ def _number(layout: Layout, tensor: str) -> int:
     return [t.name for t in layout.nest.workload.tensors].index(tensor)
 
 
-def _shared(parent: Buffer, child: Child) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
-    """Return the child's instance loops that name the parent instance, and those between parent and child."""
+def _loops_by_side(parent: Buffer, child: Child) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
+    """Return the child's instance loops above the parent, which choose its instance, and those between parent and
+    child."""
     above = tuple(loop for loop in child.loops if loop.fanout is not None and loop.fanout < parent.place.fanouts)
     return above, child.loops[len(above) :]
 
@@ -107,12 +112,12 @@ def _count_of(loops: tuple[Loop, ...]) -> int:
 def merged_reads(
     layout: Layout, needs: Needs, parent: Buffer, child: Child, counts: Block, visit: Callable[[Ask], Block]
 ) -> Block:
-    """Return the loops in which the children of every parent instance load, per the fan-outs' multicast.
+    """Return the loops in which the children of every parent instance load, merged as the fan-outs' multicast allows.
 
-    visit: from the statements that request an element, the statements of one child instance (with its loop variables in
+    visit: takes the statements that request an element, returns those of one child instance (its loop variables are in
     scope). counts: counters of the child that advance per element.
     """
-    above, between = _shared(parent, child)
+    above, between = _loops_by_side(parent, child)
     policies = [layout.nest.arch.fanouts[loop.fanout or 0].multicast for loop in between]
     apart, same, united = (
         tuple(loop for loop, policy in zip(between, policies, strict=True) if policy is wanted)
@@ -135,10 +140,10 @@ def merged_reads(
     if same:
         needs.messages = max(needs.messages, _count_of(same))
         needs.message_words = max(needs.message_words, _count_of(same) * _count_of(united) * child.slots)
-    gathered: Block = (Assign(Name("wanted"), "=", Int(0)), *wrap(instance_layers(united), visit(_ask)))
+    gathered: Block = (Assign(Name("wanted"), "=", Int(0)), *wrap(instance_layers(united), visit(_request)))
     message, length = ("message", Name("length")) if united else ("want_from", Name("wanted"))
     line, marks = bus(layout, tensor), mark(layout, tensor)
-    unite = _unite(marks) if united else ()
+    unite = _append_to_message(marks) if united else ()
     item = Element(message, (Name("m"),))
     copies: Block = (Copy(Element(line, (item,)), parent.value(add(Name(AT), item))), read)
     send: Block = (For("m", Int(0), length, copies),)
@@ -156,7 +161,7 @@ def _want_from(index: str) -> Element:
     return Element("want_from", (Name(index),))
 
 
-def _ask(target: Expr, origin: Expr) -> Block:
+def _request(target: Expr, origin: Expr) -> Block:
     return (
         Assign(Element("want_at", (Name("wanted"),)), "=", target),
         Assign(Element("want_from", (Name("wanted"),)), "=", origin),
@@ -164,7 +169,7 @@ def _ask(target: Expr, origin: Expr) -> Block:
     )
 
 
-def _unite(marks: str) -> Block:
+def _append_to_message(marks: str) -> Block:
     item = _want_from("w")
     seen = Element(marks, (item,))
     new: Block = (
@@ -180,9 +185,10 @@ def _unite(marks: str) -> Block:
 
 
 def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, value: Expr) -> Block:
-    """Return the statements that accumulate a value into a parent's copy: one write, and one read if it is not zero.
+    """Return the statements that accumulate a value into a parent's copy: one write, and one read if the copy is not
+    zero.
 
-    An array of the plain rule always holds a value, and becomes dirty.
+    An array that is written in place always holds a value, and becomes dirty.
     """
     copy, partial = parent.value(cell), parent.partial(cell)
     kind = layout.types[parent.place.tensor]
@@ -197,8 +203,9 @@ def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, valu
 def merged_arrivals(
     layout: Layout, needs: Needs, parent: Buffer, child: Child, operator: Operator, visit: Callable[[Bring], Block]
 ) -> Block:
-    """Return the loops in which children bring elements to every parent instance, per the fan-outs' adders."""
-    above, between = _shared(parent, child)
+    """Return the loops in which children send elements to every parent instance, added where the fan-outs have
+    adders."""
+    above, between = _loops_by_side(parent, child)
     adds = [layout.nest.arch.fanouts[loop.fanout or 0].reduction for loop in between]
     apart = tuple(loop for loop, reduces in zip(between, adds, strict=True) if not reduces)
     added = tuple(loop for loop, reduces in zip(between, adds, strict=True) if reduces)

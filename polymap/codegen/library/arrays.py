@@ -1,4 +1,4 @@
-"""The arrays that callers pass: anything that numpy, DLPack or the buffer protocol reads, checked before C sees it."""
+"""The callers' arrays, from numpy, DLPack or the buffer protocol, checked before they are passed to C."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Values = NDArray[Any]
 
 
 def dtype_of(form: ArrayForm) -> np.dtype[Any]:
-    """Return the dtype of an array's elements; the 16 bits of a bfloat16 are an unsigned integer to numpy."""
+    """Return the dtype of an array's elements; for bfloat16 the unsigned integer of its 16 bits."""
     return np.dtype("uint16" if form.kind == "bfloat16" else form.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a call compares an array with: everything that most callers' arrays have, in few comparisons."""
+class FastCheck:
+    """Properties that most callers' arrays have, so that few comparisons accept them."""
 
     form: ArrayForm
     dtype: np.dtype[Any]
@@ -33,7 +33,7 @@ class Expected:
     bytes: int
 
     def is_met_by(self, value: object) -> bool:
-        """Return whether a value needs no further look, but for its address; it does, say, if it is read-only."""
+        """Return whether a value needs no further check but for its address. A read-only array, for one, does."""
         return (
             type(value) is np.ndarray
             and value.dtype == self.dtype
@@ -44,22 +44,22 @@ class Expected:
         )
 
 
-def expected_of(form: ArrayForm) -> Expected:
-    """Return what to compare arrays of a form with."""
+def fast_check_of(form: ArrayForm) -> FastCheck:
+    """Return the fast check of arrays of a form."""
     dtype = dtype_of(form)
     steps = [math.prod(form.shape[axis + 1 :]) * dtype.itemsize for axis in range(len(form.shape))]
-    return Expected(form, dtype, tuple(steps), math.prod(form.shape) * dtype.itemsize)
+    return FastCheck(form, dtype, tuple(steps), math.prod(form.shape) * dtype.itemsize)
 
 
 def address_of(values: Values) -> int:
-    """Return where a dense array begins."""
+    """Return the address of a dense array's first element."""
     if values.flags.writeable:  # a quarter of the time that values.ctypes takes
         return ctypes.addressof(ctypes.c_char.from_buffer(cast("Any", values)))
     return values.ctypes.data
 
 
 def empty(form: ArrayForm, elements: int | None = None) -> Values:
-    """Return a new array of a form (or so many of its elements, flat) that begins at a line of the cache."""
+    """Return a new array of a form, aligned to a cache line; elements: instead, a flat one of so many elements."""
     dtype = dtype_of(form)
     count = math.prod(form.shape) if elements is None else elements
     raw = np.empty(count * dtype.itemsize + LINE_BYTES, np.uint8)
@@ -69,11 +69,10 @@ def empty(form: ArrayForm, elements: int | None = None) -> Values:
 
 
 def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:
-    """Return what a caller passed as numpy sees it, without a copy.
+    """Return a caller's value as a numpy array, without a copy.
 
-    written: the function stores into it. Raises InputError with what is wrong: no array (PM630), elements of another
-    type (PM631), another shape (PM632), elements that are not dense in C order or not aligned (PM633), memory that
-    cannot be written (PM634).
+    written: the function stores into it. Raises InputError: no array (PM630), elements of another type (PM631), another
+    shape (PM632), elements that are not dense in C order or not aligned (PM633), memory that cannot be written (PM634).
     """
     found = _view_of(value, form)
     mistake = _mistake(found, form, written=written)
@@ -82,7 +81,7 @@ def array_of(value: object, form: ArrayForm, *, written: bool) -> Values:
     return found
 
 
-def check_apart(outputs: Sequence[tuple[str, Values]], others: Sequence[tuple[str, Values]]) -> None:
+def check_disjoint(outputs: Sequence[tuple[str, Values]], others: Sequence[tuple[str, Values]]) -> None:
     """Raise InputError (PM634) if an array that is written shares memory with another one."""
     for number, (name, values) in enumerate(outputs):
         for other, read in (*others, *outputs[number + 1 :]):
@@ -113,7 +112,7 @@ def _view_of(value: object, form: ArrayForm) -> Values:
 
 
 def _as_bits(values: Values, form: ArrayForm) -> Values:
-    """Return bfloat16 of the package ml_dtypes as the integers of its bits."""
+    """Return a bfloat16 array of the package ml_dtypes as the integers of its bits."""
     if form.kind == "bfloat16" and values.dtype.name == "bfloat16" and values.flags.c_contiguous:
         return values.view(np.uint16)
     return values

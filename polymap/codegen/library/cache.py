@@ -1,8 +1,8 @@
-"""Shared objects kept by content in the user's cache directory: safe for many processes at once and for kill -9.
+"""A cache of shared objects in the user's cache directory; concurrent processes and kill -9 do not corrupt it.
 
-An entry is one file, named by the hash of what decides it (text, compiler, flags, processor): the object, then the hash
-of the object, which the loader does not read. It is written under another name and renamed, so that an entry is whole
-or missing; one whose hash does not agree (a full disk, a damaged file system) is built again.
+An entry is one file, named by the hash of its inputs (text, compiler, flags, processor): the object, then the object's
+hash, which the loader does not read. It is written under another name and renamed, so that an entry is complete or
+missing. An entry whose hash disagrees (a full disk, a damaged file system) is built again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BUILD_PREFIX = "build-"
 def load_object(source: str, compiler: Compiler, threads: int) -> ctypes.CDLL:
     """Return the loaded object of a C text, from the cache or compiled now.
 
-    Warns (RuntimeWarning) if the cache cannot be used; raises CompilerError if the compiler fails.
+    Warns (RuntimeWarning) if the cache cannot be used. Raises CompilerError if the compiler fails.
     """
     kept = cache_directory()
     if isinstance(kept, Path):
@@ -55,10 +55,10 @@ def build_shared(source: str, place: Path, threads: int, *, exact: bool = False)
 
 
 def cache_directory() -> Path | str:
-    """Return the directory of compiled functions, made now, or why there is none.
+    """Return the directory of compiled functions, created if missing, or the reason why there is none.
 
-    XDG_CACHE_HOME (if it is an absolute path) or ~/.cache. Only a directory is used that belongs to the user and that
-    nobody else may write.
+    It is in XDG_CACHE_HOME (if that is an absolute path) or ~/.cache. It must belong to the user, and nobody else may
+    be able to write it.
     """
     told = os.environ.get("XDG_CACHE_HOME", "")
     try:
@@ -76,7 +76,7 @@ def cache_directory() -> Path | str:
 
 
 def _entry(place: Path, source: str, compiler: Compiler, threads: int) -> Path:
-    """Return the path of a whole entry, compiled if it is missing or damaged."""
+    """Return the path of a complete entry, compiled if it is missing or damaged."""
     parts = (_FORM, source, compiler.identity(threads))
     key = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
     path = place / f"{key}.so"
@@ -96,7 +96,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _build(place: Path, path: Path, source: str, compiler: Compiler, threads: int) -> None:
-    """Compile in a private directory beside the entry, then rename: on one file system, so at once or not at all."""
+    """Compile in a private directory beside the entry, then rename: atomic, as both are on one file system."""
     with tempfile.TemporaryDirectory(prefix=_BUILD_PREFIX, dir=place) as inside:
         text, built = Path(inside) / "function.c", Path(inside) / "function.so"
         text.write_text(source, encoding="ascii")
@@ -111,7 +111,7 @@ def _build(place: Path, path: Path, source: str, compiler: Compiler, threads: in
 
 
 def _remove_stale(place: Path) -> None:
-    """Remove what processes that were killed left behind a day ago or earlier."""
+    """Remove directories that killed processes left a day ago or earlier."""
     for left in place.glob(f"{_BUILD_PREFIX}*"):
         try:
             if time.time() - left.stat().st_mtime > 24 * 3600:

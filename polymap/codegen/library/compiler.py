@@ -1,4 +1,4 @@
-"""The C compiler of shared objects: the user's (CC, CFLAGS) or the system's, started from a list, never by a shell."""
+"""The C compiler of shared objects: the user's (CC, CFLAGS) or the system's. No shell is involved."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ _VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COM
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """command: the words that start it. flags: what every object is compiled with. version: what it calls itself."""
+    """command: the words that start it. flags: those of every object. version: what it prints for --version."""
 
     command: tuple[str, ...]
     flags: tuple[str, ...]
     version: str
 
     def words(self, source: str, target: str, threads: int) -> tuple[str, ...]:
-        """Return the words that compile one source into a shared object. OpenMP is linked where threads are used."""
+        """Return the command that compiles one source into a shared object. OpenMP is linked where threads are used."""
         openmp = ("-fopenmp",) if threads > 1 else ()
         return (*self.command, *self.flags, *openmp, *_SHARED, "-o", target, source, "-lm")
 
     def identity(self, threads: int) -> str:
-        """Return a text that differs where the objects of one source may differ: compiler, flags, processor."""
+        """Return a text that differs whenever the objects of one source may differ: compiler, flags, processor."""
         variables = [f"{name}={os.environ.get(name, '')}" for name in _VARIABLES]
         return "\n".join((*self.words("", "", threads), self.version, *variables, _processor()))
 
 
 def host_compiler(*, exact: bool = False) -> Compiler:
-    """Return the compiler that CC names, or the system's. CFLAGS come after the usual flags, and so prevail.
+    """Return the compiler that CC names, or the system's. CFLAGS follow the default flags, and so override them.
 
     exact: floats are rounded as the text says, and integers wrap around.
 
@@ -71,7 +71,7 @@ def host_compiler(*, exact: bool = False) -> Compiler:
     version = _version(words)
     flags = EXACT_FLAGS if exact else FLAGS
     own = _EXACT_GCC_FLAGS if exact and "clang" not in version else ()
-    return Compiler(words, (*flags, *own, *_split("CFLAGS")), version)
+    return Compiler(words, (*flags, *own, *_words_of_variable("CFLAGS")), version)
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"
@@ -91,12 +91,12 @@ def _is_compiler_named() -> bool:
 def _command() -> tuple[str, ...]:
     """Return the words of CC, or the first compiler found ("cc" if there is none)."""
     if _is_compiler_named():
-        return _split("CC")
+        return _words_of_variable("CC")
     return (next((name for name in COMPILERS if shutil.which(name)), "cc"),)
 
 
-def _split(variable: str) -> tuple[str, ...]:
-    """Return the words of a variable, quoted as in a shell; raises CompilerError (PM602) for an open quote."""
+def _words_of_variable(variable: str) -> tuple[str, ...]:
+    """Return the words of a variable, quoted as in a shell. Raises CompilerError (PM602) for an open quote."""
     try:
         return tuple(shlex.split(os.environ.get(variable, "")))
     except ValueError as error:
@@ -105,7 +105,7 @@ def _split(variable: str) -> tuple[str, ...]:
 
 
 def _version(command: tuple[str, ...]) -> str:
-    """Return what the compiler prints for --version, or why it prints nothing."""
+    """Return the output of --version, or the reason why there is none."""
     try:
         done = run_within(_VERSION, (*command, "--version"))
     except OSError as error:
@@ -114,7 +114,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def _processor() -> str:
-    """Return what decides the meaning of -march=native: architecture, model and features of the processor."""
+    """Return what -march=native depends on: architecture, model and features of the processor."""
     found = {" ".join(platform.uname()[i] for i in (0, 4))}
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

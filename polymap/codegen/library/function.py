@@ -1,4 +1,4 @@
-"""A compiled function: arrays in, arrays out, everything checked in between."""
+"""A compiled function that takes and returns checked arrays."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from polymap.codegen.library.arrays import (
-    Expected,
+    FastCheck,
     Values,
     address_of,
     array_of,
-    check_apart,
+    check_disjoint,
     empty,
-    expected_of,
+    fast_check_of,
 )
 from polymap.codegen.library.cache import load_object
 from polymap.codegen.library.compiler import host_compiler
@@ -25,8 +25,8 @@ from polymap.ir import CompilerError, InputError, Mistake
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """One operand in the order in which one function reads it. source: the text of that function; address: where the
-    values begin."""
+    """One operand in the order in which one function reads it. source: the text of that function. address: of the
+    values."""
 
     tensor: str
     values: Values = field(repr=False)
@@ -36,35 +36,36 @@ class PackedWeights:
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
-    """A function of the host's C compiler, loaded. It may run in several Python threads at once: it holds no state.
+    """A loaded function of the host's C compiler. It holds no state, so several Python threads may run it at once.
 
-    function: its text, and the arrays that it takes. reads, writes: what its arrays are compared with, in order.
+    function: its text, and the arrays that it takes. reads, writes: fast checks of its arrays, in order.
     """
 
     function: NativeFunction
     plain: Any = field(repr=False)
     pack: Any = field(repr=False)
     with_packed: Any = field(repr=False)
-    reads: tuple[Expected, ...] = field(repr=False)
-    writes: tuple[Expected, ...] = field(repr=False)
+    reads: tuple[FastCheck, ...] = field(repr=False)
+    writes: tuple[FastCheck, ...] = field(repr=False)
 
-    def call(self, arrays: tuple[object, ...], out: object, started: frozenset[str]) -> Values | tuple[Values, ...]:
+    def call(self, arrays: tuple[object, ...], out: object, initialized: frozenset[str]) -> Values | tuple[Values, ...]:
         """Return the output (of several a tuple) for the arrays that are read, in order.
 
-        out: where it goes (of several a tuple), or None. started: outputs that the workload adds to, which callers must
-        give. Raises InputError, also for another number of arrays (PM636) and foreign packed weights (PM637).
+        out: the array for it (of several a tuple), or None. initialized: outputs that the workload adds to, which
+        callers must pass. Raises InputError as `array_of`, for another number of arrays (PM636) and for weights packed
+        by another function (PM637).
         """
         read, starts, packed = self._operands(arrays)
-        written = self._outputs(out, started)
+        written = self._outputs(out, initialized)
         ends = [address_of(values) for values in written]
         if self._may_overlap(starts, read, ends):
             named = [(expected.form.tensor, values) for expected, values in zip(self.writes, written, strict=True)]
-            check_apart(named, [(each.form.tensor, values) for each, values in zip(self.reads, read, strict=True)])
+            check_disjoint(named, [(each.form.tensor, values) for each, values in zip(self.reads, read, strict=True)])
         (self.with_packed if packed else self.plain)(*starts, *ends)
         return written[0] if len(written) == 1 else tuple(written)
 
     def _may_overlap(self, starts: list[int], read: list[Values], ends: list[int]) -> bool:
-        """Return whether an array that is written and another one may share memory."""
+        """Return whether an array that is written may share memory with another one."""
         spans = [(start, start + values.nbytes) for start, values in zip(starts, read, strict=True)]
         for start, expected in zip(ends, self.writes, strict=True):
             stop = start + expected.bytes
@@ -74,8 +75,8 @@ class NativeCall:
         return False
 
     def pack_weights(self, values: object) -> PackedWeights:
-        """Return an operand in the order in which the function reads it: `packed` of the function, or, where that needs
-        no other order, the last one as it is. Raises InputError as calls do."""
+        """Return an operand in the order in which the function reads it: `packed` of the function; if it has none, the
+        last operand as a copy. Raises InputError as `call` does."""
         function = self.function
         if function.packed is None:
             form = next(each.form for each in self.reads if each.form.tensor == function.weights)
@@ -88,7 +89,7 @@ class NativeCall:
         return PackedWeights(form.tensor, packed, function.text, address_of(packed))
 
     def _operands(self, arrays: tuple[object, ...]) -> tuple[list[Values], list[int], bool]:
-        """Return the operands, where they begin, and whether one of them is packed."""
+        """Return the operands, their addresses, and whether one of them is packed."""
         if len(arrays) != len(self.reads):
             forms = [each.form for each in self.reads]
             names = ", ".join(f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms)
@@ -111,15 +112,15 @@ class NativeCall:
             starts.append(address_of(values))
         return found, starts, is_packed
 
-    def _outputs(self, out: object, started: frozenset[str]) -> list[Values]:
+    def _outputs(self, out: object, initialized: frozenset[str]) -> list[Values]:
         if out is None:
             for expected in self.writes:
-                if expected.form.tensor in started:
+                if expected.form.tensor in initialized:
                     name = expected.form.tensor
                     what = f"{name} has values at the start, to which the function adds: out is missing"
                     raise InputError(Mistake("PM636", what, f"Pass out=, an array that holds {name}."))
             return [empty(each.form) for each in self.writes]
-        given = (out,) if len(self.writes) == 1 else _several(out)
+        given = (out,) if len(self.writes) == 1 else _as_tuple(out)
         if len(given) != len(self.writes):
             names = ", ".join(each.form.tensor for each in self.writes)
             what = f"out is {shown(type(out).__name__)}, and {len(self.writes)} arrays are written"
@@ -129,15 +130,15 @@ class NativeCall:
         ]
 
 
-def _array_argument(value: object, expected: Expected, *, written: bool) -> Values:
-    """Return an array that a caller passed. Raises InputError as `array_of` does."""
+def _array_argument(value: object, expected: FastCheck, *, written: bool) -> Values:
+    """Return a caller's array. Raises InputError as `array_of` does."""
     if expected.is_met_by(value):
         return cast("Values", value)
     return array_of(value, expected.form, written=written)
 
 
-def _several(out: object) -> tuple[object, ...]:
-    """Return the values of a tuple, none of anything else."""
+def _as_tuple(out: object) -> tuple[object, ...]:
+    """Return a tuple's values; () for anything else."""
     return cast("tuple[object, ...]", out) if isinstance(out, tuple) else ()
 
 
@@ -152,19 +153,19 @@ def load_function(function: NativeFunction, threads: int) -> NativeCall:
     if function.packed is not None:
         pack = _symbol(library, f"{function.name}_pack", 2)
         with_packed = _symbol(library, f"{function.name}_with_packed", len(function.arrays))
-    reads = tuple(expected_of(form) for form in function.arrays if not form.is_written)
-    writes = tuple(expected_of(form) for form in function.arrays if form.is_written)
+    reads = tuple(fast_check_of(form) for form in function.arrays if not form.is_written)
+    writes = tuple(fast_check_of(form) for form in function.arrays if form.is_written)
     return NativeCall(function, plain, pack, with_packed, reads, writes)
 
 
 def load_region(function: NativeFunction, threads: int) -> RegionCall:
-    """Return the function of a region of C, compiled or loaded as `load_function` does."""
+    """Return the function of a region of C, compiled or loaded like that of `load_function`."""
     library = load_object(function.text, host_compiler(exact=function.is_exact), threads)
     return RegionCall(function, _symbol(library, function.name, len(function.arrays)))
 
 
 def _symbol(library: ctypes.CDLL, name: str, pointers: int) -> Any:
-    """Return a function of pointers that returns nothing."""
+    """Return a function of the library that takes `pointers` pointers and returns nothing."""
     try:
         found = library[name]
     except AttributeError as error:

@@ -1,4 +1,5 @@
-"""A compiled region of C: it takes all arrays that outlive it, and returns those it writes as new ones."""
+"""A compiled region of C: it takes all arrays that exist outside the region, and returns those it writes as new
+ones."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from polymap.codegen.library.arrays import Values, array_of, check_apart, dtype_of, empty
+from polymap.codegen.library.arrays import Values, array_of, check_disjoint, dtype_of, empty
 from polymap.codegen.native import ArrayForm, NativeFunction
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
@@ -15,7 +16,7 @@ from polymap.ir import InputError, Mistake
 
 @dataclass(frozen=True, slots=True)
 class RegionCall:
-    """A function of the host's C compiler, loaded. It may run in several Python threads at once: it holds no state."""
+    """A loaded function of the host's C compiler. It holds no state, so several Python threads may run it at once."""
 
     function: NativeFunction
     plain: Any = field(repr=False)
@@ -23,9 +24,9 @@ class RegionCall:
     def call(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...]:
         """Return the written arrays after the region ran on these values of all its arrays, in order of declaration.
 
-        out: arrays for them (a tuple, or one array where one is written), or None for new ones. The arrays given stay
-        as they are, unless they are passed as `out` too. Variables without axes may be given as numbers. Raises
-        InputError for another number of arrays (PM636), and for what is wrong with one (PM630 to PM634).
+        out: arrays for them (a tuple, or one array where one is written), or None for new ones. The arrays given are
+        not changed unless they are also passed as `out`. Variables without axes may be given as numbers. Raises
+        InputError for another number of arrays (PM636), and as `array_of` does (PM630 to PM634).
         """
         forms = self.function.arrays
         if len(arrays) != len(forms):
@@ -34,9 +35,9 @@ class RegionCall:
         given = [(form, _value(value, form)) for value, form in zip(arrays, forms, strict=True)]
         written = self._outputs(out)
         read = [(form.tensor, values) for form, values in given if not form.is_written]
-        check_apart([(form.tensor, values) for form, values in written], read)
-        _check_crossed(written, given)
-        _begin(written, given)
+        check_disjoint([(form.tensor, values) for form, values in written], read)
+        _check_no_exchange(written, given)
+        _copy_initial_values(written, given)
         place = {form.tensor: values for form, values in written}
         place.update(read)
         self.plain(*(place[form.tensor].ctypes.data for form in forms))
@@ -46,19 +47,19 @@ class RegionCall:
         forms = [form for form in self.function.arrays if form.is_written]
         if out is None:
             return [(form, empty(form)) for form in forms]
-        given = _several(out)
+        given = _as_tuple(out)
         if len(given) != len(forms):
             what = f"out is {shown(type(out).__name__)}, and {len(forms)} arrays are written"
             raise InputError(Mistake("PM636", what, f"Expected a tuple of {', '.join(form.tensor for form in forms)}."))
         return [(form, array_of(each, form, written=True)) for each, form in zip(given, forms, strict=True)]
 
 
-def _several(out: object) -> tuple[object, ...]:
+def _as_tuple(out: object) -> tuple[object, ...]:
     return cast("tuple[object, ...]", out) if isinstance(out, tuple) else (out,)
 
 
 def _value(value: object, form: ArrayForm) -> Values:
-    """Return an array, or the number of a variable without axes as one."""
+    """Return a value as an array; of a variable without axes it may be a number."""
     if form.shape or isinstance(value, bool) or not isinstance(value, int | float):
         return array_of(value, form, written=False)
     dtype = dtype_of(form)
@@ -74,15 +75,15 @@ def _value(value: object, form: ArrayForm) -> Values:
     )
 
 
-def _check_crossed(written: list[tuple[ArrayForm, Values]], given: list[tuple[ArrayForm, Values]]) -> None:
-    """Raise InputError (PM634) if an output holds the values at the start of another array."""
+def _check_no_exchange(written: list[tuple[ArrayForm, Values]], given: list[tuple[ArrayForm, Values]]) -> None:
+    """Raise InputError (PM634) if an output holds the initial values of another array."""
     for form, values in written:
         others = [(other.tensor, start) for other, start in given if other.is_written and other.tensor != form.tensor]
-        check_apart([(form.tensor, values)], others)
+        check_disjoint([(form.tensor, values)], others)
 
 
-def _begin(written: list[tuple[ArrayForm, Values]], given: list[tuple[ArrayForm, Values]]) -> None:
-    """Copy the values at the start into the outputs that are other arrays."""
+def _copy_initial_values(written: list[tuple[ArrayForm, Values]], given: list[tuple[ArrayForm, Values]]) -> None:
+    """Copy the initial values into the outputs that are other arrays."""
     start = {form.tensor: values for form, values in given}
     for form, values in written:
         if values.ctypes.data != start[form.tensor].ctypes.data:

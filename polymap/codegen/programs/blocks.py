@@ -1,8 +1,8 @@
-"""Tiles of contractions as functions: which tiles are whole, and the C text that computes one in vector registers.
+"""Tiles of contractions as functions: the complete tiles of a statement, and C that computes one in vector registers.
 
-A tile is whole if its instances are all pairs of some (row, lane) with one range of terms, no other statement runs in
-it, and nothing read in it is written in it. It becomes one instance of a statement of its own, `S1_tile`; all other
-instances stay points in loops.
+A tile is complete if three conditions hold. Its instances are all pairs of some rows and lanes, each with the same
+range of terms. No other statement runs during it. It reads no element that it writes, but for the sums. A complete tile
+becomes one instance of a new statement, `S1_tile`; all other instances stay points in loops.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SET, _IN, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.in_, isl.dim_type.out, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tiled:
-    """A statement with whole tiles. rest: its other instances, for loops of points; tiles: the statement of the whole
-    ones, at `times`; text: the function that computes one."""
+class TiledStatement:
+    """A statement with complete tiles. rest: its other instances. tiles: the statement of the complete tiles, at
+    `times`. text: the function that computes one."""
 
     rest: isl.Set
     tiles: SourceStatement
@@ -41,12 +41,15 @@ def with_tiles(
     contractions: Sequence[Contraction],
     names: Names,
 ) -> tuple[Region, dict[str, isl.Map], tuple[str, ...]]:
-    """Return the region and its times with the whole tiles of contractions as instances of statements of their own, and
-    the C functions that compute one (inside `with budget():`)."""
+    """Return the region and times with complete tiles as instances of new statements, and the C functions that compute
+    one.
+
+    Call it inside `with budget():`.
+    """
     statements = {each.name: each for each in region.statements}
     all_times, stands_for, texts = dict(times), dict[str, str](), list[str]()
     for found in contractions:
-        made = tiled(workload, storage, found, region.statements, times, names)
+        made = tiled_statement(workload, storage, found, region.statements, times, names)
         if made is None:
             continue
         statements[found.statement] = replace(statements[found.statement], domain=made.rest)
@@ -58,17 +61,17 @@ def with_tiles(
     return replace(region, statements=listed, stands_for=stands_for), all_times, tuple(dict.fromkeys(texts))
 
 
-def tiled(
+def tiled_statement(
     workload: Workload,
     storage: Storage,
     found: Contraction,
     statements: Sequence[SourceStatement],
     times: Mapping[str, isl.Map],
     names: Names,
-) -> Tiled | None:
-    """Return the whole tiles of a contraction (inside `with budget():`), None where there are none.
+) -> TiledStatement | None:
+    """Return the complete tiles of a contraction, None if it has none. Call it inside `with budget():`.
 
-    times: of all statements; those of the contraction have the numbers of its tiles up to place `found.end`.
+    times: of all statements; those of the contraction have the numbers of its tiles up to position `found.end`.
     """
     own = next(each for each in statements if each.name == found.statement)
     statement = next(each for each in workload.statements if each.name == found.statement)
@@ -100,11 +103,11 @@ def tiled(
     domain = whole.set_tuple_name(name)
     signs = (1,) * len(numbers)
     tiles = replace(own, name=name, dims=numbers, signs=signs, domain=domain, constants=constants, body=body)
-    return Tiled(rest, tiles, at.intersect_domain(whole).set_tuple_name(_IN, name), text)
+    return TiledStatement(rest, tiles, at.intersect_domain(whole).set_tuple_name(_IN, name), text)
 
 
 def _free_name(name: str, storage: Storage) -> str:
-    """Return a name for a function that no array has."""
+    """Return a name for a function that differs from all arrays' names."""
     taken = {form.parameter for form in storage.forms.values()}
     while name in taken:
         name += "_"
@@ -112,7 +115,7 @@ def _free_name(name: str, storage: Storage) -> str:
 
 
 def _instances_of_tiles(own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Map:
-    """Return { T[outer dims, numbers of the tile] -> instances }."""
+    """Return { T[outer dims, tile numbers] -> instances }."""
     space = own.domain.get_space()
     head = isl.Space.set_alloc(space.get_ctx(), 0, len(outer) + len(found.dims)).set_tuple_name(_SET, "T")
     relation = isl.Map.universe(head.map_from_domain_and_range(space))
@@ -132,7 +135,7 @@ def _value(number: int, space: isl.Space) -> isl.Val:
 
 
 def _without(relation: isl.Map, own: SourceStatement, dims: Sequence[str]) -> isl.Map:
-    """Return the relation with these dims of its range unconstrained."""
+    """Return the relation without its constraints on these dims of the range."""
     for dim in dims:
         place = own.dims.index(dim)
         free = relation.project_out(_OUT, place, 1).insert_dims(_OUT, place, 1)
@@ -141,14 +144,14 @@ def _without(relation: isl.Map, own: SourceStatement, dims: Sequence[str]) -> is
 
 
 def _incomplete_tiles(inside: isl.Map, own: SourceStatement, found: Contraction, outer: Sequence[str]) -> isl.Set:
-    """Return the tiles that do not run all terms for each of their rows and lanes."""
+    """Return the tiles in which some row and lane lacks some of the terms."""
     pairs = _without(inside, own, (found.term,))
     terms = _without(inside, own, found.dims[:-1])
     return pairs.intersect(terms).subtract(inside).domain()
 
 
 def _tiles_with_aliases(inside: isl.Map, own: SourceStatement) -> isl.Set:
-    """Return the tiles that read elements which they write, beside the sums themselves."""
+    """Return the tiles that read elements which they write, other than the sums themselves."""
     target = own.references[-1]
     found = isl.Set.empty(inside.domain().get_space())
     written = inside.apply_range(target.elements)
@@ -159,7 +162,7 @@ def _tiles_with_aliases(inside: isl.Map, own: SourceStatement) -> isl.Set:
 
 
 def _times_of_tiles(inside: isl.Map, times: isl.Map, found: Contraction) -> isl.Map:
-    """Return { T[...] -> times }: those of its instances up to the numbers of the tile, then zeros."""
+    """Return { T[...] -> times }: its instances' times up to the tile numbers, then zeros."""
     length = times.dim(_OUT)
     end = found.end
     head = inside.apply_range(times.project_out(_OUT, end, length - end))
@@ -179,7 +182,7 @@ def _tiles_with_other_statements(at: isl.Map, times: isl.Map, found: Contraction
 def _bounds(
     inside: isl.Map, whole: isl.Set, own: SourceStatement, found: Contraction, outer: Sequence[str], names: Names
 ) -> Bounds | None:
-    """Return the C expressions of the first and last row, lane and term of a tile; None where lanes have gaps."""
+    """Return C expressions of a tile's first and last row, lane and term; None where the lanes have gaps."""
     count = len(outer) + len(found.dims)
     points = inside.intersect_domain(whole).move_dims(_PARAM, 0, _IN, 0, count).range()
     for place in range(count):
@@ -211,7 +214,7 @@ def _without_places(points: isl.Set, places: Sequence[int]) -> isl.Set:
 
 
 def _has_no_gaps(points: isl.Set) -> bool:
-    """Return whether a set of numbers is all from its first to its last."""
+    """Return whether a set of integers is an interval."""
     points = points.reset_tuple_id() if points.has_tuple_id() else points
     space = points.get_space()
     between = points.apply(isl.Map.lex_le(space)).intersect(points.apply(isl.Map.lex_ge(space)))
@@ -219,7 +222,7 @@ def _has_no_gaps(points: isl.Set) -> bool:
 
 
 def _ends(points: isl.Set, context: isl.Set, names: Names) -> tuple[str, str]:
-    """Return the C expressions of the first and the last of a set of numbers."""
+    """Return C expressions of the least and the greatest element of a set of integers."""
     low, high = points.dim_min(0).coalesce(), points.dim_max(0).coalesce()
     return expression_text(low, context, names), expression_text(high, context, names)
 

@@ -1,4 +1,4 @@
-"""The C code of one statement instance: its reads, its value in the types of C, and what it writes."""
+"""The C code of one statement instance: its reads, its value in C's types, and its write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dim_constants(workload: Workload) -> dict[str, str]:
 
 
 def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
-    """Return the dims whose values the body of a statement names."""
+    """Return the dims whose values occur in a statement's body."""
     indices: list[Affine] = [
         _position(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
     ]
@@ -58,14 +58,14 @@ def _indices(expression: Expression) -> list[Affine]:
 
 
 def instance(workload: Workload, storage: Storage, statement: Statement, *, in_turn: bool) -> Stmt:
-    """Return one instance of a statement; the counters of its dims are constants around it. in_turn: kept out of
-    vectors."""
+    """Return one instance of a statement, inside constants for the counters of its dims. in_turn: prevent
+    vectorization."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
     kinds = _operand_types(workload, storage, statement)
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
-        body.append(Declare(f"const {kind}", f"a{number}", _read(storage, access, values)))
+        body.append(Declare(f"const {kind}", f"a{number}", _read_value(storage, access, values)))
     operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
     value = c_expression(statement.expression, operands, values)
     place = _element(storage, statement.target, values)
@@ -82,7 +82,7 @@ def instance(workload: Workload, storage: Storage, statement: Statement, *, in_t
 
 
 def _extreme_of_comparison(storage: Storage, statement: Statement, place: Expr, value: Expr) -> Block:
-    """Return the maximum or minimum by the comparison of the text."""
+    """Return a maximum or minimum written with the comparison of the C text."""
     kind = storage.forms[statement.target.tensor].c_type
     found = _COMPARISON.fullmatch(statement.comparison)
     assert found is not None
@@ -93,7 +93,7 @@ def _extreme_of_comparison(storage: Storage, statement: Statement, place: Expr, 
 
 
 def _operand_types(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
-    """Return the C types of the values that are read: of a C text its own, else the target's where that is wider."""
+    """Return the C types of the values read: in a C text their own, else the target's where that is wider."""
     if workload.original is not None:
         return registers(workload, element_types(workload), statement).operands
     target = storage.forms[statement.target.tensor].c_type
@@ -114,7 +114,7 @@ def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> Ele
 
 
 def _position(form: ArrayForm, access: Access) -> Affine:
-    """Return the number of the element of an access in its array, its axes in memory order."""
+    """Return the index of an access's element in its array, axes in memory order."""
     position = Affine()
     for axis, stride in enumerate(form.strides):
         position = position + form.axis(access, axis) * stride
@@ -128,14 +128,14 @@ def _element(storage: Storage, access: Access, values: dict[str, Expr]) -> Eleme
     return Element(form.parameter, (affine_expr(_position(form, access), values),))
 
 
-def _read(storage: Storage, access: Access, values: dict[str, Expr]) -> Expr:
+def _read_value(storage: Storage, access: Access, values: dict[str, Expr]) -> Expr:
     element = _element(storage, access, values)
     is_short = storage.forms[access.tensor].kind == "bfloat16"
     return Invoke("bfloat16_value", (element,)) if is_short else element
 
 
-def filled(form: ArrayForm, operator: Operator | None) -> Block:
-    """Return the loop that sets an array to the neutral element of its accumulations, or to zero."""
+def fill_loop(form: ArrayForm, operator: Operator | None) -> Block:
+    """Return the loop that sets an array to the neutral element of its accumulation, or to zero."""
     value = Int(0) if operator is None else neutral_value(operator, form.c_type)
     element = Element(form.parameter, (Name("at"),))
     return (For("at", Int(0), Int(form.elements), (Assign(element, "=", value),), type="long"),)

@@ -1,4 +1,4 @@
-"""The function of a program: one C translation unit without globals that computes it on its caller's arrays."""
+"""The C function of a program: one translation unit without globals that works on its caller's arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from polymap.codegen.lower import IN_TURN, Rule, check_indices, check_memory, ru
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.orders import TUNING, Contraction
 from polymap.codegen.programs.blocks import with_tiles
-from polymap.codegen.programs.body import filled
+from polymap.codegen.programs.body import fill_loop
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import Storage, storage_of
 from polymap.codegen.source import Names, Parallel, check_instances, conflicts_of, isl_loops, loops_of
@@ -49,20 +49,22 @@ def program_function(
 ) -> NativeFunction:
     """Return the function that computes a program in the order of a legal schedule.
 
-    Its parameters: of a region of C all arrays that outlive it, in order of declaration; of other programs the arrays
-    only read in order of first read, then those written. Values that are `initial` are taken from the arrays. Local
-    arrays hold temporary tensors.
+    Its parameters are, for a region of C, all arrays that exist outside it, in order of declaration; for other programs
+    the arrays that are only read, in order of first read, then those written. Tensors that are `initial` start with the
+    arrays' values. Temporary tensors are local arrays.
 
-    contractions: statements whose tiles are computed in vector registers; their times have the numbers of the tiles.
-    threads: cores that the outermost loops with independent iterations are split over (OpenMP). remark: lines of the
-    comment at its head. Raises WorkloadError (PM621, PM622) where element types are missing or
-    sums of bfloat16 are asked for, BudgetError where isl takes too long, or where temporaries would not fit into memory
-    or indices into 32 bits (PM601), SolverError (PM511) where isl's loops are found to lose instances.
+    contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers.
+    threads: cores among which outermost loops with independent iterations are divided (OpenMP). remark: lines of the
+    comment at its head.
+
+    Raises WorkloadError where element types are missing (PM621) or sums would be bfloat16 (PM622); BudgetError where
+    isl takes too long, or where temporaries exceed memory or indices exceed 32 bits (PM601); SolverError (PM511) where
+    isl's loops lose instances.
     """
     check_indices(workload)
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
-    _check_sums(workload, storage)
+    _refuse_bfloat16_sums(workload, storage)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         region, times = region_of(workload, storage, sums_in_turn(workload, schedule.times)), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
@@ -73,7 +75,7 @@ def program_function(
         node = isl_loops(region, times, _NAMES)
         loops = loops_of(region, times, conflicts, parallel, _NAMES, node)
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
-    body = (*_start(workload, storage), *loops)
+    body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
     helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
@@ -83,7 +85,7 @@ def program_function(
     return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
 
 
-def _check_sums(workload: Workload, storage: Storage) -> None:
+def _refuse_bfloat16_sums(workload: Workload, storage: Storage) -> None:
     for each in workload.statements:
         if storage.forms[each.target.tensor].kind == "bfloat16":
             what = f"statement {each.name} writes {each.target.tensor} as bfloat16, which rounds every result"
@@ -91,8 +93,8 @@ def _check_sums(workload: Workload, storage: Storage) -> None:
             raise WorkloadError(Mistake("PM622", what, hint))
 
 
-def _start(workload: Workload, storage: Storage) -> Block:
-    """Return the loops that give arrays their values at the start: of C programs the caller's, or none."""
+def _initial_values(workload: Workload, storage: Storage) -> Block:
+    """Return the loops that initialize arrays; none for C programs, whose callers pass the values."""
     if workload.original is not None:
         return ()
     found: list[Stmt] = []
@@ -103,14 +105,14 @@ def _start(workload: Workload, storage: Storage) -> Block:
             continue
         if kinds[name] is Rule.SUMS:
             operator = next(each.operator for each in workload.statements if each.target.tensor == name)
-            found += filled(form, operator)
+            found += fill_loop(form, operator)
         elif _is_read_unset(workload, name) or (not tensor.temporary and leaves_unwritten(workload, tensor)):
-            found += filled(form, None)
+            found += fill_loop(form, None)
     return tuple(found)
 
 
 def _is_read_unset(workload: Workload, tensor: str) -> bool:
-    """Return whether some element is read before it is written (True if that takes too long to decide)."""
+    """Return whether some element is read before it is written; True if that takes too long to decide."""
     try:
         return unset_read(workload, tensor) is not None
     except BudgetError:
@@ -118,8 +120,11 @@ def _is_read_unset(workload: Workload, tensor: str) -> bool:
 
 
 def _variables(workload: Workload, storage: Storage) -> list[str]:
-    """Return the declarations of the temporary tensors: on the stack while they are small, the others in one block of
-    malloc, so that its pages stay mapped from call to call."""
+    """Return the declarations of the temporary tensors: on the stack while they are small, the others in one malloc
+    block.
+
+    One block, so that its pages stay mapped from call to call.
+    """
     places = storage.places
     lines: list[str] = []
     size = _block_bytes(storage)
@@ -148,7 +153,7 @@ def _release(storage: Storage) -> list[str]:
 
 
 def _helpers(body: str) -> str:
-    """Return the macros and functions that the text calls."""
+    """Return the macros and functions that the text uses."""
     texts = {
         "MIN(": EXTREMES,
         "MAX(": EXTREMES,

@@ -1,4 +1,7 @@
-"""The C function of one tile of a contraction: operands packed, sums in vector registers, each in the text's order."""
+"""The C function of one tile of a contraction: operands are packed, and sums stay in vector registers.
+
+The terms of each sum are added in the order of the text.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Ends = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """C expressions of the first and last of the rows, lanes and terms of a tile, and of the lanes of row `i`."""
+    """C expressions (first, last) of a tile's rows, lanes and terms, and of the lanes of row `i`."""
 
     rows: Ends
     lanes: Ends
@@ -35,7 +38,7 @@ class _Tile:
 
     @property
     def tensors(self) -> list[str]:
-        """Return the tensors that the function takes, the one it writes first."""
+        """The tensors that the function takes, the written one first."""
         accesses = (self.statement.target, *self.statement.reads)
         return list(dict.fromkeys(each.tensor for each in accesses))
 
@@ -63,7 +66,7 @@ class _Tile:
 
 
 def position_of(form: ArrayForm, access: Access) -> Affine:
-    """Return the number of the element of an access in its array, its axes in memory order."""
+    """Return the index of an access's element in its array, axes in memory order."""
     position = Affine()
     for axis, stride in enumerate(form.strides):
         position = position + form.axis(access, axis) * stride
@@ -78,7 +81,7 @@ def tile_text(
     name: str,
     outer: tuple[str, ...],
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the text of the function, and what a call passes for its arrays."""
+    """Return the text of the function, and the arguments that a call passes for its arrays."""
     packs = packs_of(statement, found) if found.lane else ()
     tile = _Tile(storage, statement, found, bounds, outer, packs)
     forms = [storage.forms[each] for each in tile.tensors]
@@ -113,7 +116,7 @@ def _register_tiles(tile: _Tile) -> list[str]:
 
 
 def _sums_of_rows(tile: _Tile) -> list[str]:
-    """Return the loops that add up several rows at once, then those left one by one."""
+    """Return the loops that compute several rows at once, then the remaining rows one by one."""
     lines = ["    long i = i0;"]
     for rows in (tile.found.rows, 1):
         lines.append(f"    for (; i + {rows - 1} <= i1; i += {rows}) {{")
@@ -142,7 +145,7 @@ def _vector(kind: str) -> str:
 
 
 def _packing_loops(tile: _Tile, number: int, value: Expression) -> list[str]:
-    """Return the loops that lay out the values of rows (or lanes) so that a register tile reads them one by one."""
+    """Return the loops that copy the values of rows (or lanes) into the order in which a register tile reads them."""
     lanes = tile.is_of_lanes(value)
     found = tile.found
     width, size = (found.panel, found.tile[1]) if lanes else (found.rows, found.tile[0])
@@ -172,7 +175,7 @@ def _nest(loops: list[str], body: str, pad: str = "        ") -> list[str]:
 
 
 def _is_contiguous(tile: _Tile, value: Expression, dim: str) -> bool:
-    """Return whether a packed value's elements lie closer together along a dim than along the terms."""
+    """Return whether a packed value's elements are closer in memory along a dim than along the terms."""
     steps = {dim: 0, tile.found.term: 0}
     for number, access in enumerate(tile.statement.reads):
         if _reads(value, number):
@@ -189,7 +192,7 @@ def _reads(value: Expression, number: int) -> bool:
 
 
 def _ends_of_rows(tile: _Tile) -> list[str]:
-    """Return what finds the lanes of each row of a register tile: all of them in most tiles."""
+    """Return the code that finds the lanes of each row of a register tile; in most tiles these are all lanes."""
     panel, rows = tile.found.panel, tile.found.rows
     low, high = tile.bounds.lanes_of_row
     pad = " " * 12
@@ -216,7 +219,7 @@ def _place(tile: _Tile, row: str, lane: str) -> str:
 
 
 def _pointer_to_sums(tile: _Tile) -> list[str]:
-    """Return what points at the sums: in the array, or copied where the register tile goes beyond its rows or lanes."""
+    """Return the pointer to the sums: in the array, or in a copy where the register tile exceeds its rows or lanes."""
     panel, rows = tile.found.panel, tile.found.rows
     target = tile.statement.target
     step = position_of(tile.storage.forms[target.tensor], target).coefficients()[tile.found.row]
@@ -277,7 +280,7 @@ def _sums(tile: _Tile) -> list[str]:
 
 
 def _summand_of_step(tile: _Tile, row: int, vector: int) -> str:
-    """Return what is added to a vector of sums in one step, joined as in the text."""
+    """Return the summand of a vector of sums in one step, combined as in the text."""
 
     def joined(value: Expression) -> Expr:
         if isinstance(value, Apply) and is_mixed(tile.statement, value, tile.found):

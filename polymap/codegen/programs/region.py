@@ -1,4 +1,4 @@
-"""A program and its order as the printer of loops takes them: domains, accesses and times as isl sets and maps."""
+"""A program and its schedule as isl sets and maps, as the printer of loops needs them: domains, accesses and times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import islpy as isl
 
 from polymap.codegen.programs.body import dim_constants, instance, used_dims
 from polymap.codegen.programs.storage import Storage
-from polymap.codegen.source import Constant, Declared, Reference, Region, SourceStatement
+from polymap.codegen.source import Constant, Declaration, Reference, Region, SourceStatement
 from polymap.ir import Access, Operator, Statement, Workload
 from polymap.poly import function
 from polymap.schedules import Schedule
@@ -14,9 +14,11 @@ from polymap.workload import domain_of
 
 
 def region_of(workload: Workload, storage: Storage, in_turn: frozenset[str]) -> Region:
-    """Return the statements (inside `with budget():`); variables that iterations may each have one of are `inside`.
+    """Return the program's statements. Call it inside `with budget():`.
 
-    in_turn: statements that are kept out of vectors."""
+    Variables of which each iteration may have its own copy are `inside`. in_turn: statements that must not be
+    vectorized.
+    """
     statements = tuple(
         _statement(workload, storage, each, in_turn=each.name in in_turn) for each in workload.statements
     )
@@ -52,10 +54,10 @@ def _statement(workload: Workload, storage: Storage, each: Statement, *, in_turn
 
 
 def _reference(storage: Storage, each: Statement, access: Access, domain: isl.Set, *, is_target: bool) -> Reference:
-    """Return the elements of the array, as it is in the function, that an access touches."""
+    """Return the elements that an access touches, in the array as the function declares it."""
     lost = storage.dropped.get(access.tensor, 0)
     name = storage.forms[access.tensor].parameter
     elements = function(each.name, each.dims, access.index[lost:], name).intersect_domain(domain)
     accumulates = is_target and each.operator is not Operator.ASSIGN
-    declared = Declared(0, lost) if lost and storage.is_on_stack(access.tensor) else None
+    declared = Declaration(0, lost) if lost and storage.is_on_stack(access.tensor) else None
     return Reference(name, elements, not is_target or accumulates, is_target, declared)

@@ -1,7 +1,7 @@
-"""Where the values of a program live: in the caller's arrays, or in variables of the function for temporary arrays.
+"""Storage of a program's values: the caller's arrays, and variables of the function for temporary tensors.
 
-A temporary that a C text declares in a loop has an axis per loop around it. Where the order runs all instances that
-touch one such element together, one variable is enough for all iterations, as in the text.
+A temporary that a C text declares in a loop has an axis per loop around it. Where the schedule runs all instances that
+touch one such element together, one variable serves all iterations, as in the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Times = Mapping[str, tuple[Affine, ...]]
 @dataclass(frozen=True, slots=True)
 class Storage:
     """forms: of every tensor. callers: those of the function's parameters, in order. local: temporary tensors. dropped:
-    of a local tensor with fewer axes than its accesses, how many leading ones it lacks."""
+    local tensor -> the number of leading axes that its variable lacks."""
 
     forms: dict[str, ArrayForm]
     callers: tuple[ArrayForm, ...]
@@ -29,21 +29,21 @@ class Storage:
     dropped: dict[str, int]
 
     def is_variable(self, tensor: str) -> bool:
-        """Return whether a tensor is one local variable, not an array."""
+        """Return whether a tensor is one local scalar variable."""
         return tensor in self.local and not self.forms[tensor].shape
 
     def is_on_stack(self, tensor: str) -> bool:
-        """Return whether a temporary is a variable or an array of the stack, not a part of a block of malloc."""
+        """Return whether a temporary is on the stack, not in the malloc block."""
         return self.places.get(tensor, 0) is None
 
     def bytes_of(self, tensor: str) -> int:
-        """Return the size of a tensor as it is held."""
+        """Return the bytes of a tensor's variable or array."""
         form = self.forms[tensor]
         return form.elements * ELEMENT_BYTES[form.c_type]
 
     @property
     def places(self) -> dict[str, int | None]:
-        """Return where each temporary begins in the block, None for those on the stack."""
+        """The offset of each temporary in the malloc block, in bytes; None for those on the stack."""
         found: dict[str, int | None] = {}
         left, end = TUNING.temporaries_on_stack_bytes, 0
         for tensor in self.local:
@@ -58,9 +58,9 @@ class Storage:
 
 
 def storage_of(workload: Workload, times: Times) -> Storage:
-    """Return where the values of a program live if its instances run in the order of `times`.
+    """Return the storage of a program whose instances run in the order of `times`.
 
-    Raises WorkloadError where an element type is missing or has no form in C.
+    Raises WorkloadError where an element type is missing or has no C type.
     """
     callers, temporary = program_forms(workload)
     dropped: dict[str, int] = {}
@@ -77,22 +77,24 @@ def storage_of(workload: Workload, times: Times) -> Storage:
 
 
 def _unneeded_axes(workload: Workload, tensor: Tensor, times: Times) -> int:
-    """Return how many leading axes a temporary can do without: those indexed by dims that stay the same from the first
-    to the last access of an element."""
+    """Return the number of leading axes that a temporary can drop.
+
+    These are indexed by dims that do not change between the first and the last access of an element.
+    """
     if workload.original is None:
         return 0  # its elements have values at the start: all of them are needed
     touching = [each for each in workload.statements if accesses_of(each, tensor.name)]
-    around = _own_dims(touching, tensor)
+    around = _leading_dims(touching, tensor)
     fixed = _fixed_dims(touching, times)
     lost = 0
     while lost < len(around) and around[lost] in fixed:
         lost += 1
     # An order over other dims between these would let elements of several iterations live at once.
-    return lost if _is_together(touching, times, set(around[:lost])) else 0
+    return lost if _runs_together(touching, times, set(around[:lost])) else 0
 
 
-def _own_dims(touching: list[Statement], tensor: Tensor) -> list[str]:
-    """Return the dims that alone index the leading axes of every access."""
+def _leading_dims(touching: list[Statement], tensor: Tensor) -> list[str]:
+    """Return the dims that index the leading axes of every access, one dim per axis."""
     accesses = [access for each in touching for access in accesses_of(each, tensor.name)]
     found: list[str] = []
     for axis in range(len(tensor.shape)):
@@ -106,8 +108,8 @@ def _own_dims(touching: list[Statement], tensor: Tensor) -> list[str]:
     return found
 
 
-def _common(touching: list[Statement], times: Times) -> list[Affine]:
-    """Return the leading entries that the times of all these statements have in common."""
+def _common_times(touching: list[Statement], times: Times) -> list[Affine]:
+    """Return the leading entries that the times of all these statements share."""
     found: list[Affine] = []
     for entries in zip(*(times[each.name] for each in touching), strict=True):
         if len(set(entries)) > 1:
@@ -117,15 +119,15 @@ def _common(touching: list[Statement], times: Times) -> list[Affine]:
 
 
 def _fixed_dims(touching: list[Statement], times: Times) -> set[str]:
-    """Return the dims that are, alone, entries of the common leading part of the times."""
-    alone = (each for each in _common(touching, times) if len(each.terms) == 1 and abs(each.terms[0][0]) == 1)
+    """Return the dims that are, each alone, entries of the shared leading part of the times."""
+    alone = (each for each in _common_times(touching, times) if len(each.terms) == 1 and abs(each.terms[0][0]) == 1)
     return {each.terms[0][1] for each in alone if isinstance(each.terms[0][1], str)}
 
 
-def _is_together(touching: list[Statement], times: Times, dims: set[str]) -> bool:
-    """Return whether the common leading part fixes all dims before it varies with any other."""
+def _runs_together(touching: list[Statement], times: Times, dims: set[str]) -> bool:
+    """Return whether the shared leading part fixes all dims before it varies with any other."""
     left = set(dims)
-    for each in _common(touching, times):
+    for each in _common_times(touching, times):
         if not left:
             return True
         if not set(each.dims) <= dims:

@@ -16,7 +16,7 @@ with lazy(__name__):
     )
     from polymap.codegen.source.region import (
         Constant as Constant,
-        Declared as Declared,
+        Declaration as Declaration,
         Reference as Reference,
         Region as Region,
         SourceStatement as SourceStatement,

@@ -1,10 +1,10 @@
-"""What a text was taken to mean where options of the compiler may change it, as conditions of the preprocessor."""
+"""Assumptions that reading a text made on options of the compiler, as conditions of the preprocessor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.codegen.source.placement import Placed
+from polymap.codegen.source.placement import RegionText
 from polymap.codegen.source.tuning import TUNING
 from polymap.workload.c import CProgram
 from polymap.workload.preprocessor import Assumption, Group
@@ -12,17 +12,18 @@ from polymap.workload.preprocessor import Assumption, Group
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under which the new loops are what the region says: at the region, and at the top of the file.
+    """Conditions under which the new loops equal the region's. here: tested at the region. above: at the top of the
+    file.
 
-    What the file itself defines above the region can only be asked about at its top.
+    A macro that the file defines above the region can only be tested at the top.
     """
 
     here: tuple[str, ...]
     above: tuple[str, ...]
 
 
-def conditions_of(program: CProgram, place: Placed) -> Conditions:
-    """Return the conditions under which the text is what was read."""
+def conditions_of(program: CProgram, place: RegionText) -> Conditions:
+    """Return the conditions under which the compiler sees the text that was read."""
     text = program.prepared.file
     around = {group for group, _ in text.around(place.first)}  # the region is not compiled where they are otherwise
     here, above = list[str](), list[str]()
@@ -50,12 +51,12 @@ def _condition(each: Assumption) -> str:
 
 
 def _only_defines(each: Assumption, group: Group) -> bool:
-    """Return whether all that a group depends on is how the text defines the name that it asks for."""
+    """Return whether a group depends on nothing but how the text defines the name that it tests."""
     return group.only_changes and group.changes == {each.name}
 
 
-def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place: Placed) -> int | None:
-    """Return the number that a name is, where nothing but that depends on the assumption."""
+def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place: RegionText) -> int | None:
+    """Return the number that a name expands to, if nothing else depends on the assumption."""
     text = program.prepared.file
     ranges = [(group.branches[0], group.branches[-1]) for group in groups]
     own = [change.line for change in text.changes if change.name == each.name and change.line <= place.last]
@@ -72,6 +73,7 @@ def _number(program: CProgram, each: Assumption, groups: frozenset[Group], place
 
 
 def _is_number(name: str, value: int) -> str:
-    """Return a condition that holds where a macro is a positive number, and none that is written as a sum or choice."""
+    """Return a condition that holds where a macro is this positive number, and not an expression such as a sum or
+    choice."""
     whole = f"!({name} - {value}) && {name} * 2 == {2 * value} && {4 * value} / {name} == 4 && -{name} < 0"
     return f"{whole} /* {name} is {value} */"

@@ -1,4 +1,4 @@
-"""The orders that C to C can be asked for; apart, so that the command line knows them without loading isl."""
+"""The orders that C to C offers; a module of its own, so that the command line knows them without loading isl."""
 
 from __future__ import annotations
 

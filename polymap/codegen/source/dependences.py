@@ -1,7 +1,7 @@
-"""Dependences of a region with symbolic parameters, and which schedules and parallel loops they allow.
+"""Dependences of a region with symbolic parameters, and the schedules and parallel loops that they allow.
 
-Memory-based: two instances depend on each other if both touch one element and one writes it. A time is a map
-{ S[i, ...] -> [t0, t1, ...] }, all of one length, compared lexicographically.
+Dependences are memory-based: two instances depend on each other if both touch one element and one of them writes it. A
+time is a map { S[i, ...] -> [t0, t1, ...] }, all of one length, compared lexicographically.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Times = Mapping[str, isl.Map]
 class Conflict:
     """Pairs { source -> sink } of instances that touch one element of an array, the source first in program order.
 
-    accumulates: both only add to (or multiply) the element, and may change places if rounding may change. living: the
-    pairs of `relation` in which both see one and the same variable, None for arrays that no loop declares. exact: the
-    result of the accumulations is the same in every order (maxima and minima of integers).
+    accumulates: both only add to the element (or multiply it), so that their order only affects rounding. living: the
+    pairs of `relation` in which both access the same variable; None for arrays that no loop declares. exact: the
+    accumulations give the same result in every order (maxima and minima of integers).
     """
 
     source: str
@@ -36,12 +36,12 @@ class Conflict:
     exact: bool = False
 
     def is_free(self, *, reorder_sums: bool) -> bool:
-        """Return whether the instances may change places."""
+        """Return whether the instances may run in either order."""
         return self.exact or (reorder_sums and self.accumulates)
 
 
 def original_times(region: Region) -> dict[str, isl.Map]:
-    """Return the program's own times: textual positions and loop variables alternate."""
+    """Return the program's own times, in which textual positions and loop variables alternate."""
     depth = max(len(each.dims) for each in region.statements)
     return {each.name: _original_time(each, 2 * depth + 1) for each in region.statements}
 
@@ -92,14 +92,14 @@ def conflicts_of(region: Region) -> tuple[Conflict, ...]:
 
 
 def accumulate(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
-    """Return whether both references are updates of one kind, which may change places if rounding may change."""
+    """Return whether both references are updates of one kind, whose order only affects rounding."""
     both = one.reads and one.writes and other.reads and other.writes
     updates = bool(first.accumulates) and first.accumulates == second.accumulates
     return updates and (both or _own(first, one, second, other))
 
 
 def _own(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
-    """Return whether both references are to the elements that the statements accumulate onto."""
+    """Return whether both references are to the elements that their statements accumulate onto."""
     targets = first.references[-1], second.references[-1]
     return all(
         each.array == target.array and each.elements.is_equal(target.elements)
@@ -122,8 +122,11 @@ def _same_variable(relation: isl.Map, one: Reference, other: Reference) -> isl.M
     return relation
 
 
-def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -> tuple[Conflict, isl.Map] | None:
-    """Return the first conflict whose sink does not run after its source, with these pairs; None for legal times."""
+def violated_conflict(
+    conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool
+) -> tuple[Conflict, isl.Map] | None:
+    """Return the first conflict with a sink that does not run after its source, and these pairs; None for legal
+    times."""
     for each in conflicts:
         if each.is_free(reorder_sums=reorder_sums):
             continue
@@ -133,33 +136,33 @@ def broken(conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool) -
     return None
 
 
-def carried(
+def carried_conflict(
     conflicts: Iterable[Conflict], times: Times, place: int, inside: Container[str], private: Container[str] = ()
 ) -> tuple[Conflict, isl.Map] | None:
-    """Return a conflict between statements `inside` whose instances first differ at a position of the schedule.
+    """Return a conflict between statements `inside` that the loop at a position of the schedule carries.
 
     None: the iterations of that loop are independent. Variables in `private` have one copy per iteration.
     """
     for each in conflicts:
         if each.source in inside and each.sink in inside and each.array not in private:
             source, sink = times[each.source], times[each.sink]
-            pairs = each.relation.intersect(_together(source, sink, place))
-            pairs = pairs.subtract(_together(source, sink, place + 1))
+            pairs = each.relation.intersect(_equal_prefix(source, sink, place))
+            pairs = pairs.subtract(_equal_prefix(source, sink, place + 1))
             if not pairs.is_empty():
                 return each, pairs
     return None
 
 
 def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[isl.Map]:
-    """Yield the pairs of conflicts, those that each loop carries apart.
+    """Yield the pairs of conflicts, separated by the loop that carries them.
 
-    isl's scheduler carries a part as a whole or not at all: it was seen to fail ("unable to carry dependences") on
-    parts that join two levels.
+    isl's scheduler carries a relation as a whole or not at all. On relations that join two levels it was observed to
+    fail with "unable to carry dependences".
     """
     for each in conflicts:
         source, sink, rest = times[each.source], times[each.sink], each.relation
         for place in range(1, source.dim(_OUT) + 1):
-            same = _together(source, sink, place)
+            same = _equal_prefix(source, sink, place)
             carried_here = rest.subtract(same)
             if not carried_here.is_empty():
                 yield carried_here
@@ -167,13 +170,13 @@ def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[isl.Map]:
 
 
 def stays_within(conflict: Conflict, times: Times, place: int) -> bool:
-    """Return whether instances that see one and the same variable agree in all times up to a position."""
+    """Return whether instances that access the same variable have equal times up to a position."""
     assert conflict.living is not None
-    together = _together(times[conflict.source], times[conflict.sink], place + 1)
+    together = _equal_prefix(times[conflict.source], times[conflict.sink], place + 1)
     return conflict.living.is_subset(together)
 
 
-def _together(source: isl.Map, sink: isl.Map, length: int) -> isl.Map:
+def _equal_prefix(source: isl.Map, sink: isl.Map, length: int) -> isl.Map:
     """Return { x -> y : the first `length` entries of both times are equal }."""
     rest = source.dim(_OUT) - length
     one, two = (each.project_out(_OUT, length, rest) for each in (source, sink))
@@ -181,7 +184,7 @@ def _together(source: isl.Map, sink: isl.Map, length: int) -> isl.Map:
 
 
 def instances(pairs: isl.Map, first: SourceStatement, second: SourceStatement) -> tuple[str, str, str]:
-    """Return two instances of a relation as text, and the parameters' values for which they exist ("" for none)."""
+    """Return two instances of a relation as text, and values of the parameters for which they exist ("" for none)."""
     values: list[str] = []
     point = pairs.params().sample_point()
     names = [str(pairs.get_dim_name(_PARAM, number)) for number in range(pairs.dim(_PARAM))]

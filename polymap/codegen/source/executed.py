@@ -1,9 +1,10 @@
-"""Which instances isl's loops run, read off the loops alone: a check of isl's code generator, which was seen to lose
-iterations (islpy 2026.2.2: a loop of stride 2 over tiles of 3 became one iteration).
+"""The instances that isl's loops run, computed from the loops alone.
 
-The instances of all calls of a statement must be those of its domain, each of them in one call. Every loop counter is
-the time at its place, so that an instance runs at its own time. Where times have strides isl also counts in strides, or
-puts times between two steps into one iteration: then the order of all calls is compared with that of the times.
+This checks isl's code generator, which was observed to lose iterations (islpy 2026.2.2: a loop of stride 2 over tiles
+of 3 became one iteration). The instances of all calls of a statement must be those of its domain, each in one call.
+Every loop counter is the time at its position, so that an instance runs at its own time. Where times have strides, isl
+also counts in strides, or merges times between two steps into one iteration: then the order of all calls is compared
+with the order of the times.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Points = TypeVar("Points", isl.Set, isl.Map)
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop around a call: the place of its counter, and a number of its own."""
+    """A loop around a call. place: the position of its counter in the times. number: its identity."""
 
     place: int
     number: int
@@ -37,7 +38,8 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a statement: [counters] -> its instance, and what is around it: loops, and numbers in sequences."""
+    """A call of a statement. instances: { [counters] -> its instance }. around: the loops and the positions in
+    sequences."""
 
     statement: str
     instances: isl.Map
@@ -56,10 +58,11 @@ def lost_statement(
     sizes: Mapping[str, int],
     operations: int = TUNING.checked_operations,
 ) -> str:
-    """Return the name of a statement of which the loops do not run every instance once at its time; "" for none found.
+    """Return the name of a statement of which the loops do not run every instance once at its time; "" if none is
+    found.
 
-    prefix: of the counters' names. sizes: values of parameters that are looked at, all values of the others. Statements
-    that isl does not reach in so many operations are left out.
+    prefix: of the counters' names. sizes: values of parameters; of the others all values are checked. Statements that
+    isl cannot check within so many operations are left out.
     """
     length = max(each.dim(_OUT) for each in times.values())
     reader = _Reader(length, {f"{prefix}{place}": place for place in range(length)}, sizes)
@@ -69,17 +72,17 @@ def lost_statement(
             calls[call.statement].append(call)
         own: dict[str, isl.Map] = {}
         for each in region.statements:
-            own[each.name] = _at(times[each.name].intersect_domain(each.domain), sizes)
-            if not _runs_each_once(_at(each.domain, sizes), calls[each.name]):
+            own[each.name] = _at_sizes(times[each.name].intersect_domain(each.domain), sizes)
+            if not _runs_each_once(_at_sizes(each.domain, sizes), calls[each.name]):
                 return each.name
-        return _late([call for listed in calls.values() for call in listed], own, length)
+        return _misordered_statement([call for listed in calls.values() for call in listed], own, length)
     return ""
 
 
 def check_instances(
     node: isl.AstNode, region: Region, times: Times, prefix: str, operations: int = TUNING.checked_operations
 ) -> None:
-    """Raise SolverError where isl's loops are found not to run every instance once, at some small and large sizes."""
+    """Raise SolverError where isl's loops do not run every instance once, for some small and large sizes."""
     for least in TUNING.checked_sizes if region.parameters else TUNING.checked_sizes[:1]:
         sizes = {name: least + 2 * number for number, name in enumerate(region.parameters)}
         lost = lost_statement(node, region, times, prefix, sizes, operations)
@@ -89,8 +92,8 @@ def check_instances(
             raise SolverError(Mistake("PM511", what, "Another order, or other tiles, would help: --tile 1."))
 
 
-def _at(whole: Points, sizes: Mapping[str, int]) -> Points:
-    """Return what is left of a set or a relation at these sizes."""
+def _at_sizes(whole: Points, sizes: Mapping[str, int]) -> Points:
+    """Return a set or a relation with its parameters fixed to these sizes."""
     for name, size in sizes.items():
         place = whole.find_dim_by_name(_PARAM, name)
         if place >= 0:
@@ -99,7 +102,7 @@ def _at(whole: Points, sizes: Mapping[str, int]) -> Points:
 
 
 def _runs_each_once(domain: isl.Set, calls: Sequence[_Call]) -> bool:
-    """Return whether calls run every instance once."""
+    """Return whether the calls run every instance once."""
     done: isl.Set | None = None
     for call in calls:
         instances = call.instances.range()
@@ -109,7 +112,7 @@ def _runs_each_once(domain: isl.Set, calls: Sequence[_Call]) -> bool:
     return domain.is_empty() if done is None else done.is_equal(domain)
 
 
-def _late(calls: Sequence[_Call], times: Times, length: int) -> str:
+def _misordered_statement(calls: Sequence[_Call], times: Times, length: int) -> str:
     """Return the statement of a call whose instances do not run in the order of their times; "" for none."""
     for one in (each for each in calls if not _is_punctual(each, times[each.statement])):
         for other in calls:
@@ -119,7 +122,7 @@ def _late(calls: Sequence[_Call], times: Times, length: int) -> str:
 
 
 def _is_punctual(call: _Call, times: isl.Map) -> bool:
-    """Return whether the counters are the times."""
+    """Return whether the call's counters equal its times."""
     places = {each.place for each in call.loops}
     for place in range(times.dim(_OUT)):
         if place not in places:
@@ -130,7 +133,7 @@ def _is_punctual(call: _Call, times: isl.Map) -> bool:
 def _in_order(one: _Call, other: _Call, times: Times, length: int) -> bool:
     """Return whether the instances of two calls run in the order of their times."""
     size = max(len(one.around), len(other.around))
-    first, second = (_turns(each, size, length) for each in (one, other))
+    first, second = (_sequence_position(each, size, length) for each in (one, other))
     mine, others = times[one.statement], times[other.statement]
     before = mine.lex_lt_map(others).intersect(first.lex_ge_map(second))
     after = mine.lex_gt_map(others).intersect(first.lex_le_map(second))
@@ -138,15 +141,19 @@ def _in_order(one: _Call, other: _Call, times: Times, length: int) -> bool:
 
 
 def _in_step(one: _Call, other: _Call, times: Times, length: int) -> bool:
-    """Return whether, of the loops that two calls share, each iteration has one time, as where counters are times: that
-    is what is known where a loop becomes parallel."""
+    """Return whether each iteration of the loops that two calls share has one time, as it has where counters equal
+    times.
+
+    A parallel loop relies on that.
+    """
     mine, others = times[one.statement], times[other.statement]
     for number, (each, its) in enumerate(zip(one.around, other.around, strict=False)):
         if each != its:
             break
         if isinstance(each, _Loop):
             outside, inside = (
-                _equal(*(_turns(call, size, length) for call in (one, other))) for size in (number, number + 1)
+                _equal(*(_sequence_position(call, size, length) for call in (one, other)))
+                for size in (number, number + 1)
             )
             before, together = (
                 _equal(_first(mine, size), _first(others, size)) for size in (each.place, each.place + 1)
@@ -165,8 +172,8 @@ def _first(times: isl.Map, size: int) -> isl.Map:
     return times.project_out(_OUT, size, times.dim(_OUT) - size)
 
 
-def _turns(call: _Call, size: int, length: int) -> isl.Map:
-    """Return { instance -> the first of the numbers in sequences and the counters around it, then zeros }."""
+def _sequence_position(call: _Call, size: int, length: int) -> isl.Map:
+    """Return { instance -> the first `size` positions in sequences and counters around it, then zeros }."""
     found = isl.Map.from_domain(call.instances.domain())
     for each in (*call.around, *(0,) * (size - len(call.around)))[:size]:
         entry = variable(each.place, length) if isinstance(each, _Loop) else constant(each, length)
@@ -176,7 +183,7 @@ def _turns(call: _Call, size: int, length: int) -> isl.Map:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads isl's loops back. counters: name -> place among `length`. numbers: of loops."""
+    """Reads isl's loops back as calls. counters: name -> its position among `length`. numbers: identities of loops."""
 
     length: int
     counters: Mapping[str, int]
@@ -184,7 +191,7 @@ class _Reader:
     numbers: Iterator[int] = field(default_factory=count)
 
     def calls(self, node: isl.AstNode, domain: isl.Set, around: tuple[_Loop | int, ...]) -> Iterator[_Call]:
-        """Yield the calls below a node that is reached for the counters in `domain`."""
+        """Yield the calls below a node that runs for the counters in `domain`."""
         match _word(node.get_type()):
             case "block":
                 children = node.block_get_children()
@@ -295,10 +302,10 @@ def _result_of(operation: str, left: isl.PwAff, right: isl.PwAff) -> isl.PwAff:
 
 
 def _operation(expression: isl.AstExpr) -> str:
-    """Return the operation of an expression, "" for a name or a number."""
+    """Return the operation of an expression; "" for a name or a number."""
     return _word(expression.get_op_type()) if _word(expression.get_type()) == "op" else ""
 
 
 def _word(kind: object) -> str:
-    """Return the name of a member of one of isl's enumerations."""
+    """Return the name of a member of an enumeration of isl."""
     return str(kind).rpartition(".")[2]

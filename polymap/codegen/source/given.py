@@ -1,4 +1,5 @@
-"""A schedule of one's own as the times of a region: its counters from 0 are put for the loop variables."""
+"""A user's schedule as the times of a region; its loops count from 0, so loop variables are replaced by such
+counters."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 import islpy as isl
 
 from polymap.codegen.source.dependences import Times, time_map
-from polymap.codegen.source.loops import OPENMP, Demanded
+from polymap.codegen.source.loops import OPENMP, LoopPragma
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.ir import Affine, Dim, Floor, Mistake, ScheduleError, Statement, Workload
@@ -17,7 +18,7 @@ from polymap.workload.c import from_c, read_program
 
 
 def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Workload:
-    """Return the workload of a C text, which schedules are made for; parameters without sizes get some.
+    """Return the workload of a C text for which schedules are made; parameters without sizes get example values.
 
     Raises as `from_c` does.
     """
@@ -28,26 +29,26 @@ def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Worklo
     return from_c(source, {**sizes, **some}, file=file)
 
 
-def demanded(schedule: Schedule) -> tuple[Demanded, ...]:
-    """Return the loops of a schedule that do not run one iteration after the other."""
-    found: list[Demanded] = []
+def demanded_loops(schedule: Schedule) -> tuple[LoopPragma, ...]:
+    """Return the loops of a schedule that are not sequential."""
+    found: list[LoopPragma] = []
     for loop in schedule.loops():
         statements = frozenset(loop.statements)
         match loop.kind:
             case LoopKind.SEQUENTIAL:
                 pass
             case LoopKind.PARALLEL:
-                found.append(Demanded(loop.position, statements, OPENMP))
+                found.append(LoopPragma(loop.position, statements, OPENMP))
             case LoopKind.VECTOR:
-                found.append(Demanded(loop.position, statements, "#pragma omp simd"))
+                found.append(LoopPragma(loop.position, statements, "#pragma omp simd"))
             case LoopKind.UNROLLED:
                 text = f"#pragma GCC unroll {loop.factor or TUNING.most_unrolled}"
-                found.append(Demanded(loop.position, statements, text, independent=False))
+                found.append(LoopPragma(loop.position, statements, text, independent=False))
     return tuple(found)
 
 
 def given_times(region: Region, schedule: Schedule) -> Times:
-    """Return the times of a schedule over loop counters from 0."""
+    """Return the times of a schedule as maps over the region's loop variables."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
     found = {each.name: _statement_with_times(each, region, own) for each in region.statements}
@@ -62,8 +63,11 @@ def given_times(region: Region, schedule: Schedule) -> Times:
 
 
 def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
-    """Return the statement whose times a statement gets: itself, or where it has no instance at the sizes of the
-    schedule, another piece of its assignment; None if there is none."""
+    """Return the statement whose times a region's statement takes: the one of its name, or another piece of its
+    assignment.
+
+    The latter where it has no instance at the schedule's sizes. None if there is neither.
+    """
     pieces = [other for other in region.statements if (other.line, other.dims) == (each.line, each.dims)]
     pieces = [other for other in pieces if other.position[:-1] == each.position[:-1] and other.name in own]
     pieces.sort(key=lambda other: abs(other.position[-1] - each.position[-1]))
@@ -72,7 +76,7 @@ def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[st
 
 
 def _given_time(each: SourceStatement, like: Statement, dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
-    """Return the times of a statement of the schedule for another: loop variables, as counters, put into them."""
+    """Return the times of the schedule's statement `like` for another one, with counters for its loop variables."""
     space = each.domain.get_space()
     local = isl.LocalSpace.from_space(space)
     counters: dict[str, isl.Aff] = {}

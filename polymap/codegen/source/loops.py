@@ -1,6 +1,6 @@
-"""The loops that run a region at given times: isl's loop structure as our C, bodies unchanged.
+"""The loops that run a region at given times: isl's loop structure printed as C, statement bodies unchanged.
 
-Loop counters and bounds are computed in `long`; only names of this package and of the program itself occur in them.
+Loop counters and bounds are `long`. Names in them are this package's or the program's own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from polymap.codegen.c import (
     Stmt,
     expression as printed,
 )
-from polymap.codegen.source.dependences import Conflict, Times, carried, stays_within
+from polymap.codegen.source.dependences import Conflict, Times, carried_conflict, stays_within
 from polymap.codegen.source.region import Region, SourceStatement
 from polymap.ir import Mistake, SolverError
 
@@ -39,7 +39,7 @@ _ARITHMETIC = ("+", "-", "*")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Identifiers that occur nowhere in the text: of loop counters (a prefix), and of macros."""
+    """Identifiers that do not occur in the text: a prefix of loop counters, and macros."""
 
     counter: str
     minimum: str
@@ -56,8 +56,8 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Demanded:
-    """A loop that gets a pragma: its position in the times, its statements. independent: its iterations must be."""
+class LoopPragma:
+    """A loop that gets a pragma. position: in the times. statements: inside. independent: its iterations must be."""
 
     position: int
     statements: frozenset[str]
@@ -67,21 +67,21 @@ class Demanded:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Which loops become parallel: the outermost ones that may, if `outermost`; `demanded`: these in any case.
+    """The loops that become parallel: the outermost possible ones if `outermost`; those of `demanded` in any case.
 
-    clauses: of OpenMP, behind the pragma of the outermost ones; tiles: behind that of loops around whole tiles. least:
-    instances that an outermost one runs, at least (bounds of its dims multiplied); loops of fewer stay as they are.
+    clauses: of OpenMP, appended to the pragma of the outermost ones. tiles: the same for loops around complete tiles.
+    least: loops that run fewer instances (the product of bounds on their dims) stay sequential.
     """
 
     outermost: bool = False
-    demanded: tuple[Demanded, ...] = ()
+    demanded: tuple[LoopPragma, ...] = ()
     clauses: str = ""
     tiles: str = ""
     least: int = 0
 
 
 class LoopConflictError(Exception):
-    """A loop that must be parallel carries a dependence; never leaves this package."""
+    """A loop that must be parallel carries a dependence; it does not leave this package."""
 
     def __init__(self, conflict: Conflict, pairs: isl.Map) -> None:
         super().__init__(conflict.array)
@@ -89,7 +89,7 @@ class LoopConflictError(Exception):
 
 
 def isl_loops(region: Region, times: Times, names: Names) -> isl.AstNode:
-    """Return isl's loops for every instance of the region, in the order of its times."""
+    """Return isl's AST for every instance of the region, in the order of its times."""
     length = max(each.dim(isl.dim_type.out) for each in times.values())
     whole: isl.UnionMap | None = None
     context = isl.Set.universe(isl.Space.params_alloc(next(iter(times.values())).get_ctx(), 0))
@@ -112,14 +112,15 @@ def loops_of(
     names: Names,
     node: isl.AstNode | None = None,
 ) -> Block:
-    """Return the loops that run every instance of the region once, in the order of its times. node: isl's, if known."""
+    """Return the loops that run every instance of the region once, in the order of its times. node: isl's AST, if
+    known."""
     statements = {each.name: each for each in region.statements}
     printer = _Loops(region, statements, times, conflicts, parallel, names)
     return printer.block(isl_loops(region, times, names) if node is None else node, inside_parallel=False)
 
 
 def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:
-    """Return the C text of a function of parameters, as it is where the context holds."""
+    """Return the C text of a function of parameters that is equal to it where the context holds."""
     build = isl.AstBuild.from_context(context)
     nothing = Region((), (), frozenset(), frozenset(), frozenset(), {}, {}, ())
     found = _Loops(nothing, {}, {}, (), Parallel(), names).expression(build.expr_from_pw_aff(value))
@@ -173,7 +174,7 @@ class _Loops:
         return For(name, start, end.right, _statements_of_scope(body), pragma, "long", end.symbol, step.value)
 
     def _pragma(self, place: int, inside: frozenset[str], *, inside_parallel: bool) -> str:
-        """Return the line before a loop: empty, or that its iterations may run in parallel."""
+        """Return the pragma of a loop; "" for none."""
         asked = self.parallel.demanded
         demanded = [each for each in asked if each.position == place and each.statements & inside]
         if demanded and not demanded[0].independent:
@@ -186,7 +187,7 @@ class _Loops:
         if not demanded and least and sum(self._work(place, name) for name in inside) < least:
             return ""
         private = self._private(place, inside)
-        found = carried(self.conflicts, self.times, place, inside, private)
+        found = carried_conflict(self.conflicts, self.times, place, inside, private)
         if found is not None and demanded:
             raise LoopConflictError(*found)
         if found is not None:
@@ -195,13 +196,13 @@ class _Loops:
         return f"{demanded[0].pragma if demanded else OPENMP + clauses}{clause}"
 
     def _work(self, place: int, name: str) -> int:
-        """Return how many instances of a statement a loop at a place runs each time, at most."""
+        """Return an upper bound on the instances of a statement that one execution of a loop runs."""
         times, domain = self.times[name], self.times[name].domain()
         outer = times.project_out(isl.dim_type.out, place, times.dim(isl.dim_type.out) - place)
         work = 1
         for number in range(domain.dim(isl.dim_type.set)):
             if outer.remove_divs().gist_domain(domain).involves_dims(isl.dim_type.in_, number, 1):
-                values = _only(outer, number)
+                values = _one_dim(outer, number)
                 distances = values.reverse().apply_range(values).deltas()  # of two instances in one iteration around
                 span = distances.dim_max_val(0)
             else:
@@ -212,9 +213,9 @@ class _Loops:
         return work
 
     def _private(self, place: int, inside: frozenset[str]) -> tuple[str, ...]:
-        """Return the variables of the original's loops of which each iteration of this loop may have its own.
+        """Return the variables, declared in loops, of which each iteration of this loop may have its own copy.
 
-        They are written in the loop, and what it writes is read in the same iteration and nowhere else.
+        They are written in the loop, and what it writes is only read in the same iteration.
         """
         references = [each for name in inside for each in self.statements[name].references]
         written = {each.array for each in references if each.writes} & self.region.inside
@@ -229,7 +230,7 @@ class _Loops:
         )
 
     def _instance(self, call: isl.AstExpr) -> Stmt:
-        """Return an instance of a statement: its body after the constants that it names."""
+        """Return an instance of a statement: its body inside constants for the integers that it names."""
         arguments = [call.get_op_arg(place) for place in range(call.get_op_n_arg())]
         statement = self.statements[str(arguments[0].get_id().get_name())]
         values = [self.expression(each) for each in arguments[1:]]
@@ -276,7 +277,7 @@ class _Loops:
 
 
 def _statements_of_scope(block: Block) -> Block:
-    """Return the statements of a block that is one scope; the braces of a loop are enough for it."""
+    """Return the statements of a block that is one scope; the braces of a loop suffice for it."""
     return block[0].body if len(block) == 1 and isinstance(block[0], Scope) else block
 
 
@@ -285,15 +286,15 @@ def _word(kind: object) -> str:
     return str(kind).rpartition(".")[2]
 
 
-def _only(outer: isl.Map, number: int) -> isl.Map:
-    """Return { times -> one dim } of { dims -> times }."""
+def _one_dim(outer: isl.Map, number: int) -> isl.Map:
+    """Return { times -> one dim } from { dims -> times }."""
     reverse = outer.reverse()
     after = reverse.dim(isl.dim_type.out) - number - 1
     return reverse.project_out(isl.dim_type.out, number + 1, after).project_out(isl.dim_type.out, 0, number)
 
 
 def _is_dead(conflict: Conflict) -> bool:
-    """Return whether the instances never see the same variable."""
+    """Return whether the instances never access the same variable."""
     return conflict.living is not None and conflict.living.is_empty()
 
 

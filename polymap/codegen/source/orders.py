@@ -1,4 +1,5 @@
-"""Orders of a region as isl schedule trees: the program's own and isl's, permutable bands tiled, as times."""
+"""Orders of a region as isl schedule trees, the program's own and isl's, with permutable bands tiled; returned as
+times."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _SET, _OUT = isl.dim_type.set, isl.dim_type.out
 
 
 def own_order(region: Region, conflicts: Sequence[Conflict], tile: int, *, reorder_sums: bool) -> dict[str, isl.Map]:
-    """Return the times of the program's order; nested loops that are permutable are tiled (1: not)."""
+    """Return the times of the program's order, with nested permutable loops tiled (tile 1: not)."""
     kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
     return _times_of(_tree(list(region.statements), 0, kept, tile), region)
 
@@ -29,25 +30,26 @@ def isl_order(
     reorder_sums: bool,
     cpu_s: float = TUNING.scheduler_cpu_s,
 ) -> dict[str, isl.Map]:
-    """Return the times of the order that isl's scheduler chooses (Pluto-like), its permutable bands tiled.
+    """Return the times of the order that isl's scheduler chooses (Pluto-like), with its permutable bands tiled.
 
-    Raises ScheduleError where it finds none, as for some programs with divisions in subscripts; BudgetError after
-    `TUNING.operations` of isl's operations or `cpu_s` seconds of CPU time (linear programs count as no operations).
+    Raises ScheduleError where it finds none, as for some programs with divisions in subscripts. Raises BudgetError
+    after `TUNING.operations` of isl's operations or `cpu_s` seconds of CPU time (linear programs count as no
+    operations).
     """
     what, names = "isl's order of a C program", tuple(region.parameters)
     with budget(TUNING.operations, seconds=math.inf, what=what):
         kept = [each for each in conflicts if not each.is_free(reorder_sums=reorder_sums)]
         domains = plain_text([each.domain for each in region.statements], names)
         relations = plain_text(list(by_level(kept, original_times(region))), names)
-    found = within_work(Effort(TUNING.operations, cpu_s), what, scheduled, domains, relations)
+    found = within_work(Effort(TUNING.operations, cpu_s), what, isl_schedule, domains, relations)
     with budget(TUNING.operations, seconds=math.inf, what=what):
         schedule = isl.Schedule(found, CONTEXT)
         schedule = schedule if tile == 1 else _with_tiled_bands(schedule.get_root(), tile).get_schedule()
         return _times_of(schedule, region, names)
 
 
-def scheduled(domain: str, relations: str) -> str:
-    """Return the schedule that isl computes for a domain and its dependences ("" for none), all as isl writes them."""
+def isl_schedule(domain: str, relations: str) -> str:
+    """Return isl's schedule for a domain and its dependences ("" for none), all in isl's notation."""
     constraints = isl.ScheduleConstraints.on_domain(isl.UnionSet(domain, CONTEXT))
     if relations:
         kept = isl.UnionMap(relations, CONTEXT)
@@ -56,8 +58,8 @@ def scheduled(domain: str, relations: str) -> str:
 
 
 def _times_of(schedule: isl.Schedule, region: Region, names: Sequence[str] = ()) -> dict[str, isl.Map]:
-    """Return the times of a schedule tree, per statement, extended with zeros to one length. names: of the parameters
-    of a plain one."""
+    """Return the times of a schedule tree per statement, padded with zeros to one length. names: of its parameters, if
+    plain."""
     found: list[isl.Map] = []
     schedule.get_map().foreach_map(found.append)
     length = max(each.dim(_OUT) for each in found)
@@ -130,7 +132,7 @@ def _is_in_one_loop(group: Sequence[SourceStatement], depth: int) -> bool:
 
 
 def _permutable(relations: Iterable[isl.Map], group: Sequence[SourceStatement], first: int, last: int) -> bool:
-    """Return whether no dependence goes backwards in any of the loops [first, last)."""
+    """Return whether no dependence has a negative distance along any of the loops [first, last)."""
     for relation in relations:
         for place in range(first, last):
             forward = group[0].signs[place] > 0
@@ -141,7 +143,7 @@ def _permutable(relations: Iterable[isl.Map], group: Sequence[SourceStatement], 
 
 
 def _loop(group: Sequence[SourceStatement], place: int, tile: int) -> isl.MultiUnionPwAff:
-    """Return the loop variable at a depth (its tile's number) as a schedule of one member."""
+    """Return the loop variable at a depth (divided by the tile) as a schedule of one member."""
     whole: isl.UnionPwAff | None = None
     for each in group:
         local = isl.LocalSpace.from_space(each.domain.get_space())

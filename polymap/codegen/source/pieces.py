@@ -1,4 +1,4 @@
-"""What an assignment of a region touches where: its pieces, each with the instances that execute it."""
+"""The elements that an assignment of a region touches, by pieces: each with the instances that execute it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from polymap.workload.c import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A piece of an assignment, whose reads do not depend on loop variables, and where it is executed.
+    """A part of an assignment whose reads do not depend on loop variables, and the instances that execute it.
 
-    A guarded one has `guard ? value : target` as its value, or the target alone where nothing is assigned.
+    The value of a guarded piece is `guard ? value : target`, or the target alone where nothing is assigned.
     """
 
     assign: Assign
@@ -43,7 +43,7 @@ class Piece:
 
     @property
     def used(self) -> tuple[CExpression, ...]:
-        """The expressions that are evaluated, without the target itself."""
+        """The expressions that are evaluated; the target itself is not."""
         value, target = self.assign.value, self.assign.target
         index = subscripts(target)
         if self.assign.guarded and isinstance(value, Choice):
@@ -52,12 +52,12 @@ class Piece:
 
     @property
     def writes(self) -> bool:
-        """Whether something is assigned to."""
+        """Whether it assigns something."""
         return not self.assign.guarded or render(self.assign.value) != render(self.assign.target)
 
 
 def pieces_of(each: Assign, guard: CExpression | None, scope: Scope, domain: isl.Set, file: str) -> list[Piece]:
-    """Return the pieces of an assignment, in the order of `from_c`; some may be empty.
+    """Return the pieces of an assignment in the order of `from_c`; some may be empty.
 
     guard: a condition on data under which it is executed. Raises WorkloadError where there are too many.
     """
@@ -66,13 +66,13 @@ def pieces_of(each: Assign, guard: CExpression | None, scope: Scope, domain: isl
     rules = _rules(scope)
     each = simplified(assign_with(each, _piecewise_aliases(each, scope)), rules)
     try:
-        return _taken_apart(Piece(each, domain), rules, scope)
+        return _split_by_conditions(Piece(each, domain), rules, scope)
     except Refused as refused:
         what = f"{refused.what} ({file}:{refused.line})"
         raise WorkloadError(Mistake(refused.code, what, refused.hint)) from None
 
 
-def _taken_apart(whole: Piece, rules: Rules, scope: Scope) -> list[Piece]:
+def _split_by_conditions(whole: Piece, rules: Rules, scope: Scope) -> list[Piece]:
     waiting, done = [whole], list[Piece]()
     while waiting:
         piece = waiting.pop()
@@ -88,7 +88,8 @@ def _taken_apart(whole: Piece, rules: Rules, scope: Scope) -> list[Piece]:
 
 
 def _rules(scope: Scope) -> Rules:
-    """Return what assignments are taken apart by; types make no difference to what is touched."""
+    """Return the rules by which assignments are split; types are ignored, as they do not affect the elements
+    touched."""
 
     def is_static(test: CExpression) -> bool:
         try:
@@ -101,7 +102,7 @@ def _rules(scope: Scope) -> Rules:
 
 
 def _piecewise_aliases(each: Assign, scope: Scope) -> dict[str, CExpression]:
-    """Return the integers that an assignment names and that are computed by pieces, as expressions."""
+    """Return the piecewise integers that an assignment names, as expressions."""
     found: dict[str, CExpression] = {}
     for name in names_of(each.value).union(*(names_of(part) for part in subscripts(each.target))):
         meaning = scope.names.get(name)
@@ -113,7 +114,7 @@ def _piecewise_aliases(each: Assign, scope: Scope) -> dict[str, CExpression]:
 
 
 def subscripts(place: Name | Item) -> tuple[CExpression, ...]:
-    """Return the subscripts of a place, none of a variable."""
+    """Return the subscripts of an element, () of a variable."""
     return place.index if isinstance(place, Item) else ()
 
 
@@ -130,7 +131,7 @@ def _is_affine(expression: CExpression, scope: Scope) -> bool:
 
 
 def _full_expression(meaning: Alias) -> CExpression:
-    """Return the expression of an integer, with those that it is computed from."""
+    """Return the expression of an integer with the integers that it is computed from substituted."""
     inner = {
         name: _full_expression(own) for name, own in _meanings(meaning.expression, meaning) if isinstance(own, Alias)
     }

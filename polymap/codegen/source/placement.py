@@ -1,4 +1,4 @@
-"""Where a region stands in the text of its file: what comes before, the region itself, what comes after."""
+"""The position of a region in the text of its file: the text before it, the region, and the text after it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ _REPLAYED = (  # directives that change what names mean, and their conditions
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """The file's text as before + region + after. rest: the words of the function behind the region, in order, with
-    those of macros in the macros' places.
+class RegionText:
+    """The file's text as before + region + after. rest: the words of the function after the region, macros expanded.
 
-    nested: the region lies inside another statement of the function. words: every identifier of the file. first, last:
-    the lines that the region begins and ends in. directives: those of the region that change what names mean, in order.
+    nested: the region is inside another statement of the function. words: every identifier of the file. first, last:
+    the first and last line of the region. directives: those in the region that change the meaning of names, in order.
     """
 
     before: str
@@ -37,8 +36,8 @@ class Placed:
     directives: tuple[str, ...]
 
 
-def placed(source: str, program: CProgram, file: str) -> Placed:
-    """Return where the region that was read stands; raises InputError where it is in no function."""
+def region_text(source: str, program: CProgram, file: str) -> RegionText:
+    """Return the position of the region that was read. Raises InputError where it is in no function."""
     source, text = source.replace("\r\n", "\n"), program.prepared.file
     lines = source.split("\n")
     starts = [0]
@@ -48,7 +47,7 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
     first = last = 0
     if text.marks:
         first, last = starts[text.marks[0]], starts[text.marks[1] - 1]
-        function = _around(live, first)
+        function = _function_around(live, first)
     else:
         function = _function_named(live, program.program.name)
         if function is not None:
@@ -61,11 +60,11 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
     words = frozenset(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", source))
     nested = inside.count("{") - inside.count("}") > 1 or ("for" in inside and inside[-1:] not in ([";"], ["}"]))
     numbers = source.count("\n", 0, first) + 1, source.count("\n", 0, last) + 1
-    return Placed(
+    return RegionText(
         source[:first],
         source[first:last],
         source[last:],
-        _rest(_text_without_comments(_without_directives(program), lines)[last : function[2]], program),
+        _words_after(_text_without_comments(_without_directives(program), lines)[last : function[2]], program),
         nested,
         words,
         *numbers,
@@ -74,7 +73,7 @@ def placed(source: str, program: CProgram, file: str) -> Placed:
 
 
 def _check_structure(function: str, program: CProgram, file: str) -> None:
-    """Refuse a function whose braces or `return`s stand in macros: where it ends cannot be told."""
+    """Raise InputError for a function whose braces or `return`s are in macros: then its end is unknown."""
     found = [each.group() for each in _TOKEN.finditer(function)]
     if tuple(found.count(word) for word in _STRUCTURE) != program.prepared.blocks:
         what = f"macros hold braces or `return` of the function with the loops ({file})"
@@ -82,7 +81,7 @@ def _check_structure(function: str, program: CProgram, file: str) -> None:
 
 
 def _directives(program: CProgram, first: int, last: int, file: str) -> tuple[str, ...]:
-    """Return the region's directives; refuse a region that begins and ends in different branches of conditions."""
+    """Return the region's directives. Raise InputError if it begins and ends in different branches of conditions."""
     text = program.prepared.file
     if text.around(first) != text.around(last):
         what = f"the loops begin and end under different conditions of the preprocessor ({file}:{first})"
@@ -94,15 +93,15 @@ def _directives(program: CProgram, first: int, last: int, file: str) -> tuple[st
 
 
 def _without_directives(program: CProgram) -> list[str]:
-    """Return the lines of the file, also those that are not read, with comments and directives blanked."""
+    """Return the lines of the file, inactive ones included, with comments and directives blanked."""
     lines = list(program.prepared.lines)
     for each in program.prepared.file.directives:
         lines[each.line - 1 : each.line - 1 + each.height] = [""] * each.height
     return lines
 
 
-def _rest(text: str, program: CProgram) -> tuple[str, ...]:
-    """Return the words of a text, for macros all words that they may stand for."""
+def _words_after(text: str, program: CProgram) -> tuple[str, ...]:
+    """Return the words of a text; for a macro all words that it may expand to."""
     bodies: dict[str, list[str]] = {}
     for change in program.prepared.file.changes:
         bodies.setdefault(change.name, []).extend(change.macro.body if change.macro is not None else ())
@@ -115,7 +114,7 @@ def _rest(text: str, program: CProgram) -> tuple[str, ...]:
 
 
 def _reachable(name: str, bodies: Mapping[str, list[str]], found: set[str]) -> Iterator[str]:
-    """Yield the words that a macro may stand for, each the first time only."""
+    """Yield the words that a macro may expand to, each once."""
     waiting = list(bodies.get(name, ()))
     while waiting:
         word = waiting.pop()
@@ -126,7 +125,8 @@ def _reachable(name: str, bodies: Mapping[str, list[str]], found: set[str]) -> I
 
 
 def _text_without_comments(plain: Sequence[str], lines: list[str]) -> str:
-    """Return the text without comments, each line as long as the original's (continued lines lack their backslash)."""
+    """Return the text without comments, each line padded to the original's length (continued lines lack their
+    backslash)."""
     return "\n".join(one.ljust(len(other))[: len(other)] for one, other in zip(plain, lines, strict=True))
 
 
@@ -153,7 +153,7 @@ def _functions(text: str) -> list[Span]:
     return found
 
 
-def _around(text: str, place: int) -> Span | None:
+def _function_around(text: str, place: int) -> Span | None:
     return next((each for each in _functions(text) if each[1] < place < each[2]), None)
 
 
@@ -163,7 +163,7 @@ def _function_named(text: str, name: str) -> Span | None:
 
 
 def _body(text: str, function: Span) -> tuple[int, int]:
-    """Return the places behind the opening brace and before the last `return` or the closing brace."""
+    """Return the offsets after the opening brace and before the last `return` or the closing brace."""
     first, last, depth = function[1] + 1, function[2] - 1, 0
     for token in _TOKEN.finditer(text, first, last):
         depth += (token.group() == "{") - (token.group() == "}")

@@ -1,7 +1,7 @@
-"""The statements of a C region: instances and accesses as isl sets over symbolic parameters, bodies as C.
+"""The statements of a C region: domains and accesses as isl sets and maps over symbolic parameters, bodies as C.
 
-A statement keeps the text of its assignment. Loop variables stand in front of it as constants of their own types, so
-that types and arithmetic are those of the original.
+A statement keeps the text of its assignment. Its loop variables are declared before it as constants of their original
+types, so that types and arithmetic are those of the original.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _WIDE = ("int32", "int64")  # types in which no value is taken to wrap around
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """Where a variable lives that the region declares: line of its declaration, number of loops around it."""
+class Declaration:
+    """The place where the region declares a variable: its line, and the number of loops around it."""
 
     line: int
     depth: int
@@ -63,19 +63,19 @@ class Declared:
 class Reference:
     """The elements of an array (or variable) that the instances of a statement touch: { S[i, ...] -> A[...] }.
 
-    declared: of a variable that the region declares, where.
+    declared: where the region declares the variable; None for others.
     """
 
     array: str
     elements: isl.Map
     reads: bool
     writes: bool
-    declared: Declared | None = None
+    declared: Declaration | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An integer that the body names: a loop variable (its position) or an expression of such."""
+    """An integer that the body names: a loop variable (given by its position), or an expression of loop variables."""
 
     name: str
     type: str
@@ -87,9 +87,9 @@ class SourceStatement:
     """One assignment.
 
     dims: its loop variables, outermost first, made unique. signs: 1 for loops that count up, else -1. position: as in
-    `ir.Statement`. constants: the integers that its body names. references: what it touches, its target last.
-    accumulates: "+" or "*" for an update that may change its order if rounding may change, "max" or "min" for one of
-    integers whose order never matters, else "".
+    `ir.Statement`. constants: the integers that its body names. references: its accesses, the target last. accumulates:
+    "+" or "*" for an update whose order only affects rounding, "max" or "min" for one of integers whose order never
+    matters, else "".
     """
 
     name: str
@@ -106,12 +106,12 @@ class SourceStatement:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is transformed.
+    """The part of the program that is transformed.
 
-    variables: declarations of the region, without initial values; names: theirs; inside: those declared in loops.
+    variables: declarations of the region, without initial values. names: their names. inside: those declared in loops.
     counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
-    it. values: parameters that are fixed. integers: (what, C type) of every integer that loops, conditions and
-    subscripts are computed with. stands_for: of statements whose instances are many of another, that one.
+    it. values: of fixed parameters. integers: (text, C type) of every integer in loop bounds, conditions and
+    subscripts. stands_for: statement whose instances are tiles -> the statement that it replaces.
     """
 
     statements: tuple[SourceStatement, ...]
@@ -126,7 +126,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     scope: Scope
     dims: tuple[str, ...]
     signs: tuple[int, ...]
@@ -134,7 +134,7 @@ class _Place:
     domain: isl.Set
     types: Mapping[str, str]
     constants: tuple[Constant, ...]
-    declared: Mapping[str, Declared]
+    declared: Mapping[str, Declaration]
     inside: list[int]
 
     def next_number(self) -> int:
@@ -143,9 +143,10 @@ class _Place:
 
 
 def region_of(program: CProgram, sizes: Mapping[str, int], file: str, *, by_pieces: bool = False) -> Region:
-    """Return the region of a C program (call inside `with budget():`); parameters in `sizes` are fixed.
+    """Return the region of a C program. Call it inside `with budget():`. Parameters in `sizes` are fixed.
 
-    by_pieces: an assignment whose conditions decide what it reads is one statement for each outcome, as in `from_c`.
+    by_pieces: an assignment whose conditions decide which elements it reads becomes one statement per outcome, as in
+    `from_c`.
 
     Raises WorkloadError where a loop, condition or subscript is not quasi-affine, or a name has two meanings.
     """
@@ -196,7 +197,7 @@ class _Walker:
         for each in program.outside:  # `from_c` counts the data that they set as statements
             if each.value is not None and each.name not in self.counters and not self._is_constant(each, scope):
                 self.found += 1
-        self._body(program.body, _Place(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
+        self._body(program.body, _Position(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
 
     def _check_calls(self, statements: Sequence[CStatement]) -> None:
         for part in _expressions(statements):
@@ -228,7 +229,7 @@ class _Walker:
 
     # --- statements ---
 
-    def _body(self, body: Sequence[CStatement], place: _Place) -> None:
+    def _body(self, body: Sequence[CStatement], place: _Position) -> None:
         for each in body:
             match each:
                 case Declare():
@@ -242,8 +243,9 @@ class _Walker:
                 case Block(inner):
                     self._body(inner, place)
 
-    def _declaration(self, each: Declare, place: _Place) -> _Place:
-        """Return the place with a new variable in scope; an integer that never changes is a constant of the bodies."""
+    def _declaration(self, each: Declare, place: _Position) -> _Position:
+        """Return the position with a new variable in scope; an integer that never changes becomes a constant of the
+        bodies."""
         kind = each.element_type or "int32"
         if each.value is not None and self._is_constant(each, place.scope):
             names = {**place.scope.names, each.name: Alias(each.value, place.scope, kind)}
@@ -257,15 +259,15 @@ class _Walker:
         self._store(each, place)
         data = place.scope.data | {each.name}
         names = {name: meaning for name, meaning in place.scope.names.items() if name != each.name}
-        declared = {**place.declared, each.name: Declared(each.line, len(place.dims))}
+        declared = {**place.declared, each.name: Declaration(each.line, len(place.dims))}
         types = {**place.types, each.name: kind}
         place = replace(place, scope=replace(place.scope, data=data, names=names), declared=declared, types=types)
         if each.value is not None:
             self._statement(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
         return place
 
-    def _store(self, each: Declare, place: _Place) -> None:
-        """Note the declaration of a variable, which comes to stand in front of all loops."""
+    def _store(self, each: Declare, place: _Position) -> None:
+        """Record the declaration of a variable, which moves in front of all loops."""
         text = self.program.declarations[each.name, each.line]
         sizes = {
             part.name for size in each.shape if size is not None for part in _parts(size) if isinstance(part, Name)
@@ -286,7 +288,7 @@ class _Walker:
     def _is_constant(self, each: Declare, scope: Scope) -> bool:
         """Return whether a declaration is an integer that never changes, computed from loop variables alone.
 
-        One that may wrap around on its way, by a cast or an unsigned literal, is a variable like others.
+        One whose computation may wrap around, by a cast or an unsigned literal, is treated as a variable.
         """
         kind = each.element_type or "int32"
         if each.value is None or each.shape or each.name in self.changed or "int" not in kind:
@@ -299,7 +301,7 @@ class _Walker:
             return False
         return True
 
-    def _loop(self, loop: For, place: _Place) -> None:
+    def _loop(self, loop: For, place: _Position) -> None:
         number, depth = place.next_number(), place.scope.depth
         step = value(loop.step, place.scope)
         size = step.max_val() if step.is_cst() else isl.Val.zero(step.get_ctx())
@@ -314,7 +316,7 @@ class _Walker:
         if not domain.is_bounded():
             self._refuse(loop, f"the loop over '{loop.variable}' is unbounded", "Its condition never ends it.")
         label = _unique(loop.variable, place.dims)
-        inner = _Place(
+        inner = _Position(
             scope,
             (*place.dims, label),
             (*place.signs, 1 if size.is_pos() else -1),
@@ -327,7 +329,7 @@ class _Walker:
         )
         self._body(loop.body, inner)
 
-    def _branch(self, branch: If, place: _Place) -> None:
+    def _branch(self, branch: If, place: _Position) -> None:
         try:
             holds = condition(branch.condition, place.scope)
         except NotAffineError:
@@ -341,8 +343,8 @@ class _Walker:
         self._body(branch.then, replace(place, domain=place.domain.intersect(holds).coalesce()))
         self._body(branch.other, replace(place, domain=place.domain.subtract(holds).coalesce()))
 
-    def _statement(self, each: Assign, place: _Place, guard: CExpression | None = None) -> None:
-        """Add a statement with what it touches where; by pieces: one statement for each, as in `from_c`."""
+    def _statement(self, each: Assign, place: _Position, guard: CExpression | None = None) -> None:
+        """Add a statement with its accesses; by pieces: one statement per piece, as in `from_c`."""
         first, pieces = self.found, pieces_of(each, guard, place.scope, place.domain, self.file)
         self.found += len(pieces)
         target = each.target.name if isinstance(each.target, Name) else each.target.array
@@ -354,8 +356,10 @@ class _Walker:
         for number, piece in enumerate(pieces):
             self._add(each, replace(place, domain=piece.domain), guard, [piece], f"S{first + number}")
 
-    def _add(self, each: Assign, place: _Place, guard: CExpression | None, pieces: Sequence[Piece], name: str) -> None:
-        """Add a statement that is made of pieces."""
+    def _add(
+        self, each: Assign, place: _Position, guard: CExpression | None, pieces: Sequence[Piece], name: str
+    ) -> None:
+        """Add a statement that consists of pieces."""
         position = (*place.numbers, place.next_number())
         domain = self._with_names(place.domain, place, name)
         if domain.is_empty():
@@ -382,14 +386,14 @@ class _Walker:
             )
         )
 
-    def _with_names(self, domain: isl.Set, place: _Place, name: str) -> isl.Set:
+    def _with_names(self, domain: isl.Set, place: _Position, name: str) -> isl.Set:
         domain = domain.set_tuple_name(name)
         for number, label in enumerate(place.dims):
             domain = domain.set_dim_name(_SET, number, label)
         return domain
 
-    def _reads(self, pieces: Sequence[Piece], place: _Place, name: str) -> list[Reference]:
-        """Return what pieces read, the same text in several pieces as one."""
+    def _reads(self, pieces: Sequence[Piece], place: _Position, name: str) -> list[Reference]:
+        """Return the elements that pieces read; equal texts in several pieces become one reference."""
         found: dict[tuple[str, bool], Reference] = {}
         for piece in pieces:
             domain = self._with_names(piece.domain, place, name)
@@ -401,8 +405,8 @@ class _Walker:
                 found[key] = reference if key not in found else _union_of_references(found[key], reference)
         return list(found.values())
 
-    def _target(self, each: Assign, pieces: Sequence[Piece], place: _Place, name: str, *, reads: bool) -> Reference:
-        """Return what pieces write."""
+    def _target(self, each: Assign, pieces: Sequence[Piece], place: _Position, name: str, *, reads: bool) -> Reference:
+        """Return the elements that pieces write."""
         whole: Reference | None = None
         for piece in pieces:
             if piece.writes:
@@ -414,14 +418,14 @@ class _Walker:
             return self._reference(each.target, place, self._with_names(nowhere, place, name), reads=reads, writes=True)
         return whole
 
-    def _data_in(self, expression: CExpression, place: _Place) -> Iterator[Name | Item]:
+    def _data_in(self, expression: CExpression, place: _Position) -> Iterator[Name | Item]:
         """Yield the variables and elements that an expression reads, subscripts included."""
         for part in _parts(expression):
             if isinstance(part, Item) or (isinstance(part, Name) and part.name in place.scope.data):
                 yield part
 
     def _reference(
-        self, place_read: Name | Item, place: _Place, domain: isl.Set, *, reads: bool = False, writes: bool = False
+        self, place_read: Name | Item, place: _Position, domain: isl.Set, *, reads: bool = False, writes: bool = False
     ) -> Reference:
         array, index = (place_read.name, ()) if isinstance(place_read, Name) else (place_read.array, place_read.index)
         name = domain.get_tuple_name()
@@ -432,7 +436,7 @@ class _Walker:
         elements = elements.set_tuple_name(_OUT, array).intersect_domain(domain)
         return Reference(array, elements, reads, writes, place.declared.get(array))
 
-    def _integers_of_body(self, each: Assign, shown: Sequence[CExpression], place: _Place) -> tuple[Constant, ...]:
+    def _integers_of_body(self, each: Assign, shown: Sequence[CExpression], place: _Position) -> tuple[Constant, ...]:
         """Return the integers that a body names, in the order of their declaration."""
         wanted = {part.name for whole in shown for part in _parts(whole) if isinstance(part, Name)}
         kept: list[Constant] = []
@@ -543,10 +547,11 @@ def _accumulation(each: Assign) -> str:
 
 
 def _extreme(each: Assign, guard: CExpression | None, types: Mapping[str, str]) -> tuple[str, CExpression]:
-    """Return "max" or "min" and the operand where an integer becomes the larger or smaller one of itself and that.
+    """Return "max" or "min" and the operand, for an integer that becomes the larger or smaller of itself and the
+    operand.
 
-    No value may change its type on the way (`short x; x = x > e ? x : e` cuts an `int`), and none is a float: of those
-    the order decides what becomes of NaN, and which zero is kept.
+    No value may change its type on the way (`short x; x = x > e ? x : e` truncates an `int`). Floats are excluded: the
+    order decides the result of NaN, and which zero is kept.
     """
     value = each.value if guard is None else Choice(guard, each.value, each.target, each.line)
     found = accumulation(each.target, value) if each.operator == "=" else None
@@ -562,7 +567,7 @@ def _extreme(each: Assign, guard: CExpression | None, types: Mapping[str, str]) 
 
 
 def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
-    """Return the element type of an expression, "" where it is not told."""
+    """Return the element type of an expression; "" where it is unknown."""
     match expression:
         case Literal() | Cast():
             return expression.element_type or ""
@@ -584,7 +589,7 @@ def _kind(expression: CExpression, types: Mapping[str, str]) -> str:
 
 
 def _union_of_references(one: Reference, other: Reference) -> Reference:
-    """Return the reference to what either touches."""
+    """Return the reference to the elements of both."""
     return replace(one, elements=one.elements.union(other.elements).coalesce())
 
 
@@ -604,7 +609,7 @@ def _array(expression: CExpression) -> str:
 
 
 def c_expression(expression: CExpression) -> ast.Expr:
-    """Return an expression of the program as it stands there."""
+    """Return an expression of the program as C, unchanged."""
     match expression:
         case Literal(text):
             return ast.Name(text)

@@ -1,6 +1,6 @@
-"""What a C region allows for all values of its parameters: dependences, parallel and permutable loops, counts.
+"""Properties of a C region for all values of its parameters: dependences, parallel and permutable loops, counts.
 
-Dependences are memory-based: two instances that touch one element, one of which writes it. Distances are counted in
+Dependences are memory-based: two instances that touch one element, one of which writes it. Distances are numbers of
 iterations of the loops that both statements share, outermost first.
 """
 
@@ -25,7 +25,7 @@ _KINDS = ("flow", "anti", "output")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolicStatement:
-    """instances: how many there are, a formula of the parameters; None where no polynomial counts them."""
+    """instances: their number as a formula in the parameters; None where no polynomial counts them."""
 
     name: str
     line: int
@@ -54,8 +54,8 @@ class SymbolicDependence:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicLoop:
-    """depth: loops around it. parallel: of its iterations, for all values of the parameters: "yes", "reduction" (if
-    partial results are combined) or "no"."""
+    """depth: loops around it. parallel: whether its iterations are independent for all values of the parameters: "yes",
+    "reduction" (if partial results are combined) or "no"."""
 
     name: str
     depth: int
@@ -65,8 +65,8 @@ class SymbolicLoop:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicCheckup:
-    """What holds for all values of the parameters. bands: perfectly nested loops in maximal runs that may be put in any
-    order, and so be tiled."""
+    """Properties that hold for all values of the parameters. bands: perfectly nested loops in maximal permutable runs,
+    which may be tiled."""
 
     parameters: tuple[str, ...]
     statements: tuple[SymbolicStatement, ...]
@@ -76,10 +76,10 @@ class SymbolicCheckup:
 
 
 def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, file: str = "C source") -> SymbolicCheckup:
-    """Return what a C region allows, whatever the values of its parameters; those in `sizes` are fixed.
+    """Return the properties of a C region that hold for all values of its parameters; those in `sizes` are fixed.
 
-    Arrays are taken not to overlap, and subscripts to stay inside their arrays. Raises InputError and WorkloadError for
-    C that is not read, BudgetError where isl takes too long.
+    Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
+    is not supported, BudgetError where isl takes too long.
     """
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
@@ -102,7 +102,7 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
 
 
 def has_parameters(source: str, *, file: str = "C source") -> bool:
-    """Return whether the loops of a C region depend on values that the text does not tell."""
+    """Return whether the loops of a C region depend on values that the text does not contain."""
     program = read_program(source, {}, file)
     with budget(TUNING.operations, seconds=TUNING.seconds, what="the reading of a C program with symbolic sizes"):
         return bool(region_of(program, {}, file).parameters)
@@ -145,7 +145,7 @@ def _pairs(region: Region) -> Iterator[_Pair]:
                     if sums and kind != "output":
                         continue  # these pairs write the element as well
                     apart = tuple(
-                        _odd_places(
+                        _loop_distances(
                             times[first.name].reverse().apply_range(each).apply_range(times[second.name]).deltas(),
                             shared,
                         )
@@ -181,7 +181,8 @@ def _is_kind(kind: str, one: Reference, other: Reference) -> bool:
 
 
 def _same_variable(pairs: isl.Map, one: Reference, other: Reference) -> isl.Map:
-    """Return the pairs that see one variable: what a loop's body declares is another one in each iteration."""
+    """Return the pairs that access one variable: a variable declared in a loop's body is another one in each
+    iteration."""
     if one.declared is None and other.declared is None:
         return pairs
     if one.declared != other.declared or one.declared is None:
@@ -192,7 +193,7 @@ def _same_variable(pairs: isl.Map, one: Reference, other: Reference) -> isl.Map:
 
 
 def _common_depth(first: SourceStatement, second: SourceStatement) -> int:
-    """Return how many loops two statements share."""
+    """Return the number of loops that two statements share."""
     count = 0
     for one, other, here, there in zip(first.dims, second.dims, first.position, second.position, strict=False):
         if one != other or here != there:
@@ -201,8 +202,9 @@ def _common_depth(first: SourceStatement, second: SourceStatement) -> int:
     return count
 
 
-def _odd_places(apart: isl.Set, shared: int) -> isl.Set:
-    """Return the distances of loop variables out of those of whole times, in which textual positions alternate."""
+def _loop_distances(apart: isl.Set, shared: int) -> isl.Set:
+    """Return the distances of loop variables, from distances of times, in which textual positions alternate with
+    them."""
     total = apart.dim(_SET)
     for place in reversed(range(total)):
         if place % 2 == 0 or place >= 2 * shared:
@@ -211,7 +213,7 @@ def _odd_places(apart: isl.Set, shared: int) -> isl.Set:
 
 
 def _constant_distances(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
-    """Return the distances of each convex part: numbers where they are constant."""
+    """Return the distances of each convex part, None where they vary."""
     found: dict[tuple[int | None, ...], None] = {}
     for part in (part for each in distances for part in each.get_basic_sets()):
         whole = isl.Set.from_basic_set(part)
@@ -221,7 +223,7 @@ def _constant_distances(distances: Sequence[isl.Set]) -> tuple[tuple[int | None,
 
 
 def _signs(distances: isl.Set, known: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the signs that distances have, loop by loop."""
+    """Yield the sign vectors that occur among the distances."""
     if distances.is_empty():
         return
     if len(known) == distances.dim(_SET):
@@ -265,7 +267,7 @@ def _loops(region: Region, pairs: Sequence[_Pair]) -> Iterator[SymbolicLoop]:
 
 
 def _bands(region: Region, pairs: Sequence[_Pair]) -> Iterator[tuple[tuple[str, ...], ...]]:
-    """Yield the chains of perfectly nested loops of more than one, each cut into runs that may be permuted."""
+    """Yield the chains of two or more perfectly nested loops, each cut into permutable runs."""
     chain: list[str] = []
     before: list[str] = []
     start = 0

@@ -1,4 +1,4 @@
-"""C to C: the loops of one function in another order, proven legal first; everything else of the text untouched."""
+"""C to C: the loops of one function in another order, after a legality proof; the rest of the text stays as it is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import islpy as isl
 from polymap.codegen.c import lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.dependences import Conflict, Times, broken, conflicts_of, instances
+from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded, given_times
+from polymap.codegen.source.given import demanded_loops, given_times
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
-from polymap.codegen.source.placement import Placed, placed
+from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.codegen.source.values import known_size
@@ -46,23 +46,23 @@ def transform_c(
     """Return the C text with the loops of its region in another order; the function's signature and the rest stay.
 
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
-    elsewhere. Without sizes the new loops hold for all values.
+    elsewhere. Without sizes the new loops are valid for all values.
 
-    order: "isl" (chosen by isl's scheduler), "original", or "auto" (isl's where it finds one in time). schedule: an
-    order of one's own, for the workload that `from_c(source, sizes)` returns; its parallel loops become OpenMP's. tile:
-    the tile size of permutable bands of two or more loops (1: no tiling), left out where isl's loops over tiles would
+    order: "isl" (chosen by isl's scheduler), "original", or "auto" (isl's where it finds one in time). schedule: the
+    user's own, for the workload that `from_c(source, sizes)` returns; its parallel loops become OpenMP loops. tile: the
+    tile size of permutable bands of two or more loops (1: no tiling); not applied where isl's loops over tiles would
     lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
-    change their order, so that floats are rounded differently; otherwise every result is the original's, bit for bit.
-    file: what messages call the text.
+    change their order, so that floats are rounded differently; otherwise every result equals the original's bit for
+    bit. file: the name of the text in messages.
 
-    Arrays are taken not to overlap, and subscripts to stay inside their arrays. Raises InputError and WorkloadError for
-    C that is not read, ScheduleError for an order that breaks a dependence, with two statement instances.
+    Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
+    is not supported, ScheduleError with two statement instances for an order that violates a dependence.
     """
     _check_options(order, tile)
     _check_schedule(schedule)
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
-    place = placed(source, program, file)
+    place = region_text(source, program, file)
     with _isl_budget("the reading of a C program with symbolic sizes"):
         region = region_of(program, sizes, file, by_pieces=schedule is not None)
     if sizes or not region.parameters:
@@ -72,32 +72,32 @@ def transform_c(
     _check_names(program, region, place, file)
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
-    wanted = Parallel(parallel, () if schedule is None else demanded(schedule))
+    wanted = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
     if schedule is None:
         choose = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
         orders = [partial(choose, each, size) for each, size in _attempts(order, tile)]
     else:
-        orders = [partial(_own, region, schedule)]
+        orders = [partial(_own_order, region, schedule)]
     write = partial(_text_of_order, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
-    text = _first_written(write, orders)
+    text = _first_text(write, orders)
     is_crlf = 0 < source.count("\r\n") == source.count("\n")
     return text.replace("\n", "\r\n") if is_crlf else text
 
 
-def _first_written(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
-    """Return the text of the first order whose loops, as isl writes them, lose no instance."""
+def _first_text(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
+    """Return the text of the first order whose isl loops lose no instance."""
     for each in orders[:-1]:
         with suppress(SolverError):
             return write(each)
     return write(orders[-1])
 
 
-def _own(region: Region, schedule: Schedule) -> tuple[Times, str]:
+def _own_order(region: Region, schedule: Schedule) -> tuple[Times, str]:
     return given_times(region, schedule), "a given one"
 
 
 def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
-    """Return (order, tile size) of what is tried one after the other."""
+    """Return (order, tile size) pairs in the order in which they are tried."""
     orders = (order, "original") if order == "auto" else (order,)
     return tuple(dict.fromkeys((each, size) for each in orders for size in (tile, 1)))
 
@@ -106,13 +106,13 @@ def _text_of_order(
     region: Region,
     conflicts: Sequence[Conflict],
     wanted: Parallel,
-    place: Placed,
+    place: RegionText,
     program: CProgram,
     order_of: Order,
     *,
     reorder_sums: bool,
 ) -> str:
-    """Return the text of an order that is found legal."""
+    """Return the text of an order after checking that it is legal."""
     times, name = order_of()
     with _isl_budget("the legality of an order"):
         _check_order(region, conflicts, times, reorder_sums=reorder_sums)
@@ -137,7 +137,7 @@ def _check_options(order: str, tile: int) -> None:
 
 
 def _check_schedule(schedule: Schedule | None) -> None:
-    """Refuse other types, and circular buffers: declarations and subscripts of the text stay as they are."""
+    """Raise for other types, and for circular buffers: declarations and subscripts of the text stay as they are."""
     if schedule is not None and expected_kind(schedule, Schedule, "the schedule").folds:
         kept = ", ".join(f"{each.tensor} modulo {list(each.moduli)}" for each in schedule.folds)
         what = f"the schedule keeps {kept}, and C to C writes no circular buffers"
@@ -145,15 +145,15 @@ def _check_schedule(schedule: Schedule | None) -> None:
 
 
 def check_types(region: Region, file: str) -> None:
-    """Refuse, without sizes, loops and parameters of types in which values may wrap around."""
+    """Raise WorkloadError if, without sizes, loops or parameters have types in which values may wrap around."""
     narrow = [f"'{what}' ({kind})" for what, kind in region.integers if kind not in _WIDE]
     if narrow:
         what = f"whether {narrow[0]} wraps around depends on the sizes ({file})"
         raise WorkloadError(Mistake("PM282", what, "Give the sizes (N=8), or count in int or long."))
 
 
-def _check_names(program: CProgram, region: Region, place: Placed, file: str) -> None:
-    """Refuse names that the new text would give another meaning."""
+def _check_names(program: CProgram, region: Region, place: RegionText, file: str) -> None:
+    """Raise InputError for names that would have another meaning in the new text."""
     constants = {each.name for statement in region.statements for each in statement.constants}
     twice = sorted((constants | region.names) & set(region.parameters))
     if twice:
@@ -174,8 +174,10 @@ _TYPE_WORDS = ("int", "long", "unsigned", "short", "signed", "char", "const")
 
 
 def _is_set_first(name: str, rest: Sequence[str]) -> bool:
-    """Return whether every use of a variable in these words stands behind an assignment of the same block, or of one
-    around it, that always happens first."""
+    """Return whether every use of a variable in these words follows an assignment that always runs before it.
+
+    The assignment is in the same block or in one around it.
+    """
     if not {"goto", "switch"}.isdisjoint(rest):
         return False
     until = -1  # where the block ends in which it is set
@@ -188,7 +190,7 @@ def _is_set_first(name: str, rest: Sequence[str]) -> bool:
 
 
 def _always_runs(before: Sequence[str]) -> bool:
-    """Return whether an assignment behind these words is a whole statement, or the start of a loop that is one."""
+    """Return whether an assignment after these words is a whole statement, or the head of a loop that is one."""
     words = list(before)
     while words and words[-1] in _TYPE_WORDS:
         words.pop()
@@ -198,8 +200,8 @@ def _always_runs(before: Sequence[str]) -> bool:
 
 
 def _end_of_scope(rest: Sequence[str], at: int) -> int:
-    """Return where the block ends around a word; of a variable that the head of a loop declares, where that loop ends
-    (or earlier)."""
+    """Return the end of the block around a word; for a variable declared in a loop's head, the end of that loop or
+    earlier."""
     depth, header = 0, rest[at - 1] in _TYPE_WORDS and "(" in rest[max(0, at - 4) : at]
     parentheses = int(header)
     for end in range(at, len(rest)):
@@ -218,7 +220,7 @@ def _end_of_scope(rest: Sequence[str], at: int) -> int:
 def _times_of_choice(
     region: Region, conflicts: Sequence[Conflict], order: str, tile: int, *, reorder_sums: bool
 ) -> tuple[Times, str]:
-    """Return the times of an order that polymap chooses, and what it is called."""
+    """Return the times of an order that polymap chooses, and its name."""
     tiled = "" if tile == 1 else f", permutable bands of several loops tiled by {tile}"
     if order != "original":
         try:
@@ -231,8 +233,8 @@ def _times_of_choice(
 
 
 def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *, reorder_sums: bool) -> None:
-    """Refuse times that break a dependence."""
-    found = broken(conflicts, times, reorder_sums=reorder_sums)
+    """Raise ScheduleError for times that violate a dependence."""
+    found = violated_conflict(conflicts, times, reorder_sums=reorder_sums)
     if found is not None:
         raise _error_of_conflict(region, *found, "but not in this order")
 
@@ -258,7 +260,7 @@ def _text(
     names: Names,
     conflicts: Sequence[Conflict],
     parallel: Parallel,
-    place: Placed,
+    place: RegionText,
     program: CProgram,
     name: str,
 ) -> str:
@@ -282,8 +284,8 @@ def _text(
     return top + place.before + begin + "\n".join(lines) + "\n" + place.after
 
 
-def _conditional(lines: list[str], region: Region, place: Placed, program: CProgram) -> tuple[str, list[str]]:
-    """Return what stands above the file, and the new text, with the original for other options of the compiler."""
+def _conditional(lines: list[str], region: Region, place: RegionText, program: CProgram) -> tuple[str, list[str]]:
+    """Return the text above the file, and the new text with the original for other options of the compiler."""
     conditions = conditions_of(program, place)
     if not _parameters_of_sizes(region, program):  # else the original stands in it, with its directives
         lines = [*lines, *place.directives]
@@ -296,8 +298,8 @@ def _conditional(lines: list[str], region: Region, place: Placed, program: CProg
     return top, [f"#if {' && '.join(tests)}", *lines, "#else", place.region.strip("\n"), "#endif"]
 
 
-def _check_macros(code: str, region: Region, place: Placed, program: CProgram) -> None:
-    """Refuse names that the file's macros would replace once more, and sizes that are no single value."""
+def _check_macros(code: str, region: Region, place: RegionText, program: CProgram) -> None:
+    """Raise InputError for names that the file's macros would expand, and for sizes that are not a single value."""
     text = program.prepared.file
     words = frozenset(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", code))
     for name, macro in text.macros_at(place.first).items():
@@ -316,14 +318,14 @@ def _check_macros(code: str, region: Region, place: Placed, program: CProgram) -
 
 
 def _parameters_of_sizes(region: Region, program: CProgram) -> dict[str, int]:
-    """Return the parameters whose given values the new loops need."""
+    """Return the parameters on whose given values the new loops rely."""
     arrays = {each.array for statement in region.statements for each in statement.references}
     words = sorted(program.prepared.words - arrays)
     return {word: size for word in words if (size := known_size(word, region.values)) is not None}
 
 
-def _guard_block(lines: list[str], region: Region, place: Placed, program: CProgram) -> list[str]:
-    """Return the loops in a block of their own; for given sizes with the original beside it."""
+def _guard_block(lines: list[str], region: Region, place: RegionText, program: CProgram) -> list[str]:
+    """Return the loops in a block of their own; for given sizes with the original as the alternative."""
     tests = _parameters_of_sizes(region, program)
     if not tests:
         return ["{", *lines, "}"]

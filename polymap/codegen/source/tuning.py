@@ -1,4 +1,4 @@
-"""What the reordering of C sources may take: limits that decide whether an answer comes, never which."""
+"""Limits of the reordering of C sources: they decide whether there is an answer, never which."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Tuning(NamedTuple):
-    """Limits of isl, in its operations and in seconds, and of what is listed (not swept)."""
+    """Limits of isl in its operations and in seconds, and of lists (not swept)."""
 
     operations: int = 30_000_000
     """Operations of isl for one question."""

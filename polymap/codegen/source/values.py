@@ -1,8 +1,7 @@
 """Integer expressions and conditions of C over loop variables and symbolic parameters, as isl functions and sets.
 
-C's `/` and `%` truncate towards zero and become isl's truncating division. Whether an operation wraps or overflows is
-not decided here: signed arithmetic does not (C leaves it undefined), and programs with other types are read with their
-sizes first.
+C's `/` and `%` truncate towards zero and become isl's truncating division. Overflow is not modelled: signed arithmetic
+has none (C leaves it undefined), and programs with other types are read with their sizes fixed.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 class NotAffineError(Exception):
-    """An expression that is no quasi-affine function of loop variables and parameters; never leaves this package.
+    """An expression that is not a quasi-affine function of loop variables and parameters; it does not leave this
+    package.
 
-    may_become: it is one where parameters have values.
+    may_become: it is one once parameters have values.
     """
 
     def __init__(self, expression: CExpression, *, may_become: bool = False) -> None:
@@ -46,7 +46,7 @@ class NotAffineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An integer that the program computes from loop variables: its expression in the scope where it stands."""
+    """An integer that the program computes from loop variables: its expression, and the scope of its declaration."""
 
     expression: CExpression
     scope: Scope
@@ -55,11 +55,10 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean at a place of the program.
+    """The meaning of names at a place of the program.
 
     depth: number of loops around it. names: loop variable -> its position among these, or an integer computed from
-    them. data: names that stand for variables of the program; other names are parameters. values: of parameters that
-    are fixed.
+    them. data: names of the program's variables; other names are parameters. values: of fixed parameters.
     """
 
     depth: int
@@ -69,25 +68,25 @@ class Scope:
 
 
 def constant(number: int, depth: int) -> isl.PwAff:
-    """Return the function of `depth` loop variables that is a number."""
+    """Return a number as a constant function of `depth` loop variables."""
     local = isl.LocalSpace.from_space(isl.Space.set_alloc(CONTEXT, 0, depth))
     return isl.PwAff.from_aff(isl.Aff.val_on_domain(local, isl.Val(str(number), CONTEXT)))
 
 
 def variable(position: int, depth: int) -> isl.PwAff:
-    """Return the function that is the loop variable at a position."""
+    """Return the loop variable at a position as a function."""
     local = isl.LocalSpace.from_space(isl.Space.set_alloc(CONTEXT, 0, depth))
     return isl.PwAff.from_aff(isl.Aff.var_on_domain(local, _SET, position))
 
 
 def parameter(name: str, depth: int) -> isl.PwAff:
-    """Return the function that is a parameter."""
+    """Return a parameter as a function."""
     space = isl.Space.set_alloc(CONTEXT, 1, depth).set_dim_name(_PARAM, 0, name)
     return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, 0))
 
 
 def value(expression: CExpression, scope: Scope) -> isl.PwAff:
-    """Return an integer expression as a function of the loop variables around it; NotAffineError if it is none."""
+    """Return an integer expression as a function of the loop variables around it. Raises NotAffineError."""
     match expression:
         case Literal(_, number) if number is not None:
             return constant(number, scope.depth)
@@ -134,7 +133,7 @@ def _value_of_name(expression: CExpression, name: str, scope: Scope) -> isl.PwAf
 
 
 def known_size(name: str, values: Mapping[str, int]) -> int | None:
-    """Return the value of a name that is fixed, also with PolyBench's prefix: _PB_N is N or n; None for others."""
+    """Return the value of a fixed parameter, also under PolyBench's prefix (_PB_N for N or n); None for other names."""
     known = known_name(name, values)
     return None if known is None else values[known]
 
@@ -159,7 +158,7 @@ def _is_fixed(function: isl.PwAff) -> bool:
 
 
 def condition(expression: CExpression, scope: Scope) -> isl.Set:
-    """Return where a condition over loop variables and parameters holds; NotAffineError if it is none."""
+    """Return the set on which a condition over loop variables and parameters holds. Raises NotAffineError."""
     match expression:
         case Unary("!", operand):
             return condition(operand, scope).complement()

@@ -1,4 +1,4 @@
-"""What no mapping can avoid, and the closed formulas of the textbooks beside which a mapping is judged."""
+"""Lower bounds on traffic that hold for every mapping, and textbook formulas to compare a mapping with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from polymap.ir import Tensor, Workload, is_plain, written_tensors
 class Compulsory:
     """The least traffic of a tensor at the outermost level, in elements; None where it cannot be counted.
 
-    reads: what the program reads, or accumulates onto, before it overwrites it (of an array into which it only
-    accumulates: nothing, or if it is `initial` everything). writes: what it writes, unless the array is temporary.
+    reads: elements that the program reads, or accumulates onto, before it overwrites them. Of an accumulated tensor
+    these are none, or all if it is `initial`. writes: elements written; 0 if the tensor is temporary.
     """
 
     tensor: str
@@ -26,20 +26,23 @@ class Compulsory:
 
 @lru_cache(maxsize=256)
 def compulsory_traffic(workload: Workload) -> tuple[Compulsory, ...]:
-    """Return what every legal mapping reads and writes at the outermost level at least, per tensor, in the workload's
-    order. A level below that is large enough to hold all arrays needs no more: there it is exact."""
+    """Return the elements that every legal mapping reads and writes at the outermost level at least, per tensor, in the
+    workload's order.
+
+    The bound is attained where one level below is large enough for all tensors.
+    """
     written = written_tensors(workload)
     return tuple(
         Compulsory(
             tensor.name,
-            reads=_read_first(workload, tensor, is_written=tensor.name in written),
+            reads=_elements_read(workload, tensor, is_written=tensor.name in written),
             writes=0 if tensor.temporary or tensor.name not in written else written_elements(workload, tensor.name),
         )
         for tensor in workload.tensors
     )
 
 
-def _read_first(workload: Workload, tensor: Tensor, *, is_written: bool) -> int | None:
+def _elements_read(workload: Workload, tensor: Tensor, *, is_written: bool) -> int | None:
     if not is_written:
         return dict(touched_elements(workload))[tensor.name]
     if is_plain(workload, tensor.name):
@@ -58,16 +61,19 @@ def compulsory_bits(workload: Workload) -> int | None:
 
 
 def unfused_bits(workload: Workload) -> int | None:
-    """Return the compulsory bits of the statements run one after the other, each from and to the outermost level."""
+    """Return the compulsory bits of the statements run one after the other, each from and to the outermost level.
+
+    None where some tensor cannot be counted.
+    """
     total = 0
     for statement in workload.statements:
         names = {access.tensor for access in (statement.target, *statement.reads)}
-        alone = replace(
+        single = replace(
             workload,
             tensors=tuple(replace(t, temporary=False) for t in workload.tensors if t.name in names),
             statements=(statement,),
         )
-        bits = compulsory_bits(alone)
+        bits = compulsory_bits(single)
         if bits is None:
             return None
         total += bits
@@ -75,14 +81,16 @@ def unfused_bits(workload: Workload) -> int | None:
 
 
 def energy_per_operation(accesses: Fraction | int, access_pj: Fraction | int, operation_pj: Fraction | int) -> Fraction:
-    """Return pJ per operation that needs `accesses` memory accesses (a fraction where they are shared)."""
+    """Return pJ per operation with `accesses` memory accesses each (a fraction where operations share them)."""
     return Fraction(operation_pj) + Fraction(accesses) * Fraction(access_pj)
 
 
 @dataclass(frozen=True, slots=True)
 class Im2col:
-    """The matrix that lowering a convolution to a product writes: entries, distinct image elements among them, and
-    entries per element of the bare image (one channel)."""
+    """The im2col matrix of one channel of a convolution.
+
+    entries: its entries. distinct: different image elements among them. growth: entries per element of the image.
+    """
 
     entries: int
     distinct: int
@@ -92,7 +100,7 @@ class Im2col:
 def im2col(*, height: int, width: int, rows: int, columns: int, stride: int = 1, padding: int = 0) -> Im2col:
     """Return the size of one channel's im2col matrix for a `rows` x `columns` kernel on a `height` x `width` image.
 
-    Entries that fall on padding are entries, but no distinct image elements.
+    Entries that fall on padding count as entries, not as distinct elements.
     """
     outputs = (_outputs(height, rows, stride, padding), _outputs(width, columns, stride, padding))
     entries = outputs[0] * outputs[1] * rows * columns
@@ -109,7 +117,8 @@ def _outputs(size: int, taps: int, stride: int, padding: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ArrayTiling:
-    """A dim cut into pieces for a row of lanes: how many pieces, lanes used by the last, share of lane slots used."""
+    """A dim cut into pieces of one index per lane. pieces: how many. last: lanes that the last piece uses. utilization:
+    the share of lane slots used."""
 
     pieces: int
     last: int
@@ -117,6 +126,6 @@ class ArrayTiling:
 
 
 def array_tiling(extent: int, lanes: int) -> ArrayTiling:
-    """Return how `extent` indices fill `lanes` side by side, piece after piece."""
+    """Return how `extent` indices fill `lanes` lanes, piece after piece."""
     pieces = -(-extent // lanes)
     return ArrayTiling(pieces, extent - (pieces - 1) * lanes, Fraction(extent, pieces * lanes))

@@ -1,32 +1,34 @@
-"""The least traffic at the outermost level that memories of a given size allow: a bound that no schedule can beat.
+"""A lower bound on the traffic at the outermost level, given the size of the memories below it; no schedule beats it.
 
 Let Z be the bits that all memories below the outermost level hold together, n the number of compute units, V the number
-of statement instances. *Resident* is an element that some memory below holds. Q counts, in bits, how often an element
-becomes resident that was not, and how often one is read or accumulated onto that is not resident (it bypasses all
-memories), each once per step.
+of statement instances. An element is *resident* while some memory below holds it. Q counts two kinds of events, in bits
+and each once per step: a non-resident element becomes resident, or it is read or accumulated onto without becoming so
+(it bypasses all memories).
 
-1. Q is no more than the traffic T at the outermost level. An input that becomes resident is read there. An output that
-   becomes resident is written there when it is resident no longer: one write per stay, wherever siblings add up on the
-   way (of a temporary array all but what is resident at the end: T >= Q - Z). What bypasses is read or written there in
-   each step. T counts more: partial sums that come back are read as well.
+1. Q is at most the traffic T at the outermost level. An input that becomes resident is read there. An output that
+   becomes resident is written there when its residency ends: once, whether or not siblings' sums are added on the way.
+   A temporary array is not written at the end of the run: then T >= Q - Z. An element that bypasses is read or written
+   there in each step. (T may be larger: partial sums that become resident again are also read.)
 2. A set of instances whose projection onto the elements of tensor j has x_j elements has at most
-   prod x_j^s_j * prod N_i^t_i points, for any exponents s, t >= 0 that satisfy: take the dims away one by one in some
-   order; for each dim i, t_i plus the exponents of the tensors that still vary along i is at least 1; a window, such as
-   p + r, varies along the first of its dims that is taken away and not along the later ones. Proof: sum the product of
+
+   prod x_j^s_j * prod N_i^t_i points, where N_i is the extent of dim i, for any exponents s, t >= 0 that satisfy this
+   condition: eliminate the dims one by one in some order; for each dim i, t_i plus the exponents of the tensors that
+   vary along i is at least 1. A window such as p + r varies along the first of its dims to be eliminated, and not along
+   the later ones. Proof: sum the product of
    the indicator functions f_j^s_j over one dim after the other. For fixed other dims Hoelder's inequality (with N_i
    ones for t_i) bounds the sum over dim i by the product of (sum of f_j over i)^s_j; a window's sum over i is at most
    its sum over all of its values, which depends on none of its dims. (Loomis and Whitney 1949; Christ, Demmel, Knight,
    Scanlon, Yelick 2013 give the best exponents; these are simple ones.)
 3. With b_j bits per element and sum of b_j x_j <= Y that is largest at x_j = Y s_j / (b_j sum of s): at most G(Y)
    instances, where G(x) <= (x / X) G(X) for x <= X if the s sum to 1 or more.
-4. Cut the run into phases from its end backwards, each the shortest that makes X bits of Q or more, for any X. Without
-   its first step, which executes at most n instances, a phase uses what is resident at its begin and less than X bits
-   that come: at most G(Z + X) instances. What is left at the begin of the run starts with empty memories and makes
-   x < X bits: at most G(x) <= (x / X) G(X) instances. So V <= (Q / X) (G(Z + X) + n), and
+4. For any X, cut the run into phases from its end backwards, each the shortest with at least X bits of Q. Its first
+   step executes at most n instances. The rest of the phase uses at most Z bits that are resident at its begin and less
+   than X bits of further events: at most G(Z + X) instances. The remaining steps at the begin of the run start with
+   empty memories and have x < X bits of Q: at most G(x) <= (x / X) G(X) instances. So V <= (Q / X) (G(Z + X) + n), and
 
        T >= Q >= X V / (G(Z + X) + n).
 
-What is returned is the largest such bound over some exponents and X, or the compulsory traffic. For a matrix product
+The bound returned is the largest over some exponents and X, or the compulsory traffic. For a matrix product
 and n of little weight X = 2 Z gives 2 m n k / sqrt(Z): the constant of Smith, Lowery, Langou, van de Geijn (arXiv
 1702.02017, 2019; phases whose traffic is not the size of the memory are from there), without the loss of a phase at
 the end; for a convolution 2 V / sqrt(R Z), R = the taps: the constant of Chen, Han, Wang (HPCA 2020). Both sources
@@ -54,7 +56,7 @@ _SHARES = tuple(Fraction(quarters, 4) for quarters in (*range(1, 15), 16, 20, 24
 
 
 class Proven(StrEnum):
-    """What the best mapping found is the best of."""
+    """The set of schedules over which the best mapping found is proven to be optimal."""
 
     SCHEDULES = "no schedule moves less"
     TREES = "no loop tree moves less"
@@ -66,9 +68,9 @@ class Proven(StrEnum):
 class CurvePoint:
     """One size of the buffer.
 
-    schedule_bits: no schedule at all moves less (a theorem). bound_bits: no loop tree moves less, whatever its tiles.
-    best_bits, best: the best mapping found (None: none). status: of the search for it: "OPTIMAL" over the tiles that it
-    looked at, which need not be all (`proven`).
+    schedule_bits: a lower bound for all schedules (module docstring). bound_bits: a lower bound for all loop trees,
+    whatever their tiles. best_bits, best: the best mapping found (None: none). status: of the search that found it;
+    "OPTIMAL" is over the tiles that the search covers (`proven`).
     """
 
     capacity_bits: int
@@ -87,7 +89,7 @@ class CurvePoint:
 
     @property
     def proven(self) -> Proven:
-        """Return over what the best mapping is known to be the best."""
+        """Return the set of schedules over which the best mapping is proven to be optimal."""
         if self.best_bits is not None and self.best_bits == self.schedule_bits:
             return Proven.SCHEDULES
         if self.best_bits is not None and self.best_bits == self.bound_bits:
@@ -99,8 +101,8 @@ class CurvePoint:
 class BufferCurve(Tabled):
     """Bits moved at `traffic_level` against the size of `level`, by rising size ("ski slope").
 
-    tiles: the rule of the mappings that were searched; the bounds hold for all. compulsory_bits: what any size leaves
-    to be moved, None where it cannot be counted.
+    tiles: the rule for the tiles of the searched mappings; the bounds hold for all tiles. compulsory_bits: the traffic
+    at unlimited size, None where it cannot be counted.
     """
 
     workload: Workload
@@ -114,7 +116,7 @@ class BufferCurve(Tabled):
 
 @dataclass(frozen=True, slots=True)
 class Exponents:
-    """tensors: s_j, in the workload's order. dims: t_i. Together a bound on sets of instances by their projections."""
+    """Exponents of step 2. tensors: s_j, in the workload's order. dims: t_i."""
 
     tensors: tuple[Fraction, ...]
     dims: tuple[Fraction, ...]
@@ -131,45 +133,48 @@ def memory_bits(arch: Architecture) -> int | None:
 
 
 def least_traffic_bits(workload: Workload, arch: Architecture) -> int:
-    """Return bits that every legal mapping reads and writes at the outermost level, at least (docs: module)."""
+    """Return a lower bound on the bits that any legal mapping reads and writes at the outermost level (module
+    docstring)."""
     floor = compulsory_bits(workload) or 0
-    held, model = memory_bits(arch), workload_model(workload)
-    if held is None or model is None or len(model.tensors) > TUNING.most_tensors:
+    memory, model = memory_bits(arch), workload_model(workload)
+    if memory is None or model is None or len(model.tensors) > TUNING.most_tensors:
         return floor
-    return max(floor, schedule_bits(model, held, prod(fanout.size for fanout in arch.fanouts)))
+    return max(floor, schedule_bits(model, memory, prod(fanout.size for fanout in arch.fanouts)))
 
 
-def schedule_bits(model: WorkloadModel, held: int, lanes: int) -> int:
-    """Return the bound of step 4, rounded up. held: Z. lanes: n."""
+def schedule_bits(model: WorkloadModel, memory: int, lanes: int) -> int:
+    """Return the bound of step 4, rounded up. memory: Z. lanes: n."""
     bits = tuple(tensor.bits for tensor in model.tensors)
-    choices = [(_logarithm(model, bits, each), each) for each in _choices(model)]
+    choices = [(_logarithm(model, bits, each), each) for each in _exponent_choices(model)]
     instances = prod(model.extents)
     best = Fraction(0)
     for share in _SHARES:
-        move = max(1, int(share * held))
-        room = log(held + move)
-        _, exponents = min(((fixed + float(power) * room, each) for (fixed, power), each in choices), key=_first)
-        best = max(best, Fraction(move * instances, _largest_set(model, bits, exponents, held + move) + lanes))
+        move = max(1, int(share * memory))
+        room = log(memory + move)
+        _, exponents = min(((fixed + float(power) * room, each) for (fixed, power), each in choices), key=_log_size)
+        best = max(best, Fraction(move * instances, _largest_set(model, bits, exponents, memory + move) + lanes))
     if any(tensor.temporary and tensor.written for tensor in model.tensors):
-        best -= held
+        best -= memory
     return max(0, ceil(best))
 
 
-def _first(pair: tuple[float, Exponents]) -> float:
+def _log_size(pair: tuple[float, Exponents]) -> float:
     return pair[0]
 
 
-def _choices(model: WorkloadModel) -> Iterator[Exponents]:
-    """Yield exponents that satisfy the condition of step 2, and make G convex."""
-    for varying in _structures(model):
+def _exponent_choices(model: WorkloadModel) -> Iterator[Exponents]:
+    """Yield exponents that satisfy the condition of step 2 and sum to at least 1 over the tensors, as step 3 needs."""
+    for varying in _varying_tensors(model):
         for chosen in product(_EXPONENTS, repeat=len(model.tensors)):
+            # Step 3 needs G(x) <= (x / X) G(X) for x <= X, which holds if the exponents sum to 1 or more.
             if sum(chosen) >= 1:
                 missing = (1 - sum((chosen[tensor] for tensor in tensors), Fraction(0)) for tensors in varying)
                 yield Exponents(chosen, tuple(max(Fraction(0), each) for each in missing))
 
 
-def _structures(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
-    """Return, for orders in which dims may be taken away, the tensors that still vary along each dim."""
+def _varying_tensors(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
+    """Return, per dim, the tensors that vary along it when it is eliminated (step 2), for several orders of
+    elimination."""
     in_windows = sorted({dim for tensor in model.tensors for window in tensor.windows for dim, _ in window.terms})
     rest = [dim for dim in range(len(model.dims)) if dim not in in_windows]
     found: set[tuple[frozenset[int], ...]] = set()
@@ -191,7 +196,7 @@ def _structures(model: WorkloadModel) -> set[tuple[frozenset[int], ...]]:
 
 
 def _logarithm(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponents) -> tuple[float, Fraction]:
-    """Return (a, b) such that log G(Y) is a + b log Y, in floats: only to choose by."""
+    """Return (a, b) with log G(Y) = a + b log Y as floats, which only choose among exponents."""
     total = sum(exponents.tensors, Fraction(0))
     fixed = sum(float(t) * log(extent) for t, extent in zip(exponents.dims, model.extents, strict=True))
     for s, size in zip(exponents.tensors, bits, strict=True):
@@ -200,7 +205,7 @@ def _logarithm(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponents
 
 
 def _largest_set(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponents, room: int) -> int:
-    """Return G(room), exactly, rounded up."""
+    """Return an integer that is at least G(room), by exact arithmetic."""
     total = sum(exponents.tensors, Fraction(0))
     root = lcm(*(each.denominator for each in (*exponents.tensors, *exponents.dims)))
     power = Fraction(1)
@@ -213,7 +218,7 @@ def _largest_set(model: WorkloadModel, bits: tuple[int, ...], exponents: Exponen
 
 
 def _root(value: int, degree: int) -> int:
-    """Return the largest integer whose power is at most `value`."""
+    """Return the largest integer r with r ** degree <= value."""
     low, high = 0, 1 << (value.bit_length() // degree + 1)
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,12 +1,12 @@
-"""From which buffer size on one family of mappings moves less than another, exactly.
+"""The buffer size from which on one family of mappings moves less than another, exactly.
 
     weights = family("weight-stationary", placements(layer, arch, m_r_s_h_w, "OREG"))
     outputs = family("output-stationary", placements(layer, arch, h_w_m_r_s, "OREG"))
     crossover(layer, arch, weights, outputs, level="OREG").capacity_bits       # 288: 36 accumulators of 8 bits
 
-A family is a set of mappings; with so much room in a buffer its total is that of its best member that fits. That is a
-step function of the size, which changes only where a member begins to fit: each member is evaluated once, with no limit
-on the buffer, and the two step functions are compared at every size at which one of them steps.
+A family is a set of mappings. Its traffic at a buffer size is that of its best member that fits: a step function of the
+size that changes only where a member begins to fit. So each member is evaluated once, with no limit on the buffer, and
+the two step functions are compared at every size at which one of them steps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from polymap.schedules import check_mapping
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Mappings that go by one name, such as all that keep a weight until it is used up."""
+    """A named set of mappings, such as all that keep a weight until its last use."""
 
     name: str
     members: tuple[Mapping, ...]
@@ -45,7 +45,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Buffer sizes from `capacity_bits` on, up to the next stretch: what each family moves at best, in bits.
+    """The buffer sizes from `capacity_bits` up to the next stretch, and the least bits that each family moves there.
 
     None: no member fits.
     """
@@ -57,11 +57,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """How two families compare over the size of a buffer.
+    """A comparison of two families over the size of a buffer.
 
-    capacity_bits: from this size on, and for every larger one, `one` moves less than `other`; None: it never does for
-    good. before, after: the stretch below that size (None where there is none) and the one that begins there. traffic
-    is that of `traffic_level`. stretches: all of them, by rising size, the first from 0 bits on.
+    capacity_bits: the least size from which on `one` always moves less than `other`; None where there is none. before,
+    after: the stretch below that size (None where there is none) and the one that begins there. traffic_level: where
+    the traffic is counted. stretches: all, by rising size, the first from 0 bits on.
     """
 
     one: str
@@ -82,10 +82,11 @@ def crossover(
     level: str,
     traffic_level: str | None = None,
 ) -> Crossover:
-    """Return from which size of `level` on family `one` moves fewer bits at `traffic_level` (default: the outermost).
+    """Return the size of `level` from which on family `one` moves fewer bits at `traffic_level` (default: the
+    outermost).
 
     Members that are illegal for another reason than this capacity are left out. Raises OptionError for unknown levels,
-    MappingError for a member that cannot be read as a program.
+    MappingError for a member that is not a loop tree of the workload.
     """
     workload, arch = question_of(workload, arch)
     one, other = expected_kind(one, Family, "the first family"), expected_kind(other, Family, "the second family")
@@ -98,9 +99,9 @@ def crossover(
     wide = _without_limit(arch, level)
     steps = [_steps(workload, wide, family, level, counted) for family in (one, other)]
     sizes = sorted({0, *(size for points in steps for size, _ in points)})
-    stretches = tuple(Stretch(size, _at(steps[0], size), _at(steps[1], size)) for size in sizes)
+    stretches = tuple(Stretch(size, _least_bits(steps[0], size), _least_bits(steps[1], size)) for size in sizes)
     first = len(stretches)
-    while first > 0 and _is_less(stretches[first - 1]):
+    while first > 0 and _first_moves_less(stretches[first - 1]):
         first -= 1
     if first == len(stretches):
         return Crossover(one.name, other.name, level, counted, None, stretches[-1], None, stretches)
@@ -110,14 +111,14 @@ def crossover(
 
 
 def placements(workload: Workload, arch: Architecture, mapping: Mapping, level: str) -> Iterator[Mapping]:
-    """Yield the mapping with the storage nodes of `level` at every depth at which it can be read as a program.
+    """Yield the mapping with the storage nodes of `level` at every depth at which `check_mapping` accepts it.
 
-    All nodes of the level move together. The loops stay as they are.
+    All nodes of the level are placed together; the loops stay as they are.
     """
-    moved = [node for node in mapping.nodes if isinstance(node, Storage) and node.level == level]
-    rest = [node for node in mapping.nodes if node not in moved]
+    storages = [node for node in mapping.nodes if isinstance(node, Storage) and node.level == level]
+    rest = [node for node in mapping.nodes if node not in storages]
     for depth in range(len(rest)):
-        nodes: list[MappingNode] = [*rest[:depth], *moved, *rest[depth:]]
+        nodes: list[MappingNode] = [*rest[:depth], *storages, *rest[depth:]]
         candidate = Mapping(tuple(nodes))
         try:
             check_mapping(workload, arch, candidate)
@@ -127,7 +128,7 @@ def placements(workload: Workload, arch: Architecture, mapping: Mapping, level: 
 
 
 def tilings(workload: Workload, mapping: Mapping) -> Iterator[Mapping]:
-    """Yield the mapping with every choice of tiles that divide the enclosing ones; its own tiles do not matter.
+    """Yield the mapping with every choice of tiles that divide the enclosing ones, in place of its own tiles.
 
     The innermost loop over a dim has tile 1.
     """
@@ -145,11 +146,13 @@ def tilings(workload: Workload, mapping: Mapping) -> Iterator[Mapping]:
 
 
 def family(name: str, members: Iterable[Mapping]) -> Family:
-    """Return the family of some mappings, each once."""
+    """Return a family of distinct mappings."""
     return Family(name, tuple(dict.fromkeys(members)))
 
 
 def _chains(extent: int, loops: int) -> Iterator[tuple[int, ...]]:
+    """Yield the tiles of a dim's loops, outermost first: each divides the one before it (the first the extent), the
+    last is 1."""
     if loops == 0:
         yield ()
     elif loops == 1:
@@ -161,7 +164,7 @@ def _chains(extent: int, loops: int) -> Iterator[tuple[int, ...]]:
 
 
 def _steps(workload: Workload, arch: Architecture, family: Family, level: str, counted: str) -> list[tuple[int, int]]:
-    """Return (size from which on it holds, least bits moved) by rising size, falling bits."""
+    """Return the step function of a family: (size of `level`, least bits moved), sizes rising and bits falling."""
     fits: dict[int, int] = {}
     buffering = next(node.buffering for node in arch.levels if node.name == level)
     for mapping in family.members:
@@ -169,8 +172,8 @@ def _steps(workload: Workload, arch: Architecture, family: Family, level: str, c
         if cost.legal:
             size = dict(cost.occupancy_bits)[level] * buffering
             rows = (row for row in cost.traffic if row.level == counted)
-            moved = sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
-            fits[size] = min(moved, fits.get(size, moved))
+            bits = sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows)
+            fits[size] = min(bits, fits.get(size, bits))
     steps: list[tuple[int, int]] = []
     for size in sorted(fits):
         if not steps or fits[size] < steps[-1][1]:
@@ -178,12 +181,13 @@ def _steps(workload: Workload, arch: Architecture, family: Family, level: str, c
     return steps
 
 
-def _at(steps: list[tuple[int, int]], size: int) -> int | None:
-    return next((moved for least, moved in reversed(steps) if least <= size), None)
+def _least_bits(steps: list[tuple[int, int]], size: int) -> int | None:
+    """Return the least bits moved at a buffer of `size`; None where no member fits."""
+    return next((bits for least, bits in reversed(steps) if least <= size), None)
 
 
-def _is_less(stretch: Stretch) -> bool:
-    """Return whether the first family moves less; one that fits moves less than one that does not."""
+def _first_moves_less(stretch: Stretch) -> bool:
+    """Return whether the first family moves less; a family of which a member fits moves less than one without."""
     if stretch.one_bits is None:
         return False
     return stretch.other_bits is None or stretch.one_bits < stretch.other_bits

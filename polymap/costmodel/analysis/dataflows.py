@@ -1,4 +1,4 @@
-"""The named dataflow of a mapping, found from how often each tensor is used once it is next to the compute.
+"""The named dataflow of a mapping, from how often each tensor is used at the level next to the compute units.
 
 Names after Chen, Emer, Sze, "Eyeriss: a spatial architecture for energy-efficient dataflow", ISCA 2016.
 """
@@ -16,7 +16,8 @@ from polymap.ir import Architecture, Mapping, Role, Spatial, Workload, accesses_
 
 
 class Dataflow(Enum):
-    """Which operand stays at the compute units. NO_LOCAL_REUSE: none does; MIXED: no single one stays longest."""
+    """The operand that stays at the compute units. NO_LOCAL_REUSE: none does. MIXED: several are reused equally
+    often."""
 
     WEIGHT_STATIONARY = "weight-stationary"
     INPUT_STATIONARY = "input-stationary"
@@ -28,8 +29,10 @@ class Dataflow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """How often an element of `tensor` is used per arrival at `level`, the innermost one that is private to a compute
-    unit; level None and uses 1 where the tensor is not held at one."""
+    """The uses of an element of `tensor` per arrival at `level`, the innermost level that is private to a compute unit.
+
+    level is None and uses 1 where no private level holds the tensor.
+    """
 
     tensor: str
     level: str | None
@@ -46,7 +49,7 @@ _STATIONARY = {
 def reuse_counts(workload: Workload, arch: Architecture, cost: Cost) -> tuple[Reuse, ...]:
     """Return the uses per arrival of every tensor, from the traffic alone.
 
-    A read-only tensor: reads by the compute per fill. A written one: accumulations per drain.
+    Of a read-only tensor: reads by the compute unit per fill. Of a written one: accumulations per drain.
     """
     private = [level.name for level in arch.levels[1:] if arch.fanouts_above(level.name) == arch.fanouts]
     written = written_tensors(workload)
@@ -56,9 +59,9 @@ def reuse_counts(workload: Workload, arch: Architecture, cost: Cost) -> tuple[Re
 def dataflow(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cost) -> Dataflow:
     """Return the name of the mapping's dataflow.
 
-    The operand with the most uses per arrival is the stationary one. Row-stationary: input, weight and output are all
-    used more than once, the tiles of input and weight at a compute unit hold a whole row of a sliding window, and the
-    rows of another window are spread over a fan-out.
+    The operand with the most uses per arrival is the stationary one. A mapping is row-stationary if input, weight and
+    output are all used more than once per arrival, the tiles at a compute unit hold all taps of one sliding window, and
+    the taps of another window are spread over a fan-out.
     """
     reuse = reuse_counts(workload, arch, cost)
     if all(item.uses == 1 for item in reuse):
@@ -73,7 +76,7 @@ def dataflow(workload: Workload, arch: Architecture, mapping: Mapping, cost: Cos
 
 def window_dims(workload: Workload) -> tuple[tuple[str, str], ...]:
     """Return (output dim, tap dim) of every sliding window: an axis of a read tensor that adds a dim of the output and
-    a dim that is reduced (assert: one statement)."""
+    a reduced dim. Asserts that there is one statement."""
     (statement,) = workload.statements
     kept = {name for index in statement.target.index for name in index.dims}
     pairs: list[tuple[str, str]] = []
@@ -100,7 +103,8 @@ def _arrivals(row: Traffic, *, is_written: bool) -> tuple[int, int]:
 
 
 def _keeps_rows(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
-    """Return whether one window's taps are all inside the innermost tiles that they index, and another's are spread."""
+    """Return whether the innermost tiles hold all taps of one window while the taps of another are spread over a
+    fan-out."""
     if len(workload.statements) != 1:
         return False
     windows = [pair for pair in window_dims(workload) if workload.extents()[pair[1]] > 1]

@@ -1,7 +1,7 @@
-"""How many distinct elements a tile touches: exact, for what stays resident at a storage node and for whole tensors.
+"""The number of distinct elements that a tile touches, exactly: at a storage node, and of whole tensors.
 
-Counted from the access relations with isl, axis group by axis group (axes that share no dim multiply). This serves
-reports and bounds, where a few tiles are counted once; the cost model counts its tiles on its own.
+isl counts images of the access relations, axis group by axis group (sizes of axes that share no dim multiply). Reports
+and bounds use this for a few tiles each; the cost model counts its tiles by itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from polymap.schedules import LoopInTree, LoopView, StorageInTree, original_sche
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one instance of `level` holds of `tensor` at most: elements, None where that is not known.
+    """The most elements of `tensor` that one instance of `level` holds; None where that is not known.
 
-    node: the position of the storage node when the tree is read from top to bottom. Counted is the first tile, which is
-    the largest where every dim runs from 0 to its extent and all accesses to the tensor are alike. The outermost level,
-    which needs no node, has node -1.
+    node: the position of the storage node in the tree, top to bottom; -1 for the outermost level, which needs no node.
+    The tile counted is the first one. It is the largest if every dim runs from 0 to its extent and all accesses to the
+    tensor are alike; where that is not so, elements is None.
     """
 
     node: int
@@ -46,7 +46,8 @@ class Footprint:
 
 
 def footprints(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Footprint, ...]:
-    """Return the footprint of every storage node and tensor, top to bottom; the outermost level comes first, whole."""
+    """Return the footprint of every storage node and tensor, top to bottom, after those of the outermost level (whole
+    tensors)."""
     outermost = arch.levels[0].name
     view = view_of(workload.extents(), mapping)
     whole = tuple(Footprint(-1, outermost, name, elements) for name, elements in touched_elements(workload))
@@ -68,20 +69,20 @@ def touched_elements(workload: Workload) -> tuple[tuple[str, int | None], ...]:
 @lru_cache(maxsize=256)
 def written_elements(workload: Workload, tensor: str) -> int | None:
     """Return the number of distinct elements of `tensor` that the program writes; None where that is out of reach."""
-    targets = _without_reads(workload)
+    targets = _writes_only(workload)
     return _elements(targets, targets.statements, tensor, {})
 
 
 @lru_cache(maxsize=256)
 def elements_read_first(workload: Workload, tensor: str) -> int | None:
-    """Return how many elements of `tensor` the program reads, or accumulates onto, before it overwrites them, if ever.
+    """Return the number of elements of `tensor` that the program reads, or accumulates onto, before any overwrite.
 
-    In any legal order these are the same, since no read changes places with a write of its element. None where that is
-    out of reach.
+    It is the same in every legal order, as no read changes places with a write of its element. None where that is out
+    of reach.
     """
     try:
         with budget(what="what a program reads before it writes it"):
-            reads, overwrites = _by_time(workload, tensor)
+            reads, overwrites = _accesses_by_time(workload, tensor)
             axes, times = _axes(reads), tuple(name for name in reads.columns if name.startswith("t"))
             earlier = {name: f"before_{name}" for name in times}
             late = reads.join(overwrites.rename(earlier)).less(tuple(earlier.values()), times)
@@ -90,8 +91,8 @@ def elements_read_first(workload: Workload, tensor: str) -> int | None:
         return None
 
 
-def _without_reads(workload: Workload) -> Workload:
-    """Return the workload whose statements read nothing."""
+def _writes_only(workload: Workload) -> Workload:
+    """Return the workload with statements that read nothing."""
     return replace(workload, statements=tuple(replace(each, reads=()) for each in workload.statements))
 
 
@@ -99,8 +100,8 @@ def _axes(table: Table) -> tuple[str, ...]:
     return tuple(name for name in table.columns if name.startswith("axis"))
 
 
-def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
-    """Return the rows (element, place in time) at which the tensor is read or accumulated onto, and overwritten."""
+def _accesses_by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
+    """Return two tables of rows (element, time): reads with accumulations, and overwrites."""
     extents, clocks = workload.extents(), original_schedule(workload)
     longest = max(len(clock) for clock in clocks.values())
     names = (*(f"axis{n}" for n in range(len(workload.tensor(tensor).shape))), *(f"t{n}" for n in range(longest)))
@@ -120,9 +121,10 @@ def _by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
 
 @lru_cache(maxsize=256)
 def bits_at_once(workload: Workload, tensors: frozenset[str]) -> int:
-    """Return bits of these tensors that the instance which touches most of them touches: no tree holds less at once.
+    """Return the most bits of these tensors that one statement instance touches: every loop tree holds as much at a
+    time.
 
-    Exact for statements of few accesses to one tensor, else a lower bound.
+    Exact for statements with few accesses to one tensor, else a lower bound.
     """
     try:
         with budget(what="what one statement instance touches"):
@@ -132,7 +134,8 @@ def bits_at_once(workload: Workload, tensors: frozenset[str]) -> int:
 
 
 def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[str]) -> int:
-    """Return the most bits over the statement's instances: accesses meet in one element or do not, pair by pair."""
+    """Return the most bits over the statement's instances, by cases: each pair of accesses is to one element or to
+    two."""
     used = [tensor for tensor in workload.tensors if tensor.name in tensors]
     own = [(tensor.bits, list(dict.fromkeys(accesses_of(statement, tensor.name)))) for tensor in used]
     pairs = [(a, b) for _, accesses in own for a, b in combinations(accesses, 2)]
@@ -142,21 +145,21 @@ def _bits_at_once(workload: Workload, statement: Statement, tensors: frozenset[s
         return 0
     best = sum(bits for bits, accesses in own if accesses)
     most = sum(bits * len(accesses) for bits, accesses in own)
-    # Pairs that differ come first: where all can differ at once, the first way down is the answer.
-    ways: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
+    # Depth first, "differs" before "equal": where all pairs can differ at one instance, the first leaf is the answer.
+    cases: list[tuple[Set, int, frozenset[tuple[Access, Access]]]] = [(domain, 0, frozenset())]
     for _ in range(TUNING.most_ways):
-        if not ways or best == most:
+        if not cases or best == most:
             break
-        points, number, equal = ways.pop()
+        points, number, equal = cases.pop()
         if number == len(pairs):
             best = max(best, sum(bits * _distinct(accesses, equal) for bits, accesses in own))
             continue
-        meeting = _common_instances(points, *pairs[number])
-        apart = points.subtract(meeting)
-        if not meeting.is_empty():
-            ways.append((meeting, number + 1, equal | {pairs[number]}))
+        equal_elements = _common_instances(points, *pairs[number])
+        apart = points.subtract(equal_elements)
+        if not equal_elements.is_empty():
+            cases.append((equal_elements, number + 1, equal | {pairs[number]}))
         if not apart.is_empty():
-            ways.append((apart, number + 1, equal))
+            cases.append((apart, number + 1, equal))
     return best
 
 
@@ -168,7 +171,7 @@ def _common_instances(points: Set, first: Access, second: Access) -> Set:
 
 
 def _distinct(accesses: list[Access], equal: frozenset[tuple[Access, Access]]) -> int:
-    """Return the number of different elements among accesses, of which the `equal` pairs meet."""
+    """Return the number of distinct elements among accesses, given the pairs that are equal."""
     return sum(
         not any((earlier, access) in equal for earlier in accesses[:place]) for place, access in enumerate(accesses)
     )
@@ -186,18 +189,18 @@ def innermost_storages(workload: Workload, arch: Architecture, mapping: Mapping)
 
 
 def fixed_dims(arch: Architecture, storage: StorageInTree) -> set[str]:
-    """Return the dims that loops of more than one iteration fix for the tiles of a storage node."""
+    """Return the dims over which loops above a storage node, of more than one iteration, choose its tile."""
     return {loop.node.dim for loop in _loops_that_fix(arch, storage) if loop.trips > 1}
 
 
 def _loops_that_fix(arch: Architecture, storage: StorageInTree) -> tuple[LoopInTree, ...]:
-    """Return the loops whose digits fix the tile of a storage node."""
+    """Return the loops whose indices choose the tile of a storage node."""
     spread = {fanout.name for fanout in arch.fanouts_above(storage.node.level)}
     return tuple(loop for loop in storage.loops if isinstance(loop.node, Temporal) or loop.node.fanout in spread)
 
 
 def _tile(workload: Workload, arch: Architecture, view: LoopView, storage: StorageInTree, tensor: str) -> int | None:
-    """Return the elements of the first tile: all loops that fix it at their first iteration, the others free."""
+    """Return the elements of the first tile: the loops that choose it are at their first iteration, the others run."""
     inside = {each.node.statement for each in view.computes_below(storage)}
     statements = tuple(statement for statement in workload.statements if statement.name in inside)
     different = {access for statement in statements for access in accesses_of(statement, tensor)}
@@ -221,7 +224,8 @@ def _tile(workload: Workload, arch: Architecture, view: LoopView, storage: Stora
 def _elements(
     workload: Workload, statements: tuple[Statement, ...], tensor: str, limits: dict[str, list[Affine]]
 ) -> int | None:
-    """Return how many elements of `tensor` the statements touch where every expression of `limits` is >= 0."""
+    """Return the number of elements of `tensor` that the statements touch where every expression of `limits` is >=
+    0."""
     touching = [statement for statement in statements if accesses_of(statement, tensor)]
     first = touching[0] if touching else None
     accesses = {access for statement in touching for access in accesses_of(statement, tensor)}
@@ -237,7 +241,7 @@ def _elements(
 
 
 def _image_size(workload: Workload, access: Access, limits: dict[str, list[Affine]]) -> int:
-    """Return the size of one access's image of a box: the product over groups of axes that share dims."""
+    """Return the size of one access's image of a box: a product over groups of axes that share dims."""
     total = 1
     extents = workload.extents()
     for axes in axis_groups(access):
@@ -266,7 +270,8 @@ def _union_size(workload: Workload, touching: list[Statement], tensor: str, limi
 
 
 def axis_groups(access: Access) -> tuple[tuple[int, ...], ...]:
-    """Return the axes of an access in groups: axes that share a dim, directly or through others, stand together."""
+    """Return the axes of an access in groups: two axes are in one group if they share a dim, directly or through
+    others."""
     groups: list[tuple[set[str], list[int]]] = []
     for axis, index in enumerate(access.index):
         dims, members = set(index.dims), [axis]

@@ -1,4 +1,4 @@
-"""The loop nest with what is resident where: figure data, and its text."""
+"""The annotated loop nest of a mapping, with the tensors that each level holds: figure data and its text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polymap.workload import statement_text
 
 
 class RowKind(Enum):
-    """What a row of the nest is."""
+    """The kind of a row of the nest."""
 
     STORE = "store"
     TEMPORAL = "for"
@@ -27,7 +27,7 @@ class RowKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tensor resident at a storage node: elements and bits in one instance, None where that is not known."""
+    """A tensor at a storage node: elements and bits in one instance, None where that is not known."""
 
     tensor: str
     role: Role | None
@@ -39,8 +39,8 @@ class Held:
 class NestRow:
     """One line of the nest. depth: loops above it (a branch adds one). Fields without a meaning for the kind are None.
 
-    name: level, dim or statement. text: what the compute row executes. instances: how many of a level there are.
-    used: siblings of the fan-out at work, by the loops down to this one.
+    name: level, dim or statement. text: the statement of a compute row. instances: of a level. used: siblings of the
+    fan-out at work, by the loops down to this one.
     """
 
     depth: int
@@ -59,7 +59,7 @@ class NestRow:
 
 @dataclass(frozen=True, slots=True)
 class NestFigure:
-    """All rows, top to bottom; the first one is the outermost level, where everything lives."""
+    """The rows, top to bottom; the first is the outermost level with all tensors."""
 
     title: str
     subtitle: str
@@ -88,12 +88,13 @@ def nest_figure(workload: Workload, arch: Architecture, mapping: Mapping) -> Nes
 
 
 def bare_figure(mapping: Mapping) -> NestFigure:
-    """Return the rows of a mapping alone: without its workload and machine, no outermost trip counts and no sizes."""
+    """Return the rows of a mapping without its workload and machine: no outermost trip counts and no sizes."""
     return NestFigure("mapping", "", tuple(_rows(mapping.nodes, 0, {}, {}, _Facts(None, None, {}), [0])))
 
 
 def mapping_text(workload: Workload | str, mapping: Mapping, arch: Architecture | str | None = None) -> str:
-    """Return the annotated loop nest as text: trip counts, tiles, and (with the machine) what one instance holds."""
+    """Return the annotated loop nest as text: trip counts, tiles and, given the machine, the elements of one
+    instance."""
     workload, mapping = workload_of(workload), mapping_of(mapping)
     if arch is not None:
         return figure_text(nest_figure(workload, arch_of(arch), mapping))
@@ -146,7 +147,7 @@ def label(row: NestRow) -> str:
 
 
 def row_note(row: NestRow) -> str:
-    """Return what stands at the right of a row: what is held, or how much of a fan-out is used."""
+    """Return the note at the right of a row: the tensors held, or the part of a fan-out that is used."""
     if row.kind is RowKind.STORE:
         return ", ".join(held_text(item) for item in row.held)
     if row.kind is RowKind.SPATIAL and row.fanout_size is not None and row.used is not None:
@@ -163,7 +164,7 @@ def held_text(held: Held) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known beside the tree while its rows are made."""
+    """Inputs of the rows beside the tree; None and empty where the caller gave none."""
 
     workload: Workload | None
     arch: Architecture | None
@@ -188,9 +189,9 @@ def _rows(
         counter[0] += 1
         match node:
             case Storage():
-                yield _store(node, depth, number, facts)
+                yield _storage_row(node, depth, number, facts)
             case Temporal() | Spatial():
-                row = _loop(node, depth, number, enclosing.get(node.dim), facts)
+                row = _loop_row(node, depth, number, enclosing.get(node.dim), facts)
                 if isinstance(node, Spatial) and row.trips is not None:
                     used[node.fanout] = used.get(node.fanout, 1) * row.trips
                     row = replace(row, used=used[node.fanout])
@@ -207,7 +208,7 @@ def _rows(
                     yield from _rows(child, depth + 1, enclosing, used, facts, counter)
 
 
-def _store(node: Storage, depth: int, number: int, facts: _Facts) -> NestRow:
+def _storage_row(node: Storage, depth: int, number: int, facts: _Facts) -> NestRow:
     held = facts.held.get(number)
     if held is None:
         roles = {tensor.name: tensor.role for tensor in facts.workload.tensors} if facts.workload else {}
@@ -216,7 +217,7 @@ def _store(node: Storage, depth: int, number: int, facts: _Facts) -> NestRow:
     return NestRow(depth, RowKind.STORE, node.level, number, instances=count, held=held)
 
 
-def _loop(node: Temporal | Spatial, depth: int, number: int, enclosing: int | None, facts: _Facts) -> NestRow:
+def _loop_row(node: Temporal | Spatial, depth: int, number: int, enclosing: int | None, facts: _Facts) -> NestRow:
     trips = None if enclosing is None else trip_count(enclosing, min(node.tile, enclosing))
     tile = node.tile if enclosing is None else min(node.tile, enclosing)
     name = node.dim

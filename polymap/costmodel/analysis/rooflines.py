@@ -1,4 +1,4 @@
-"""The roofline: how fast a level's bandwidth lets a program run, from the words that the mapping itself moves.
+"""The roofline of a mapping: the rate that each level's bandwidth allows, from the bits that the mapping moves.
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
 """
@@ -18,13 +18,12 @@ OPERATIONS_PER_INSTANCE = 2  # a multiply-accumulate is two operations
 
 @dataclass(frozen=True, slots=True)
 class LevelRoof:
-    """One level's roof and where the mapping stands below it.
+    """One level's roof and the mapping's place below it.
 
-    moved_bits: read and written, all instances. bandwidth_bits_per_cycle: all instances together, None if unlimited
-    (with separate bandwidths: what they give for this mapping's mix of reads and writes). intensity: statement
-    instances per byte moved at the level, None where nothing is moved. ridge: the intensity from which on the compute
-    units are the limit. attainable: instances per cycle that the level allows, at most the peak. memory_bound: it
-    allows less than the peak.
+    moved_bits: read and written by all instances. bandwidth_bits_per_cycle: of all instances together, None if
+    unlimited; separate read and write bandwidths combined for this mapping's mix. intensity: statement instances per
+    byte moved at the level, None where nothing moves. ridge: the intensity above which the compute units are the limit.
+    attainable: instances per cycle that the level allows, at most the peak. memory_bound: attainable < peak.
     """
 
     level: str
@@ -43,11 +42,11 @@ class LevelRoof:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Where a mapping stands: all rates in statement instances per cycle, all intensities in instances per byte.
+    """The mapping's place: rates in statement instances per cycle, intensities in instances per byte.
 
-    peak: what the compute units could do. usable: what they could do at this mapping's utilization. achieved: what the
-    cost model's latency makes of it. bound_by: the compute unit or the level that allows least. compulsory_intensity:
-    where the outermost level would be with compulsory traffic only (None where that cannot be counted).
+    peak: rate of all compute units. usable: their rate at this mapping's utilization. achieved: the rate by the cost
+    model's latency. bound_by: the compute unit, or the level whose attainable rate is least. compulsory_intensity: the
+    outermost level's intensity at compulsory traffic (None where that cannot be counted).
     """
 
     peak: int
@@ -64,7 +63,7 @@ def arithmetic_intensity(operations: Fraction | int, moved_bytes: Fraction | int
 
 
 def ridge_point(peak: Fraction | int, bandwidth: Fraction | int) -> Fraction:
-    """Return the intensity at which the bandwidth just feeds the peak (peak operations per unit of bandwidth)."""
+    """Return the intensity at which the bandwidth just sustains the peak: peak / bandwidth."""
     return Fraction(peak) / Fraction(bandwidth)
 
 
@@ -120,7 +119,7 @@ def _roof(workload: Workload, arch: Architecture, cost: Cost, level: MemoryLevel
 def _bandwidth(level: MemoryLevel, reads: int, writes: int) -> Fraction | None:
     """Return the bits per cycle of one instance, None if unlimited.
 
-    Separate bandwidths work side by side: what counts is the time of the slower direction.
+    Separate read and write bandwidths work in parallel: the slower direction decides the time.
     """
     if level.bandwidth_bits_per_cycle is not None:
         return level.bandwidth_bits_per_cycle

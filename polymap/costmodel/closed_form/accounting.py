@@ -1,7 +1,11 @@
-"""From what crosses the nodes of a tensor to what its levels read, write, fill and drain, over any type of numbers.
+"""The reads, writes, fills and drains of a tensor's levels, from what crosses its storage nodes; over any type of
+number.
 
-Python integers (`evaluate`), arrays (`evaluate_many`), sympy expressions (`formula`) and planned sums are accounted for
-here and nowhere else. docs/closed_form.md, "Written tensors: partial sums", derives the three formulas.
+One implementation serves Python integers (`evaluate`), arrays (`evaluate_many`), sympy expressions (`formula`) and
+planned sums. docs/closed_form.md, "Written tensors: partial sums", derives the three formulas.
+
+Terms: an *entry* is an element that comes into a tile; an *event* is the entries of one element in one step at all
+siblings below one parent instance; a *residency* is the time from an element's entry until it leaves the tile.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from polymap.costmodel.closed_form.nest import MachineModel, Node
 
 
 class Numeric(Protocol):
-    """What the formulas need of a number."""
+    """The operations that the formulas need of a number."""
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -30,7 +34,7 @@ Counted = TypeVar("Counted", bound=Numeric, covariant=True)
 
 
 class Moves(NamedTuple, Generic[Amount]):
-    """Elements of one tensor at one level; fills are part of the writes, drains of the reads."""
+    """Elements of one tensor at one level. Fills are among the writes, drains among the reads."""
 
     reads: Amount
     writes: Amount
@@ -39,7 +43,7 @@ class Moves(NamedTuple, Generic[Amount]):
 
 
 class Row(NamedTuple, Generic[Figure]):
-    """One tensor at one level: sums over instances, and the elements that one instance holds at most."""
+    """One tensor at one level: sums over the instances; tile: the most elements that one instance holds."""
 
     level: int
     tensor: int
@@ -51,82 +55,94 @@ class Row(NamedTuple, Generic[Figure]):
 
 
 class Busiest(NamedTuple, Generic[Figure]):
-    """The most that one instance of a level reads, writes, and moves in all, in bits."""
+    """The most bits that one instance of a level reads, writes, and reads and writes together."""
 
     read: Figure
     written: Figure
     moved: Figure
 
 
-def fills_of_target(events: Amount, stays: Amount, above: Amount) -> Amount:
-    """Return the partial sums that a node takes from its parent: all entry events take one but the first of each stay
-    at the parent, unless that stay began with a partial sum (above: how many did)."""
-    return events - stays + above
+def fills_of_target(events: Amount, residencies: Amount, above: Amount) -> Amount:
+    """Return the partial sums that a node takes from its parent.
+
+    Every entry event takes one, except the first event of each residency at the parent that began as zero. above: the
+    parent's residencies that began with a partial sum, which are its own fills.
+    """
+    return events - residencies + above
 
 
 def partial_sums(
     touched: Amount, initial: Amount, crossings: Iterable[tuple[Amount, Amount]]
 ) -> Iterator[tuple[Amount, Amount]]:
-    """Yield (fills, stays) of each node of a written tensor, outermost first.
+    """Yield (fills, residencies) of each node of a written tensor, outermost first_fills.
 
-    touched: elements of the tensor. initial: those that have a value before the run. crossings: (entry events,
-    entries) of each node further in; events that find nothing at the parent left out.
+    touched: elements of the tensor. initial: those with a value before the run. crossings: (events, entries) per node
+    below the outermost; events before which nothing has arrived at the parent are left out.
     """
-    fills, stays = initial, touched
-    yield fills, stays
+    fills, residencies = initial, touched
+    yield fills, residencies
     for events, entries in crossings:
-        fills, stays = fills_of_target(events, stays, fills), entries
-        yield fills, stays
+        fills, residencies = fills_of_target(events, residencies, fills), entries
+        yield fills, residencies
 
 
-def moves_of_target(arrivals: Amount, fills: Amount, stays: Amount, *, outermost: bool, none: Amount) -> Moves[Amount]:
-    """Return what a node of the written tensor moves. Each arrival is added to the partial sum that it finds; every
-    stay ends with a drain, at the outermost node with the result, and begins with a zero or a fill. none: zero."""
+def moves_of_target(
+    arrivals: Amount, fills: Amount, residencies: Amount, *, outermost: bool, none: Amount
+) -> Moves[Amount]:
+    """Return the elements that a node of the written tensor moves. none: zero.
+
+    Each arrival is added to the partial sum that it finds. Each residency ends with a drain (at the outermost node with
+    the result) and begins with a zero or a fill.
+    """
+    # A residency that began with a zero saves a read: its first arrival is written without one. At the outermost level
+    # the other residencies are those of initial elements, which stand as fills.
     if outermost:
-        return Moves(arrivals - stays + fills, arrivals, none, none)
+        return Moves(arrivals - residencies + fills, arrivals, none, none)
     moved = arrivals + fills
-    return Moves(moved, moved, fills, stays)
+    return Moves(moved, moved, fills, residencies)
 
 
 def moves_of_operand(loads: Amount, fills: Amount, none: Amount) -> Moves[Amount]:
-    """Return what a node of a read-only tensor moves. loads: elements read for what its children load."""
+    """Return the elements that a node of a read-only tensor moves. loads: elements read to serve the children's
+    loads."""
     return Moves(loads, fills, fills, none)
 
 
 class NodeCounts(Protocol[Counted]):
-    """What crosses the nodes of tensors, over all instances."""
+    """Counts of what crosses the nodes of tensors, summed over all instances."""
 
     def tile(self, tensor: TensorModel, node: Node) -> Counted:
-        """Return the size of the largest tile."""
+        """Return the elements of the largest tile."""
         ...
 
     def fills(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many elements of a read-only tensor enter the node's instances."""
+        """Return the elements of a read-only tensor that enter the node's instances."""
         ...
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many elements the parent's instances read for what the node loads."""
+        """Return the elements that the parent's instances read to serve the node's loads."""
         ...
 
     def entries(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many elements of a written tensor enter the node's instances."""
+        """Return the elements of a written tensor that enter the node's instances."""
         ...
 
     def events(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return the same with the siblings merged that enter an element in one step."""
+        """Return the entries with siblings merged: an element that enters several in one step counts once."""
         ...
 
     def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many events bring no partial sum, as nothing has arrived since the event before."""
+        """Return the events that bring no partial sum, since nothing has arrived at the parent since the event
+        before."""
         ...
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many drains (of the compute unit: results) reach the parent's instances."""
+        """Return the drains (of the compute unit: results) that reach the parent's instances."""
         ...
 
 
 def rows_of(counts: NodeCounts[Amount], tensor: TensorModel, nodes: Sequence[Node], none: Amount) -> list[Row[Amount]]:
-    """Return the rows of a tensor, outermost first. none: zero."""
+    """Return the rows of a tensor, outermost first_fills. none: zero."""
     return [
         Row(node.level, tensor.index, *moves, counts.tile(tensor, node))
         for node, moves in zip(nodes, _moves_of(counts, tensor, nodes, none), strict=False)
@@ -152,9 +168,9 @@ def _moves_of(
         for parent, node in pairwise(nodes[:-1])
     )
     sums = partial_sums(touched, initial_of(tensor, touched, none), crossings)
-    for number, ((node, below), (fills, stays)) in enumerate(zip(pairwise(nodes), sums, strict=True)):
+    for number, ((node, below), (fills, residencies)) in enumerate(zip(pairwise(nodes), sums, strict=True)):
         arrivals = counts.arrivals(tensor, node, below)
-        yield moves_of_target(arrivals, fills, stays, outermost=not number, none=none)
+        yield moves_of_target(arrivals, fills, residencies, outermost=not number, none=none)
 
 
 def initial_of(tensor: TensorModel, touched: Amount, none: Amount) -> Amount:
@@ -162,11 +178,11 @@ def initial_of(tensor: TensorModel, touched: Amount, none: Amount) -> Amount:
     return touched if tensor.initial and not tensor.overwritten else none
 
 
-class AlikeNode(NamedTuple, Generic[Amount]):
-    """A node of a tensor all of whose instances do the same.
+class UniformNode(NamedTuple, Generic[Amount]):
+    """A node of a tensor all of whose instances have equal tiles.
 
-    shares: instances below one parent instance that hold different elements. entries: elements that enter one
-    instance. served: what the children read from it or, of a written tensor, what arrives from them.
+    shares: instances below one parent instance that hold different elements. entries: elements that enter one instance.
+    served: elements that the children read from it or, of a written tensor, that arrive from them.
     """
 
     level: int
@@ -177,11 +193,11 @@ class AlikeNode(NamedTuple, Generic[Amount]):
     served: Amount
 
 
-def rows_where_alike(
-    tensor: TensorModel, nodes: Sequence[AlikeNode[Any]]
-) -> Iterator[tuple[Row[Any], tuple[Any, Any]]]:
-    """Yield the row of each node, and what the busiest instance reads and writes: the first of its siblings, which
-    takes the partial sums of all that hold the same elements."""
+def uniform_rows(tensor: TensorModel, nodes: Sequence[UniformNode[Any]]) -> Iterator[tuple[Row[Any], tuple[Any, Any]]]:
+    """Yield the row of each node, and the (reads, writes) of its busiest instance.
+
+    Of siblings that hold the same elements the first takes all partial sums, so it is the busiest.
+    """
     if not tensor.written:
         for number, node in enumerate(nodes):
             own = moves_of_operand(node.served, node.entries if number else 0, 0)
@@ -195,18 +211,19 @@ def rows_where_alike(
         (event * parent.instances, node.entries * node.instances)
         for event, (parent, node) in zip(events[1:], pairwise(nodes), strict=True)
     )
-    first = initial
-    for number, (node, (fills, stays)) in enumerate(zip(nodes, partial_sums(touched, initial, crossings), strict=True)):
+    first_fills = initial
+    for number, (node, (fills, residencies)) in enumerate(
+        zip(nodes, partial_sums(touched, initial, crossings), strict=True)
+    ):
         if number:
-            first = fills_of_target(events[number], nodes[number - 1].entries, first) // node.shares
-        row = moves_of_target(node.served * node.instances, fills, stays, outermost=not number, none=0)
-        own = moves_of_target(node.served, first, node.entries, outermost=not number, none=0)
+            first_fills = fills_of_target(events[number], nodes[number - 1].entries, first_fills) // node.shares
+        row = moves_of_target(node.served * node.instances, fills, residencies, outermost=not number, none=0)
+        own = moves_of_target(node.served, first_fills, node.entries, outermost=not number, none=0)
         yield Row(node.level, tensor.index, *row, node.tile), (own.reads, own.writes)
 
 
-# What crosses the fan-outs that cost energy (docs/counting.md, "Wires"). A fan-out between a node and its parent is
-# crossed by what the node loads, as if the parent stood at either end of it: the parent's own count, with more fan-outs
-# above.
+# Traffic over the fan-outs that cost energy (docs/counting.md, "Wires"). At either end of a fan-out it equals the
+# messages that a parent placed there would send: so the parent's count serves, with another number of fan-outs above.
 
 
 class Wire(NamedTuple, Generic[Figure]):
@@ -221,14 +238,14 @@ class Wire(NamedTuple, Generic[Figure]):
 
 
 class CrossingCounts(Protocol[Counted]):
-    """What passes between nodes, summed over all instances of the parent."""
+    """Counts of what passes between nodes, summed over all instances of the parent."""
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many elements the parent's instances send for what the node loads."""
+        """Return the elements that the parent's instances send to serve the node's loads."""
         ...
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Counted:
-        """Return how many drains (of the compute unit: results) reach the parent's instances."""
+        """Return the drains (of the compute unit: results) that reach the parent's instances."""
         ...
 
 
@@ -247,8 +264,8 @@ def wires_of(
         for parent, node in pairwise(nodes):
             for fanout in range(parent.fans, node.fans):
                 if machine.costs[fanout]:
-                    taken = fills.get((tensor.index, node.level), none)
-                    found.append(_wire(counts, tensor, (parent, node), fanout, taken, none))
+                    fills_below = fills.get((tensor.index, node.level), none)
+                    found.append(_wire(counts, tensor, (parent, node), fanout, fills_below, none))
     return sorted(found, key=lambda wire: (wire.fanout, wire.tensor))
 
 
@@ -257,14 +274,17 @@ def _wire(
     tensor: TensorModel,
     between: tuple[Node, Node],
     fanout: int,
-    taken: Amount,
+    fills_below: Amount,
     none: Amount,
 ) -> Wire[Amount]:
-    """taken: partial sums that the node takes, each of which goes to one instance."""
+    """Return the traffic of a tensor over one fan-out between a node and its parent.
+
+    fills_below: partial sums that the node takes, each of which goes to one instance.
+    """
     parent, node = between
     ends = parent._replace(fans=fanout), parent._replace(fans=fanout + 1)
     if tensor.written:
         sums, collections = (counts.arrivals(tensor, end, node) for end in ends)
-        return Wire(fanout, tensor.index, taken, taken, collections, sums)
+        return Wire(fanout, tensor.index, fills_below, fills_below, collections, sums)
     messages, deliveries = (counts.messages(tensor, end, node) for end in ends)
     return Wire(fanout, tensor.index, messages, deliveries, none, none)

@@ -1,10 +1,11 @@
-"""What the busiest instance of each level reads and writes, where tiles need not divide.
+"""The bits that the busiest instance of each level reads and writes, where tiles need not divide.
 
-Instances whose digits leave the same lengths everywhere do the same, except that the first of several siblings takes a
-partial sum. One instance per kind is counted on its own; kinds that can be no busier than the first are left out.
+Instances whose tiles have equal lengths along every loop do the same work, except that of siblings which hold the same
+element only the first takes its partial sum. So one instance per kind is counted; kinds that cannot exceed the first
+are left out.
 
-Siblings that hold an element of a window through different offsets take unequal shares of its partial sums. Who takes
-what is told dim by dim and window by window (docs/closed_form.md, "Shares of siblings").
+Siblings that hold an element of a window at different offsets take unequal shares of its partial sums. The shares are
+counted as products over dims and windows (docs/closed_form.md, "Shares of siblings").
 """
 
 from __future__ import annotations
@@ -40,48 +41,54 @@ from polymap.costmodel.closed_form.window_tables import NOTHING, Axis, Booleans,
 def busiest_of_levels(
     counter: Counter, rows: list[Row[int]], left_out: Collection[int] = ()
 ) -> tuple[Busiest[int], ...]:
-    """Return the busiest instance per level, outermost first, of a mapping with these rows. left_out: levels of which
-    it is not wanted, and may be 0."""
+    """Return the busiest instance per level, outermost first, of a mapping with these rows.
+
+    left_out: levels whose figures the caller does not need; they may be 0. Raises BudgetError (PM490) where instances
+    are of too many kinds.
+    """
     nest = counter.nest
-    lopsided = {
+    uneven_levels = {
         node.level
         for tensor, nodes in zip(counter.model.tensors, nest.holders, strict=True)
         for node in nodes[1:-1]
         if tensor.written and counter.is_lopsided(tensor, node)
     }
-    alike: tuple[Busiest[int], ...] = ()
+    uniform: tuple[Busiest[int], ...] = ()
     if all(nest.even[loop.dim] for loop in nest.loops if loop.fanout != TEMPORAL):
-        alike = _all_alike(counter, rows)
+        uniform = _uniform_levels(counter, rows)
     found: list[Busiest[int]] = []
     for level, fans in counter.machine.levels.values():
-        if alike and level not in lopsided and not _is_union_spread(counter, fans):
-            found.append(alike[level])
+        if uniform and level not in uneven_levels and not _is_union_spread(counter, fans):
+            found.append(uniform[level])
         elif level in left_out:
             found.append(Busiest(0, 0, 0))
         else:
-            found.append(_busiest(counter, level, fans) if fans else _only(counter, rows, level))
+            found.append(_busiest(counter, level, fans) if fans else _bits_of_only_instance(counter, rows, level))
     return tuple(found)
 
 
 def _is_union_spread(counter: Counter, fans: int) -> bool:
-    """Return whether instances below so many fan-outs stand apart along dims of a union: what they load depends on
-    where the accesses of each meet."""
+    """Return whether loops over dims of a union of accesses are spread on the first `fans` fan-outs.
+
+    Then instances differ in which accesses meet, so that their loads differ.
+    """
     dims = {dim for tensor in counter.model.tensors if tensor.union is not None for dim in tensor.union.dims}
     return any(0 <= loop.fanout < fans and loop.dim in dims for loop in counter.nest.loops)
 
 
-def _only(counter: Counter, rows: list[Row[int]], level: int) -> Busiest[int]:
-    """Return what the only instance of a level reads and writes."""
+def _bits_of_only_instance(counter: Counter, rows: list[Row[int]], level: int) -> Busiest[int]:
+    """Return the bits that the only instance of a level reads and writes."""
     bits = [tensor.bits for tensor in counter.model.tensors]
     read = sum(row.reads * bits[row.tensor] for row in rows if row.level == level)
     written = sum(row.writes * bits[row.tensor] for row in rows if row.level == level)
     return Busiest(read, written, read + written)
 
 
-def _all_alike(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ...]:
-    """Return the same where all instances have the same tiles, so that they differ only in the partial sums they take.
+def _uniform_levels(counter: Counter, rows: list[Row[int]]) -> tuple[Busiest[int], ...]:
+    """Return the busiest instance per level where all instances have the same tiles, and differ only in partial sums
+    taken.
 
-    The first of each set of siblings with the same elements takes all of them.
+    Of siblings that hold the same elements, the first takes all of their partial sums.
     """
     use = [[0, 0] for _ in counter.machine.level_names]
     fans = [fans for _, fans in counter.machine.levels.values()]
@@ -117,7 +124,7 @@ def _trips(counter: Counter, tensor: TensorModel, low: int, high: int, kinds: tu
 
 
 def _busiest(counter: Counter, level: int, fans: int) -> Busiest[int]:
-    """Return the most that one instance of a level below `fans` fan-outs reads and writes."""
+    """Return the most bits that one instance of a level below `fans` fan-outs reads and writes."""
     here = [
         (tensor, number, nodes)
         for tensor, nodes in zip(counter.model.tensors, counter.nest.holders, strict=True)
@@ -137,17 +144,17 @@ def _busiest(counter: Counter, level: int, fans: int) -> Busiest[int]:
 
 
 def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]]:
-    """Yield the digits (position of a spatial loop -> digits) of the instances of each kind that may be the busiest.
+    """Yield, per kind of instance that may be the busiest, spatial loop (its position) -> the range of its digits.
 
-    Only dims of a window, or that the target lacks, let another instance than the first do more: under a single, an
-    instance with shorter tiles changes them at no other steps. Where all tiles of a dim divide, all do the same but for
-    the partial sums they take.
+    Only along dims of a window, or dims that a written tensor lacks, may another instance than the first do more: along
+    a single, shorter tiles change at no other steps. Where all tiles of a dim divide, instances differ only in the
+    partial sums they take.
     """
     loops: list[Loop[int]] = []
     digits: list[tuple[range, ...]] = []
     unions = {dim for tensor in counter.model.tensors if tensor.union is not None for dim in tensor.union.dims}
     for dim, chain in enumerate(counter.nest.chains):
-        doubtful = _may_be_busier(counter, dim)
+        may_exceed = _may_be_busier(counter, dim)
         links = tuple((loop.tile, Part.TIME if loop.fanout == TEMPORAL else Part.EACH, 0) for loop in chain)
         for loop, found in zip(chain, runs(counter.model.extents[dim], links), strict=True):
             if loop.fanout != TEMPORAL and loop.fanout < fans:
@@ -155,7 +162,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
                 every = tuple(range(first, first + many) for first, many in found)
                 if dim in unions:
                     every = tuple(range(digit, digit + 1) for each in every for digit in each)
-                digits.append(every if doubtful else (range(1),))
+                digits.append(every if may_exceed else (range(1),))
     if prod(len(each) for each in digits) > TUNING.most_candidates:
         raise too_large()
     for chosen in product(*digits):
@@ -165,6 +172,7 @@ def kinds_of_instances(counter: Counter, fans: int) -> Iterator[dict[int, range]
 
 
 def _may_be_busier(counter: Counter, dim: int) -> bool:
+    """Return whether another instance than the first along a dim may be busier."""
     return any(
         tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
         for tensor in counter.model.tensors
@@ -172,8 +180,11 @@ def _may_be_busier(counter: Counter, dim: int) -> bool:
 
 
 class Instances:
-    """What instances of levels read and write, one by one. kind: position of a spatial loop -> digits that leave the
-    same of each length; of these instances the one that takes the most partial sums is meant."""
+    """Reads and writes of single instances.
+
+    kind: spatial loop (its position) -> digits at which tiles have equal lengths; of these instances the one that takes
+    the most partial sums is counted.
+    """
 
     __slots__ = ("_counter", "_shares")
 
@@ -184,7 +195,7 @@ class Instances:
     def accesses(
         self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, kind: Mapping[int, range]
     ) -> tuple[int, int]:
-        """Return what such an instance reads and writes of a tensor at its node `number`."""
+        """Return the elements that an instance of a kind reads and writes of a tensor at its node `number`."""
         counter = self._counter
         pins = {position: digits.start for position, digits in kind.items()}
         if tensor.written and number and counter.is_lopsided(tensor, nodes[number]):
@@ -207,30 +218,35 @@ Amounts = NDArray[Any]  # int64, or Python integers where these may not reach
 
 
 class Shares(NamedTuple):
-    """The partial sums that each instance of a node takes. amounts: an axis per loop of `loops`. An instance with
-    another digit than 0 of any other spatial loop along which the tensor lacks a dim takes none."""
+    """The partial sums that each instance of a node takes.
+
+    amounts: an axis per loop of `loops`. Along any other spatial loop over a dim that the tensor lacks, only the
+    instance with digit 0 takes partial sums.
+    """
 
     loops: tuple[Loop[int], ...]
     amounts: Amounts
 
     def most(self, digits: Mapping[int, range]) -> int:
-        """Return the most that one of the instances with these digits (position of a loop -> digits) takes."""
+        """Return the most that an instance with these digits takes. digits: position of a loop -> a range."""
         chosen = tuple(slice(digits[loop.position].start, digits[loop.position].stop) for loop in self.loops)
         return int(self.amounts[chosen].max(initial=0))
 
 
 def shares_of(counter: Counter, tensor: TensorModel, number: int, pins: Pins) -> Shares:
-    """Return what the instances of node `number` of a written tensor take from their parents.
+    """Return the partial sums that the instances of node `number` of a written tensor take from their parents.
 
-    pins: the digits of the spatial loops over dims that an element tells.
-    Raises BudgetError where there are too many steps, or what came before a carry's loop would have to be known.
+    pins: the digits of the spatial loops over single dims. Raises BudgetError where there are too many steps, or where
+    the order of changes before a carry's loop would be needed.
     """
     return _Count(counter, tensor, number, pins).shares()
 
 
 class _Count:
-    """factors: the windows, and the dims that the tensor lacks along which siblings may idle. path: spatial loops above
-    the node, in instance order."""
+    """Shares of one node. A factor is a window, or a dim that the tensor lacks along which siblings may idle.
+
+    path: the spatial loops above the node, in instance order.
+    """
 
     def __init__(self, counter: Counter, tensor: TensorModel, number: int, pins: Pins) -> None:
         nest = counter.nest
@@ -255,27 +271,29 @@ class _Count:
     def shares(self) -> Shares:
         total = self._zero.copy()
         if self._tensor.initial:
-            total += self._new(0, self._nodes[0], Siblings.APART)
+            total += self._entries(0, self._nodes[0], Siblings.APART)
         for number in range(1, len(self._nodes)):
             parent, node = self._nodes[number - 1 : number + 1]
-            events = self._new(number, node, Siblings.MERGED) + self._come_back(number)
-            total = fills_of_target(events, self._new(number - 1, parent, Siblings.APART), total)
+            events = self._entries(number, node, Siblings.MERGED) + self._partial_sums_taken(number)
+            total = fills_of_target(events, self._entries(number - 1, parent, Siblings.APART), total)
         loops = [loop for factor in self._factors for loop in factor.loops]
         return Shares(tuple(loops), total.reshape([loop.trips for loop in loops]))
 
-    def _new(self, number: int, node: Node, siblings: Siblings) -> Amounts:
-        """Return how often an element comes to a node whose siblings (the one instance, if APART) had it not, by the
-        instance to which it goes on."""
+    def _entries(self, number: int, node: Node, siblings: Siblings) -> Amounts:
+        """Return the entries at a node, by the instance of the final node to which the element goes on.
+
+        MERGED: siblings below one parent instance count once. APART: each instance by itself.
+        """
         views = self._views(number, siblings)
         total = self._weighted_product(
-            prod(self._all(dim, node) for dim in self._others), [view.all() for view in views]
+            prod(self._all_of_dim(dim, node) for dim in self._others), [view.all() for view in views]
         )
         for carry, kept in self._carries(node):
             total -= self._weighted_product(kept, [view.kept(carry) for view in views])
         return total
 
-    def _come_back(self, number: int) -> Amounts:
-        """Return how often elements come to a sibling while others hold them, by the instance to which they go on."""
+    def _partial_sums_taken(self, number: int) -> Amounts:
+        """Return how often an element enters a sibling while others hold it, by the instance to which it goes on."""
         node = self._nodes[number]
         views = self._views(number, Siblings.MERGED)
         total = self._zero.copy()
@@ -289,10 +307,10 @@ class _Count:
         return total
 
     def _add_entries(self, total: Amounts, kept: int, kinds: Sequence[_Kinds]) -> None:
-        """Add the entries of one carry that bring a partial sum: to the first of the siblings that enter.
+        """Add the entries of one carry that bring a partial sum, at the instance of the first sibling that enters.
 
-        Of the siblings that hold an element the first is first along each factor; the first that enters differs from it
-        along one factor, the one along which it differs last in instance order.
+        The first holder is first along each factor. The first sibling that enters differs from it along one factor: the
+        one whose difference comes last in instance order.
         """
         sizes = [len(each.often) for each in kinds]
         if prod(sizes) > TUNING.most_combinations:
@@ -325,19 +343,19 @@ class _Count:
         return [factor.view(view.chains, order) for factor in self._factors]
 
     def _carries(self, node: Node) -> Iterator[tuple[Loop[int], int]]:
-        """Yield (loop, how often elements stay along all dims outside of the factors) per carry."""
+        """Yield (loop, elements that stay along all dims outside of the factors) per carry."""
         outside = [sum(loop.fanout == TEMPORAL for loop in loops) for loops in self._counter.nest.chains]
         for loop in reversed(self._counter.nest.loops):
             if loop.fanout != TEMPORAL:
                 continue
             outside[loop.dim] -= 1
             if loop.position < node.position:
-                kept = prod(self._kept(dim, node, loop, outside[dim]) for dim in self._others)
+                kept = prod(self._kept_of_dim(dim, node, loop, outside[dim]) for dim in self._others)
                 if kept:
                     yield loop, kept
 
     def _chain(self, dim: int, node: Node) -> Chain:
-        """Return what the loops of a dim outside of the factors are to one instance of the node."""
+        """Return the parts of a dim's loops for one instance of the node; the dim is outside of the factors."""
         fans = self._nodes[-1].fans
         told = self._tensor.kinds[dim] is not DimKind.IDLE
         pins = {
@@ -348,28 +366,31 @@ class _Count:
         free = (Part.FREE,) * len(self._counter.machine.adds)
         return chain_of(self._counter.nest.chains[dim], node, free, pins, fans)
 
-    def _all(self, dim: int, node: Node) -> int:
+    def _all_of_dim(self, dim: int, node: Node) -> int:
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         if self._tensor.kinds[dim] is not DimKind.IDLE:
             return kept_indices(extent, chain, len(chain), CountedSteps.OWN)
         return places(chain, times_of(chain), extent)
 
-    def _kept(self, dim: int, node: Node, carry: Loop[int], outside: int) -> int:
-        """Return the elements along a dim that stay at a carry, or its steps where the tensor lacks it."""
+    def _kept_of_dim(self, dim: int, node: Node, carry: Loop[int], outside: int) -> int:
+        """Return the indices along a dim that stay at a carry; of a dim that the tensor lacks, the steps."""
         chain, extent = self._chain(dim, node), self._counter.model.extents[dim]
         if self._tensor.kinds[dim] is not DimKind.IDLE:
             return 0 if carry.dim == dim else kept_indices(extent, chain, outside, CountedSteps.MACHINE)
         return self._counter.factors.places(extent, chain, outside, moving=carry.dim == dim)
 
     def _weighted_product(self, weight: int, found: Sequence[Integers]) -> Amounts:
-        """Return the product of what the factors count, times a weight."""
+        """Return the outer product of the factors' counts, times a weight."""
         start: Amounts = np.array(weight, dtype=self._zero.dtype)
         return reduce(np.multiply.outer, found, start)
 
 
 def _order(loops: Sequence[Loop[int]], nodes: Sequence[Node], fans: int) -> list[Loop[int]]:
-    """Return the loops whose digits say, the most significant first, which of the instances below `fans` fan-outs takes
-    an element first: the siblings of the outermost node in order, then the steps below each, and so on inwards."""
+    """Return the loops by which instances below `fans` fan-outs are ordered in taking an element, most significant
+    first.
+
+    These are the siblings of the outermost node, then the steps below each of them, and so on inwards.
+    """
     found = _siblings_between(loops, fans, nodes[0].fans)
     for node, below in pairwise(nodes):
         found += [each for each in loops if each.fanout == TEMPORAL and node.position <= each.position < below.position]
@@ -383,9 +404,13 @@ def _siblings_between(loops: Sequence[Loop[int]], low: int, high: int) -> list[L
 
 
 class _Kinds(NamedTuple):
-    """Elements and steps of one carry at which the same happens, of those held before and at them: how often, the
-    instance of the first sibling that holds the element, that of the first one that enters (-1: none), where in
-    instance order these two differ (-1: none enters; beyond all loops: they do not), and `WindowKind`'s origin."""
+    """Elements and steps of one carry, grouped by what happens to them; the elements are held at it and before it.
+
+    often: elements of the group. first: the instance of the first sibling that holds the element. back: that of the
+    first sibling that enters (-1: none). rank: the loop at which these two differ in instance order (-1: none enters;
+    beyond all loops: they are equal). stops: whether a sibling loses the element. place, started: the last change
+    before (`WindowTable.origin`).
+    """
 
     often: Integers
     first: Integers
@@ -397,8 +422,11 @@ class _Kinds(NamedTuple):
 
 
 class _Factor:
-    """A window, or a dim that the tensor lacks. loops: the spatial ones above the node, in instance order; instances:
-    how many digits they have; instance: per point of the box, that in which it is."""
+    """A window, or a dim that the tensor lacks.
+
+    loops: the spatial loops above the node, in instance order. instances: the product of their trips. instance: per
+    point of the box of the factor's dims, the number of its instance.
+    """
 
     def __init__(self, counter: Counter, terms: tuple[tuple[int, int], ...], path: Sequence[Loop[int]]) -> None:
         dims = [dim for dim, _ in terms]
@@ -417,7 +445,7 @@ class _Factor:
         self.instance = self.code(self.loops)
 
     def code(self, loops: Sequence[Loop[int]]) -> Integers:
-        """Return the number of each point's digits of these loops, the first loop the most significant."""
+        """Return a number per point from its digits of these loops, the first loop the most significant."""
         code = np.zeros(prod(self._extents[dim] for dim, _ in self._terms), dtype=np.int64)
         for loop in loops:
             if loop.position in self._digits:
@@ -434,9 +462,7 @@ class _Factor:
 
 
 class _View:
-    """A factor at one node: its points in the order in which instances take an element.
-
-    group: of each point the number of its step, sibling that counts on its own, and element."""
+    """A factor at one node: its points in the order in which instances take an element."""
 
     def __init__(self, factor: _Factor, table: WindowTable, dims: Sequence[int], order: Integers) -> None:
         self._factor, self._table, self._dims = factor, table, dims
@@ -447,12 +473,12 @@ class _View:
         self._held = apart * self._elements + element
 
     def all(self) -> Integers:
-        """Return how many steps and elements go to each instance first."""
+        """Return the number of (step, element) pairs that go to each instance first."""
         _, first = np.unique(self._step * (self._aparts * self._elements) + self._held, return_index=True)
         return self._by_instance(first)
 
     def kept(self, carry: Loop[int]) -> Integers:
-        """Return the same of those at a carry that any of the compared siblings held before."""
+        """Return the number of those at a carry that some compared sibling held in the step before."""
         now, before = self._at(carry)[:2]
         groups, first = np.unique(now.groups, return_index=True)
         return self._by_instance(now.points[first[before.has(groups)]])
@@ -461,7 +487,8 @@ class _View:
         return np.bincount(self._instance[points], minlength=self._factor.instances)
 
     def _at(self, carry: Loop[int]) -> tuple[_Rows, _Rows, Callable[[], tuple[Integers, Booleans]]]:
-        """Return the points in the steps at a carry and before it, and what tells the origin of their groups."""
+        """Return the points in the steps at a carry and in the steps before it, and a function for the origin of their
+        groups."""
         before, now, since = self._table.steps(carry.position, moved=carry.dim in self._dims)
         numbers = np.full((2, self._table.shape[0]), -1, dtype=np.int64)
         numbers[0, now], numbers[1, before] = np.arange(len(now)), np.arange(len(now))
@@ -495,7 +522,7 @@ class _View:
         return _Kinds(often, kinds[0], kinds[1], rank, kinds[2] > 0, kinds[3], kinds[4] > 0)
 
     def _rank(self, first: Integers, back: Integers) -> Integers:
-        """Return where in instance order two instances differ: the number of a loop."""
+        """Return the loop at which two instances differ first in instance order, as a number in `path`."""
         rank = np.full(first.shape, len(self._factor.path), dtype=np.int64)
         below = 1
         for loop in reversed(self._factor.loops):
@@ -506,14 +533,14 @@ class _View:
 
 
 class _Rows(NamedTuple):
-    """Points and the number of the group that each is in, of so many."""
+    """Points, and the group of each; size: the number of groups."""
 
     points: Integers
     groups: Integers
     size: int
 
     def has(self, groups: Integers) -> Booleans:
-        """Return which of these groups a point is in."""
+        """Return, per group asked for, whether it has a point."""
         found: Booleans = np.zeros(self.size, dtype=np.bool_)
         found[self.groups] = True
         return found[groups]

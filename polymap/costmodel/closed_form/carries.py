@@ -1,9 +1,9 @@
 """Counts of one node of one tensor where tiles need not divide, as sums over carries.
 
-At each step one temporal loop advances and the temporal loops inside it start again, like digits of a counter. The
-steps at which one loop advances are the carry of that loop. What a dim contributes at a carry depends only on how many
-of the dim's temporal loops are outside the carry's loop. So a count is a sum over carries of products over dims and
-windows. The factors are numbers for one mapping and plans for tables of mappings (`Factors`).
+At each step one temporal loop advances and the temporal loops inside it restart, like the digits of a counter. The
+*carry* of a loop is the set of steps at which that loop advances. A dim's contribution at a carry depends only on how
+many of the dim's temporal loops are outside the carry's loop. So a count is a sum over carries of products over dims
+and windows. The factors are numbers for one mapping, and plans for tables of mappings (`Factors`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ NO_PINS: Pins = {}
 
 
 class Siblings(Code):
-    """How the instances below one parent instance count."""
+    """How to count the instances below one parent instance.
+
+    APART: each by itself. MERGED: an element once per step. MULTICAST: as the fan-outs merge loads. ADDED: as they add
+    sums.
+    """
 
     APART = 0
     MERGED = 1
@@ -38,81 +42,88 @@ class Siblings(Code):
 
 
 def always(_: tuple[Track, ...]) -> bool:
-    """Return True: whatever the other siblings do."""
+    """Return True: a filter that accepts every step."""
     return True
 
 
 def none_starts(tracks: tuple[Track, ...]) -> bool:
-    """Return whether every sibling that works now worked before."""
+    """Return whether every sibling that works now worked in the step before."""
     return all(before > 0 for now, before in tracks if now > 0)
 
 
 def none_stops(tracks: tuple[Track, ...]) -> bool:
-    """Return whether every sibling that worked before works now."""
+    """Return whether every sibling that worked in the step before works now."""
     return all(now > 0 for now, before in tracks if before > 0)
 
 
 def none_moves(tracks: tuple[Track, ...]) -> bool:
-    """Return whether the same siblings work as before."""
+    """Return whether the same siblings work in both steps."""
     return none_starts(tracks) and none_stops(tracks)
 
 
 class Chains:
-    """The chains of one mapping: what the loops of each dim are to its nodes; cached, as tensors share them."""
+    """The chains of one mapping: the parts (`Part`) of each dim's loops for its nodes. Cached, as tensors share
+    them."""
 
-    __slots__ = ("_known", "_machine", "nest")
+    __slots__ = ("_cache", "_machine", "nest")
 
     def __init__(self, machine: MachineModel, nest: LoopNestView) -> None:
         self._machine, self.nest = machine, nest
-        self._known: dict[
+        self._cache: dict[
             tuple[int, int, int, Siblings, tuple[tuple[int, int], ...]], tuple[tuple[Chain, ...], ...]
         ] = {}
 
     def at(self, between: tuple[Node, Node], siblings: Siblings, pins: Pins) -> tuple[tuple[Chain, ...], ...]:
-        """Return two chains per dim: for tensors that lack the dim or have it in a window, and for tensors with the dim
-        as a single. In the former, pins apply only at fan-outs outside the siblings that are counted together."""
+        """Return two chains per dim: for tensors that lack the dim or have it in a window, and for tensors that have it
+        single.
+
+        In the former, pins apply only to fan-outs outside the siblings that are counted together.
+        """
         parent, node = between
         above = 0 if siblings is Siblings.APART else parent.fans
         key = (node.position, node.fans, above, siblings, tuple(pins.items()))
-        found = self._known.get(key)
+        found = self._cache.get(key)
         if found is None:
             parts = _parts(self._machine, parent, node, siblings)
             fans = node.fans if siblings is Siblings.APART else parent.fans
             shared = tuple(chain_of(loops, node, parts, pins, fans) for loops in self.nest.chains)
-            told = (
+            pinned_chains = (
                 tuple(chain_of(loops, node, parts, pins, len(parts)) for loops in self.nest.chains) if pins else shared
             )
-            found = self._known[key] = (shared, told)
+            found = self._cache[key] = (shared, pinned_chains)
         return found
 
 
 def axes_of(extents: tuple[int, ...], chains: tuple[Chain, ...], tensor: TensorModel) -> tuple[Axes, ...]:
-    """Return the axes of a tensor's windows."""
+    """Return (coefficient, extent, chain) per dim, per window of a tensor."""
     return tuple(
         tuple((factor, extents[dim], chains[dim]) for dim, factor in window.terms) for window in tensor.windows
     )
 
 
 class Factors(Protocol[Value, Amount]):
-    """What one dim, or one window, gives to the counts of a node: numbers, or what is to be counted for columns of
-    tiles. Counts are sums of products of these."""
+    """Contributions of one dim or one window to the counts of a node; counts are sums of products of these.
+
+    A value is a number (one mapping), or a plan that counts it for columns of tiles (tables).
+    """
 
     def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> Value:
         """Return the indices that all instances keep (`digits.kept_indices`)."""
         ...
 
     def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> Value:
-        """Return the places that work over the first `cut` TIME loops; moving: over one more without those."""
+        """Return the digit vectors with work over the first `cut` TIME loops; moving: of one loop more, those with
+        digit > 0."""
         ...
 
     def accepted(
         self, extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None
     ) -> Value:
-        """Return the places that work now and before at one carry and that a step filter accepts."""
+        """Return the digit vectors that have work at one carry and before it, where a step filter accepts the step."""
         ...
 
     def first_indices(self, extent: int, chain: Chain) -> Value:
-        """Return the indices in the tile of the first step in the first instance."""
+        """Return the indices of the first instance's tile in the first step."""
         ...
 
     def first_tile(self, axes: Axes) -> Value:
@@ -120,29 +131,30 @@ class Factors(Protocol[Value, Amount]):
         ...
 
     def all_elements(self, axes: Axes) -> Value:
-        """Return the elements of all tiles along a window, over all steps and instances."""
+        """Return the elements of all tiles along a window, summed over steps and instances."""
         ...
 
     def distinct_elements(self, axes: Axes) -> Value:
-        """Return the elements of the distinct tiles of siblings, over all steps."""
+        """Return the elements of the siblings' distinct tiles, summed over steps."""
         ...
 
     def kept_elements(self, axes: Axes, cuts: Cuts, counted: CountedSteps) -> Value:
-        """Return the elements that tiles keep, over the steps of one carry and all instances."""
+        """Return the elements that tiles keep, summed over the steps of one carry and all instances."""
         ...
 
     def held_by_any(self, axes: Axes, loops: Loops, carries: tuple[Carry, ...]) -> Value:
-        """Return the elements that any of the compared siblings holds, over all steps. carries: all of the tree."""
+        """Return the elements that at least one of the compared siblings holds, summed over steps. carries: all of the
+        tree."""
         ...
 
     def staying(
         self, axes: Axes, loops: Loops, carries: tuple[Carry, ...], carry: Carry, cuts: Cuts, ask: Ask
     ) -> Value:
-        """Return the elements that stay at the steps of a carry that `ask` accepts. cuts: of the window's dims."""
+        """Return the elements that stay at those steps of a carry that `ask` accepts. cuts: of the window's dims."""
         ...
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Amount:
-        """Return how many elements fewer than those of the distinct tiles siblings read at one carry."""
+        """Return the elements of the distinct tiles that siblings hold already at one carry, and so do not read."""
         ...
 
     def product(self, parts: Iterable[Value]) -> Amount: ...
@@ -150,15 +162,15 @@ class Factors(Protocol[Value, Amount]):
     def total(self, terms: Iterable[Amount]) -> Amount: ...
 
     def doubt(self, amount: Amount) -> None:
-        """Give no answer unless the amount is 0."""
+        """Raise unless the amount is 0: the formula does not hold for other amounts."""
         ...
 
 
 class NodeCarries(Generic[Value]):
     """One node of one tensor, with the factors of its counts over all steps and at each carry.
 
-    above: the temporal loops above the node. axes: of its windows. `outside` of a carry: how many temporal loops of
-    each dim are outside the carry's loop.
+    above: the temporal loops above the node. axes: of its windows. `outside` of a carry: per dim, the number of
+    temporal loops outside the carry's loop.
     """
 
     __slots__ = ("_counted", "_factors", "_nest", "_step_filters", "above", "axes", "chains", "tensor")
@@ -177,9 +189,9 @@ class NodeCarries(Generic[Value]):
         nest = chains.nest
         self.tensor, self._nest, self._factors, self._counted = tensor, nest, factors, counted
         self.above = [loop for loop in nest.loops if loop.fanout == TEMPORAL and loop.position < between[1].position]
-        shared, told = chains.at(between, siblings, pins)
+        shared, pinned_chains = chains.at(between, siblings, pins)
         self.chains = tuple(
-            told[dim] if kind is DimKind.SINGLE else shared[dim] for dim, kind in enumerate(tensor.kinds)
+            pinned_chains[dim] if kind is DimKind.SINGLE else shared[dim] for dim, kind in enumerate(tensor.kinds)
         )
         self.axes = axes_of(nest.extents, self.chains, tensor)
         self._step_filters = [step_filter] * len(nest.extents)
@@ -191,15 +203,15 @@ class NodeCarries(Generic[Value]):
         return found
 
     def pinned(self, own: Loop[Any], run: int) -> NodeCarries[Value]:
-        """Return the node with the pin of a loop, which a step filter may read."""
+        """Return the node with another pin for one loop; a step filter may read it."""
         found = copy(self)
         chain = zip(self.chains[own.dim], self._nest.chains[own.dim], strict=False)
         pinned = tuple((tile, part, run if loop == own else pin) for (tile, part, pin), loop in chain)
         found.chains = (*self.chains[: own.dim], pinned, *self.chains[own.dim + 1 :])
         return found
 
-    def whole(self) -> list[Value]:
-        """Return the factors of all steps, windows left out."""
+    def factors_of_all_steps(self) -> list[Value]:
+        """Return the factors over all steps, those of windows left out."""
         found: list[Value] = []
         for dim, (chain, kind) in enumerate(zip(self.chains, self.tensor.kinds, strict=True)):
             if kind is DimKind.SINGLE:
@@ -209,8 +221,11 @@ class NodeCarries(Generic[Value]):
         return found
 
     def carries(self) -> Iterator[tuple[Loop[Any], list[int], dict[int, Value]]]:
-        """Yield (loop, outside, factors of the dims outside of windows that matter) of the carries at which elements
-        stay along these dims, from the innermost one; what is yielded changes with the next carry."""
+        """Yield (loop, outside, factors of dims outside of windows) of the carries at which elements stay, innermost
+        first.
+
+        Carries with a zero factor are left out. The lists yielded change with the next carry.
+        """
         outside = [0] * len(self.chains)
         for loop in self.above:
             outside[loop.dim] += 1
@@ -241,53 +256,62 @@ class NodeCarries(Generic[Value]):
         )
 
     def held_by_any(self) -> list[Value]:
-        """Return the factors of all steps, of windows the elements that any sibling holds."""
+        """Return the factors over all steps; of windows, the elements that at least one sibling holds."""
         held = (
             self._factors.held_by_any(axes, self._loops(number), self._all_carries(number))
             for number, axes in enumerate(self.axes)
         )
-        return [*self.whole(), *held]
+        return [*self.factors_of_all_steps(), *held]
 
-    def unmoved(self) -> Iterator[list[Value]]:
-        """Yield the factors of each carry; of windows, the elements that the step filter accepts."""
+    def kept_factors(self) -> Iterator[list[Value]]:
+        """Yield the factors of each carry; of windows, the elements that stay at steps which the step filter
+        accepts."""
         for carry, outside, values in self.carries():
             cuts = self.cuts_of_windows(carry, outside)
-            stays = (self._stays(number, carry, cuts, self._permits()) for number in range(len(self.axes)))
+            stays = (self._stays(number, carry, cuts, self._allowed_changes()) for number in range(len(self.axes)))
             yield [*values.values(), *stays]
 
-    def silent(self) -> Iterator[list[Value]]:
+    def silent_factors(self) -> Iterator[list[Value]]:
         """Yield the factors of the accepted steps of each carry whose last change before them was an entry.
 
-        One list per dim or window of that change and per loop it came with; all other changes came with outer loops.
+        One list per dim or window at which that change came and per loop that stepped; all other changes came with
+        outer loops.
         """
         for carry, outside, values in self.carries():
             for dim in self.filtered_dims():
                 for number in self._inside(dim, carry, outside)[:-1]:  # along the innermost loop siblings only stop
                     place = self._nest.chains[dim][number].position
-                    asked = self._asked_of_dims(carry, outside, place) | {dim: PreviousCarry(number, starts=True)}
-                    yield self._with_previous_carry(carry, outside, values, asked, place, None)
+                    conditions = self._conditions_of_dims(carry, outside, place) | {
+                        dim: PreviousCarry(number, starts=True)
+                    }
+                    yield self._with_previous_carry(carry, outside, values, conditions, place, None)
             for window, axes in enumerate(self.axes):
                 for (_, _, chain), loops in zip(axes, self._loops(window), strict=True):
                     for (_, part, _), place in zip(chain, loops, strict=True):
                         if part is Part.TIME and place > carry.position:
-                            asked = self._asked_of_dims(carry, outside, place)
-                            yield self._with_previous_carry(carry, outside, values, asked, place, window)
+                            conditions = self._conditions_of_dims(carry, outside, place)
+                            yield self._with_previous_carry(carry, outside, values, conditions, place, window)
 
-    def unchanged(self) -> Iterator[list[Value]]:
+    def unchanged_factors(self) -> Iterator[list[Value]]:
         """Yield the factors of the accepted steps of each carry before which nothing changed inside the carry."""
         for carry, outside, values in self.carries():
-            yield self._with_previous_carry(carry, outside, values, self._asked_of_dims(carry, outside, 0), 0, None)
+            yield self._with_previous_carry(
+                carry, outside, values, self._conditions_of_dims(carry, outside, 0), 0, None
+            )
 
     def may_start(self) -> bool:
-        """Return whether siblings may come to an element that others hold."""
+        """Return whether an element may enter a sibling while others hold it."""
         return bool(self.filtered_dims()) or any(is_spread(axes) for axes in self.axes)
 
     def filtered_dims(self) -> list[int]:
-        """Return the dims that the tensor lacks along which siblings that hold an element may idle."""
+        """Return the dims that the tensor lacks along which a sibling that holds an element may be idle."""
         return [dim for dim, kind in enumerate(self.tensor.kinds) if kind is DimKind.IDLE and self._needs_filter(dim)]
 
     def _needs_filter(self, dim: int) -> bool:
-        """Return whether the steps of an idle dim must be filtered: on its own steps an instance keeps what it has."""
+        """Return whether the steps of a dim that the tensor lacks must be filtered by the siblings that work.
+
+        On its own clock (OWN) an idle instance keeps its tile, so that no filter is needed.
+        """
         uneven = self._counted is CountedSteps.MACHINE and not self._nest.even[dim]
         return uneven and any(part is not Part.TIME for _, part, _ in self.chains[dim])
 
@@ -307,7 +331,8 @@ class NodeCarries(Generic[Value]):
     def _accepted(self, dim: int, cut: Cut, previous: PreviousCarry | None) -> Value:
         return self._factors.accepted(self._nest.extents[dim], self.chains[dim], cut, self._step_filters[dim], previous)
 
-    def _permits(self) -> Ask:
+    def _allowed_changes(self) -> Ask:
+        """Return whether siblings may lose and gain the element in the steps that the filter accepts."""
         step_filter = self._step_filters[0]
         return Ask(stops=step_filter in (always, none_starts), starts=step_filter in (always, none_stops))
 
@@ -327,17 +352,19 @@ class NodeCarries(Generic[Value]):
         own = {dim for dim, _ in self.tensor.windows[number].terms}
         return tuple((loop.position, loop.dim in own) for loop in self.above)
 
-    def _asked_of_dims(self, carry: Loop[Any], outside: Sequence[int], place: int) -> dict[int, PreviousCarry | None]:
+    def _conditions_of_dims(
+        self, carry: Loop[Any], outside: Sequence[int], place: int
+    ) -> dict[int, PreviousCarry | None]:
         """Return the condition on the last change of each filtered dim: it came with a loop outside the one at `place`.
 
         None: no loop of the dim at or inside `place` steps inside the carry, so that the condition always holds.
         """
-        asked: dict[int, PreviousCarry | None] = {}
+        conditions: dict[int, PreviousCarry | None] = {}
         for dim in self.filtered_dims():
             outer = sum(loop.position < place for loop in self._nest.chains[dim])
             matters = any(each >= outer for each in self._inside(dim, carry, outside))
-            asked[dim] = PreviousCarry(outer, starts=False) if matters else None
-        return asked
+            conditions[dim] = PreviousCarry(outer, starts=False) if matters else None
+        return conditions
 
     def _inside(self, dim: int, carry: Loop[Any], outside: Sequence[int]) -> list[int]:
         """Return the numbers of a dim's TIME loops inside a carry."""
@@ -349,27 +376,27 @@ class NodeCarries(Generic[Value]):
         carry: Loop[Any],
         outside: Sequence[int],
         values: Mapping[int, Value],
-        asked: Mapping[int, PreviousCarry | None],
+        conditions: Mapping[int, PreviousCarry | None],
         place: int,
         latest: int | None,
     ) -> list[Value]:
-        """Return the factors of the steps whose last changes meet the conditions `asked`.
+        """Return the factors of the steps whose last changes meet the conditions `conditions`.
 
         latest: number of the window along which the last change came.
         """
         found = [
-            self._accepted(dim, Cut(outside[dim], dim == carry.dim), asked[dim]) if dim in asked else value
+            self._accepted(dim, Cut(outside[dim], dim == carry.dim), conditions[dim]) if dim in conditions else value
             for dim, value in values.items()
         ]
         cuts = self.cuts_of_windows(carry, outside)
-        ask = self._permits()._replace(place=place)
+        ask = self._allowed_changes()._replace(place=place)
         for number in range(len(self.axes)):
             found.append(self._stays(number, carry, cuts, ask._replace(started=number == latest)))
         return found
 
 
 def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) -> tuple[Part, ...]:
-    """Return per fan-out what its loops mean to the node."""
+    """Return, per fan-out, the part of its loops for the node."""
     parts: list[Part] = []
     for fanout in range(len(machine.adds)):
         if fanout >= node.fans:
@@ -386,8 +413,10 @@ def _parts(machine: MachineModel, parent: Node, node: Node, siblings: Siblings) 
 
 
 def chain_of(loops: tuple[Loop[int], ...], node: Node, parts: tuple[Part, ...], pins: Pins, pinned: int) -> Chain:
-    """Return what the loops of one dim are to the node, without the FREE ones inside all others (their digits span
-    what the others leave). pinned: pins count for loops over so many fan-outs, the outermost first."""
+    """Return the parts of one dim's loops for the node, without the innermost FREE ones, which only span the tile.
+
+    pinned: pins apply to loops on the first so many fan-outs.
+    """
     links: list[Link] = []
     last = 0
     for loop in loops:

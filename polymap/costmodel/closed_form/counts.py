@@ -1,4 +1,4 @@
-"""The counts of one mapping from sums over kinds of steps: exact wherever an answer is given (docs/closed_form.md)."""
+"""The counts of one mapping in closed form: exact, or None where the formulas do not apply (docs/closed_form.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 def _with_cache_per_object(function: Callable[[Key], Value]) -> Callable[[Key], Value]:
-    """Return the function with its last results kept per object (not per value: hashing a workload takes longer)."""
+    """Return the function with a cache keyed by the identity of its argument: hashing a workload takes longer."""
     known: dict[int, tuple[Key, Value]] = {}
 
     def look_up(key: Key) -> Value:
@@ -48,13 +48,13 @@ _machine_model = _with_cache_per_object(machine_model)
 def count_closed_form(
     workload: Workload, arch: Architecture, mapping: Mapping, *, metered: bool = False
 ) -> Counts | None:
-    """Return the counts of a mapping that `check_mapping` accepts, or None where the closed form does not reach.
+    """Return the counts of a mapping that `check_mapping` accepts, or None where the closed form does not apply.
 
     metered: the busiest instance of a level without a bandwidth, which no cost depends on, may be left out.
 
-    It answers for one statement over a box with one linear access per tensor. It does not for arrays that are read
-    and written, for siblings that hold a written element through different offsets of a window, or where a tile is a
-    set of integers with too many gaps.
+    It applies to one statement over a box with one linear access per tensor (read-only tensors may have several). It
+    does not apply to temporary or in-place tensors, where partial sums depend on more history than it follows, or where
+    a tile is a set of integers with too many gaps.
     """
     model = _workload_model(workload)
     if model is None:
@@ -64,12 +64,12 @@ def count_closed_form(
     if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     try:
-        if _is_plain(model, nest):
+        if _has_dividing_formulas(model, nest):
             rows, busy = count_dividing(INTEGERS, model, machine, nest.loops, nest.holders)
             steps = prod(loop.trips for loop in nest.loops if loop.fanout == TEMPORAL)
         else:
             counter = Counter(model, machine, nest)
-            _refuse_untold_peaks(counter)
+            _refuse_unknown_peaks(counter)
             rows, steps = counter.rows(), counter.steps()
             left_out = [number for number, level in enumerate(arch.levels) if metered and not level.has_bandwidth]
             busy = busiest_of_levels(counter, rows, left_out)
@@ -80,7 +80,7 @@ def count_closed_form(
 
 
 def _wires(model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows: list[Row[int]]) -> list[Wire[int]]:
-    plain = _is_plain(model, nest)
+    plain = _has_dividing_formulas(model, nest)
     counts = DividingCrossings(INTEGERS, machine, nest.loops) if plain else Counter(model, machine, nest)
     return wires_of(counts, machine, model, nest.holders, rows, 0)
 
@@ -88,10 +88,11 @@ def _wires(model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows
 def rows_of_tensor(
     model: WorkloadModel, machine: MachineModel, nest: LoopNestView, tensor: TensorModel
 ) -> list[Row[int]] | None:
-    """Return the rows of one tensor, outermost first, as `count_closed_form` counts them; None where it does not."""
+    """Return the rows of one tensor, outermost first, as `count_closed_form` counts them; None where it does not
+    apply."""
     nodes = nest.holders[tensor.index]
     try:
-        if _is_plain(model, nest):
+        if _has_dividing_formulas(model, nest):
             alone = replace(model, tensors=(tensor,))
             return count_dividing(INTEGERS, alone, machine, nest.loops, [nodes])[0]
         return list(rows_of(Counter(model, machine, nest), tensor, nodes, 0))
@@ -99,18 +100,18 @@ def rows_of_tensor(
         return None
 
 
-def _is_plain(model: WorkloadModel, nest: LoopNestView) -> bool:
-    """Return whether the formulas of dividing tiles count all tensors."""
-    return all(nest.even) and not model.has_unions and not _shares_elements(model, nest)
+def _has_dividing_formulas(model: WorkloadModel, nest: LoopNestView) -> bool:
+    """Return whether the formulas for dividing tiles apply to all tensors."""
+    return all(nest.even) and not model.has_unions and not _has_shared_elements(model, nest)
 
 
-def _refuse_untold_peaks(counter: Counter) -> None:
-    """Raise BudgetError where it is not known that all tensors of a level have their largest tiles in one step.
+def _refuse_unknown_peaks(counter: Counter) -> None:
+    """Raise BudgetError where the tensors of a level may have their largest tiles in different steps.
 
-    All but unions have theirs in any step in which every loop further out leaves a whole tile, as in the first one; a
-    union may have a larger one elsewhere. Two unions meet theirs together where they share no dim, steps being a
-    product, or where both have it in the same ones of the first and last steps along each dim, all tiles of which
-    divide.
+    A tensor with one access has its largest tile in any step in which all outer loops leave full tiles, as in the
+    first. A union may have a larger tile elsewhere. Two unions have theirs in a common step if they share no dim, since
+    steps are a product over dims; or if all tiles of the shared dims divide and both have it at the same choice of
+    first and last tiles.
     """
     holders: dict[int, list[tuple[TensorModel, Node]]] = {}
     for tensor, nodes in zip(counter.model.tensors, counter.nest.holders, strict=True):
@@ -125,8 +126,8 @@ def _refuse_untold_peaks(counter: Counter) -> None:
             raise too_large()
 
 
-def _shares_elements(model: WorkloadModel, nest: LoopNestView) -> bool:
-    """Return whether siblings may hold an element of the target through different offsets of a window."""
+def _has_shared_elements(model: WorkloadModel, nest: LoopNestView) -> bool:
+    """Return whether siblings may hold the same element of the target at different offsets of a window."""
     return any(
         tensor.written and tensor.kinds[loop.dim] is DimKind.WINDOW and 0 <= loop.fanout < nodes[-2].fans
         for tensor, nodes in zip(model.tensors, nest.holders, strict=True)
@@ -142,7 +143,7 @@ def counts_of(
     steps: int,
     wires: Sequence[Wire[int]] = (),
 ) -> Counts:
-    """Return the counts that rows, busiest instances, steps and wires make up."""
+    """Return the counts from rows, busiest instances, steps and wires."""
     names = machine.level_names
     held = [0] * len(names)
     for row in rows:

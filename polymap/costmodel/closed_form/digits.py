@@ -1,9 +1,10 @@
 """Counts along one dim where tiles need not divide, by the digits of an index under the dim's loops.
 
 A loop with tile t splits an index i into the digit i // t and the rest i % t. A chain lists the dim's loops, the
-outermost first, each with a part (`Part`): what the loop is to one node of the tree. The iterations below a digit
-depend on the outer digits only through the length that these leave. All but the last digit leave the full tile, so
-there are at most two lengths per outer length, and digits that leave equal lengths are counted together.
+outermost first, each with its part (`Part`) for one node of the tree. The iterations below a digit depend on the outer
+digits only through the *length*, the number of indices that these leave. For example 10 indices under tiles of 4 leave
+lengths 4, 4, 2. All but the last digit leave the full tile, so there are at most two lengths per outer length, and
+digits that leave equal lengths are counted together (a *run*).
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Code(IntEnum):
 
 
 class Part(Code):
-    """What one loop is to a node.
+    """The part of one loop for a node.
 
-    TIME: a temporal loop above it. EACH: a spatial loop of which every sibling counts on its own. MERGED, UNITED:
-    spatial loops whose siblings are merged (equal loads, adders), or united to one load. FREE: the tile spans it.
-    PINNED: a spatial loop of which only one digit counts.
+    TIME: a temporal loop above it. EACH: a spatial loop whose siblings count each by itself. MERGED: a spatial loop
+    whose siblings have equal loads or are added. UNITED: one whose siblings' loads are united. FREE: the tile spans it.
+    PINNED: a spatial loop of which one digit counts.
     """
 
     TIME = 0
@@ -42,7 +43,7 @@ class Part(Code):
 
 
 class CountedSteps(Code):
-    """The steps that are counted, so that each tile is compared with the one a step before.
+    """The steps that are counted, each tile compared with that of the step before.
 
     OWN: the steps at which the instance works; an idle instance keeps its tile. MACHINE: all steps.
     """
@@ -52,7 +53,8 @@ class CountedSteps(Code):
 
 
 class Cut(NamedTuple):
-    """Where a carry stands among a dim's TIME loops: so many are outside it; moved: it is the next one of them."""
+    """The place of a carry among a dim's TIME loops. outside: how many are outside it. moved: the next one is the
+    carry's."""
 
     outside: int
     moved: bool
@@ -64,20 +66,23 @@ Branches = tuple[tuple[int, int], ...]  # (length, how many), the longest first
 
 
 def times_of(chain: Chain) -> int:
-    """Return how many TIME loops a chain has."""
+    """Return the number of TIME loops of a chain."""
     return sum(part is Part.TIME for _, part, _ in chain)
 
 
-def left(length: int, digit: int, tile: int) -> int:
-    """Return what a digit leaves of a length: a whole tile, the rest of it, or nothing (<= 0)."""
+def remaining(length: int, digit: int, tile: int) -> int:
+    """Return the length that a digit leaves of a length: a full tile, the rest, or nothing (<= 0)."""
     return min(tile, length - digit * tile)
 
 
 def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield (digit, count) runs of digits >= first that leave the same of each length; digits that leave nothing of
-    any length are left out."""
+    """Yield runs (first digit, count) of digits >= first that leave equal lengths of each given length.
+
+    Digits that leave nothing of any length are left out.
+    """
     edges = {first}
     last = 0
+    # The length that a digit leaves changes only at the last full tile of some length, and after its short last tile.
     for length in lengths:
         whole, rest = divmod(length, tile)
         edges.add(whole)
@@ -92,8 +97,10 @@ def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tupl
 
 @lru_cache(maxsize=1 << 14)
 def runs(extent: int, chain: Chain) -> tuple[Branches, ...]:
-    """Return per loop the runs (digit, count) of its digits that leave the same of every length that can be there: one
-    run for a PINNED loop, none for TIME and FREE loops, which choose no instance."""
+    """Return, per loop, runs (digit, count) of its digits that leave equal lengths of every length that occurs there.
+
+    A PINNED loop has one run; TIME and FREE loops have none, as they choose no instance.
+    """
     lengths = {extent}
     found: list[Branches] = []
     for tile, part, pin in chain:
@@ -108,7 +115,7 @@ def runs(extent: int, chain: Chain) -> tuple[Branches, ...]:
 
 
 def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield (how many instances, one digit per loop) of each kind of instance; digit 0 for loops that choose none.
+    """Yield (instances, one digit per loop) of each kind of instance; digit 0 for loops that choose none.
 
     Raises BudgetError where there are too many kinds.
     """
@@ -122,8 +129,8 @@ def choices(runs_of_links: Iterable[Branches]) -> Iterator[tuple[int, tuple[int,
         yield count, tuple(digit for digit, _ in chosen)
 
 
-def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
-    """Return per loop how much of a length the digits that choose an instance take inside it."""
+def offsets_inside(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
+    """Return, per loop, the indices by which the instance's digits inside it are offset: the sum of digit x tile."""
     needs: list[int] = []
     need = 0
     for (tile, _, _), digit in zip(reversed(chain), reversed(digits), strict=True):
@@ -134,10 +141,11 @@ def ahead(chain: Chain, digits: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def kept_indices(extent: int, chain: Chain, outside: int, counted: CountedSteps) -> int:
-    """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
-    this dim and is in another dim: those under digits whose inner TIME loops make one iteration only.
+    """Return the indices that stay at a carry in another dim, summed over steps and instances.
 
-    The machine's inner loops end where those of the first instance do.
+    outside: this dim's TIME loops outside the carry; those inside restart at it. An index stays if each of them makes
+    one iteration at its outer digits. counted: whether iterations of the instance (OWN) or of the machine (MACHINE)
+    count; the machine's are those of the first instance.
     """
     times = times_of(chain)
     if outside >= times:
@@ -150,11 +158,12 @@ def kept_indices(extent: int, chain: Chain, outside: int, counted: CountedSteps)
     total = 0
     for count, digits in choices(runs(extent, chain)):
         links = tuple(zip((tile for tile, _, _ in chain), (part for _, part, _ in chain), digits, strict=True))
-        total += count * _still(links, ahead(chain, digits), outside, counted, extent)
+        total += count * _kept_of_instance(links, offsets_inside(chain, digits), outside, counted, extent)
     return total
 
 
 def _leading_times(chain: Chain) -> int:
+    """Return the number of TIME loops before the first other loop."""
     return next((number for number, (_, part, _) in enumerate(chain) if part is not Part.TIME), len(chain))
 
 
@@ -192,11 +201,11 @@ def _kept_below_times(extent: int, times: Chain, spatial: Chain, outside: int, c
     return total
 
 
-def _still(chain: Chain, needs: tuple[int, ...], outside: int, counted: CountedSteps, extent: int) -> int:
-    """Return `kept_indices` of one instance. chain: with the instance's digits; needs: what digits further in take.
+def _kept_of_instance(chain: Chain, needs: tuple[int, ...], outside: int, counted: CountedSteps, extent: int) -> int:
+    """Return `kept_indices` of one instance. chain: with the instance's digits. needs: `offsets_inside`.
 
-    The walk goes from the outermost loop inwards. Its states are the lengths left along the FREE loops passed so far,
-    and the length left to the first instance, each with the number of digit vectors that lead to it.
+    The walk goes from the outermost loop inwards. A state is the lengths along the FREE loops passed so far and the
+    length of the first instance; it counts the digit vectors that lead to it.
     """
     found: dict[tuple[Branches, int], int] = {(((extent, 1),), extent): 1}
     for (tile, part, digit), need in zip(chain, needs, strict=True):
@@ -205,17 +214,17 @@ def _still(chain: Chain, needs: tuple[int, ...], outside: int, counted: CountedS
             if branches[0][0] <= need + digit * tile:
                 continue
             if part is Part.FREE:
-                below = [(1, spread(branches, tile), min(length, tile))]
+                below = [(1, lengths_of_all_digits(branches, tile), min(length, tile))]
             elif part is not Part.TIME:
-                below = [(1, clipped(branches, digit, tile), min(length, tile))]
+                below = [(1, lengths_at_digit(branches, digit, tile), min(length, tile))]
             elif outside > 0:
                 lengths = [each for each, _ in branches] + ([] if counted is CountedSteps.OWN else [length])
                 below = [
-                    (count, clipped(branches, first, tile), left(length, first, tile))
+                    (count, lengths_at_digit(branches, first, tile), remaining(length, first, tile))
                     for first, count in segments(lengths, tile)
                 ]
             elif (branches[0][0] - need if counted is CountedSteps.OWN else length) <= tile:
-                below = [(1, clipped(branches, 0, tile), min(length, tile))]
+                below = [(1, lengths_at_digit(branches, 0, tile), min(length, tile))]
             else:
                 below = []
             for count, reached, after in below:
@@ -227,18 +236,18 @@ def _still(chain: Chain, needs: tuple[int, ...], outside: int, counted: CountedS
     return sum(times * each * many for (branches, _), times in found.items() for each, many in branches)
 
 
-def clipped(branches: Branches, digit: int, tile: int) -> Branches:
-    """Return the branches below a digit; () where it leaves nothing."""
+def lengths_at_digit(branches: Branches, digit: int, tile: int) -> Branches:
+    """Return the lengths below one digit; () where it leaves nothing."""
     below: dict[int, int] = {}
     for length, many in branches:
-        rest = left(length, digit, tile)
+        rest = remaining(length, digit, tile)
         if rest > 0:
             below[rest] = below.get(rest, 0) + many
     return tuple(below.items())
 
 
-def spread(branches: Branches, tile: int) -> Branches:
-    """Return the branches below all digits of a FREE loop, the longest first."""
+def lengths_of_all_digits(branches: Branches, tile: int) -> Branches:
+    """Return the lengths below all digits of a FREE loop, the longest first."""
     below: dict[int, int] = {}
     for length, many in branches:
         whole, rest = divmod(length, tile)
@@ -251,26 +260,28 @@ def spread(branches: Branches, tile: int) -> Branches:
 
 @lru_cache(maxsize=1 << 14)
 def places(chain: Chain, cut: int, length: int) -> int:
-    """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
-    digits 0, the others their first)."""
+    """Return the number of digit vectors with work below: of the first `cut` TIME loops and the EACH loops.
+
+    The other TIME digits are 0, the other spatial digits their first.
+    """
     if not chain:
         return 1
     (tile, part, pin), inside = chain[0], chain[1:]
     if part is Part.EACH or (part is Part.TIME and cut):
         deeper = cut - (part is Part.TIME)
         return sum(
-            count * places(inside, deeper, left(length, digit, tile)) for digit, count in segments((length,), tile)
+            count * places(inside, deeper, remaining(length, digit, tile)) for digit, count in segments((length,), tile)
         )
     digit = pin if part is Part.PINNED else 0
-    rest = left(length, digit, tile)
+    rest = remaining(length, digit, tile)
     return places(inside, cut, rest) if rest > 0 else 0
 
 
-Track = tuple[int, int]  # what is left now and what was left before, 0: nothing
+Track = tuple[int, int]  # the length of a sibling now and in the step before, 0: no work
 
 
-def apart(chain: Chain, of_links: Iterable[Branches]) -> tuple[list[Branches], list[Branches]]:
-    """Return the runs of loops whose digits count on their own, and those of siblings that one step compares."""
+def separate_runs(chain: Chain, of_links: Iterable[Branches]) -> tuple[list[Branches], list[Branches]]:
+    """Return the runs of the loops whose digits count each by itself, and those of siblings that one step compares."""
     among = (Part.MERGED, Part.UNITED)
     pairs = list(zip(chain, of_links, strict=True))
     return (
@@ -280,25 +291,26 @@ def apart(chain: Chain, of_links: Iterable[Branches]) -> tuple[list[Branches], l
 
 
 def siblings(extent: int, chain: Chain) -> tuple[tuple[int, ...], ...]:
-    """Return the digits of the first sibling of each kind that one step compares; 0 for the other loops."""
-    return tuple(digits for _, digits in choices(apart(chain, runs(extent, chain))[1]))
+    """Return the digits of the first sibling of each kind among those that one step compares; 0 for the other loops."""
+    return tuple(digits for _, digits in choices(separate_runs(chain, runs(extent, chain))[1]))
 
 
 @lru_cache(maxsize=1 << 14)
 def changes(extent: int, chain: Chain, cut: Cut) -> tuple[tuple[int, tuple[Track, ...]], ...]:
-    """Return (how often, tracks) of the steps of one carry, on the clock of the whole machine.
+    """Return (count, tracks) of the steps of one carry on the clock of the machine.
 
-    One track per kind of `siblings`; only steps before and at which the first sibling works.
+    One track (length now, length before) per kind of `siblings`. Only steps at and before which the first sibling
+    works.
     """
     found = _changes(extent, chain, cut, look_back=False)
     return tuple((times, tracks) for (tracks, _), times in found.items())
 
 
 class CarryOrigin(NamedTuple):
-    """The last change of the set of working siblings before a carry, since the loops inside the carry began.
+    """The last change of the set of working siblings before a carry, among the steps of the loops inside the carry.
 
-    loop: number of the outermost loop of the chain that stepped at the change; NOTHING: there was none.
-    starts: whether a sibling began to work at it.
+    loop: number in the chain of the outermost loop that stepped at the change; NOTHING: there was no change. starts: a
+    sibling began to work at it.
     """
 
     loop: int
@@ -335,7 +347,7 @@ def _changes(
 ) -> dict[tuple[tuple[Track, ...], CarryOrigin | None], int]:
     total: dict[tuple[tuple[Track, ...], CarryOrigin | None], int] = {}
     kinds = siblings(extent, chain)
-    for count, digits in choices(apart(chain, runs(extent, chain))[0]):
+    for count, digits in choices(separate_runs(chain, runs(extent, chain))[0]):
         chosen = [tuple(map(int.__add__, digits, kind)) for kind in kinds]
         found: dict[tuple[int, tuple[Track, ...], CarryOrigin | None], int] = {
             (extent, ((extent, extent),) * len(kinds), None): count
@@ -346,10 +358,10 @@ def _changes(
             inside = part is Part.TIME and (outside < 0 or (outside == 0 and not cut.moved))
             for (clock, tracks, origin), times in found.items():
                 if part is Part.TIME:
-                    below = _timed(tile, Cut(outside, cut.moved), clock, tracks)
+                    below = _advance(tile, Cut(outside, cut.moved), clock, tracks)
                 else:
                     placed = tuple(
-                        _below(track, each[number], each[number], tile)
+                        _track_at(track, each[number], each[number], tile)
                         for track, each in zip(tracks, chosen, strict=True)
                     )
                     below = iter(((1, min(clock, tile), placed),))
@@ -371,18 +383,22 @@ def _changes(
 def _last_change(
     chain: Chain, number: int, clock: int, lengths: tuple[int, ...], chosen: list[tuple[int, ...]]
 ) -> tuple[tuple[bool, ...], CarryOrigin]:
-    """Return which siblings work in the last step of the loops from `number` on, and the last change in it, looked for
-    backwards. clock, lengths: what is left for these loops, on the machine and of each sibling."""
+    """Return the siblings that work in the last step of the loops from `number` on, and the last change in these steps.
+
+    The steps are searched backwards. clock, lengths: the lengths for these loops, of the machine and of each sibling.
+    """
     if number == len(chain):
         return tuple(length > 0 for length in lengths), _NO_CHANGE
     tile, part, _ = chain[number]
     if part is not Part.TIME:
-        placed = tuple(max(0, left(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True))
+        placed = tuple(
+            max(0, remaining(length, each[number], tile)) for length, each in zip(lengths, chosen, strict=True)
+        )
         return _last_change(chain, number + 1, min(clock, tile), placed, chosen)
     last: tuple[bool, ...] | None = None
     for digit, _ in reversed(list(segments((clock, *lengths), tile))):
-        placed = tuple(max(0, left(length, digit, tile)) for length in lengths)
-        works, origin = _last_change(chain, number + 1, left(clock, digit, tile), placed, chosen)
+        placed = tuple(max(0, remaining(length, digit, tile)) for length in lengths)
+        works, origin = _last_change(chain, number + 1, remaining(clock, digit, tile), placed, chosen)
         if last is None:
             last = works
             if origin.loop != NOTHING:
@@ -395,24 +411,29 @@ def _last_change(
     return last, _NO_CHANGE
 
 
-def _timed(tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
-    """Yield (how many digits, the clock's length, the tracks) below a TIME loop; the cut counts from here, and is
-    negative inside the carry."""
+def _advance(
+    tile: int, cut: Cut, clock: int, tracks: tuple[Track, ...]
+) -> Iterator[tuple[int, int, tuple[Track, ...]]]:
+    """Yield (digits, the clock's length, tracks) below a TIME loop. The cut counts from here; negative inside the
+    carry."""
     now, before = [track[0] for track in tracks], [track[1] for track in tracks]
     if cut.outside > 0:
         for digit, count in segments([*now, *before, clock], tile):
-            yield count, left(clock, digit, tile), tuple(_below(track, digit, digit, tile) for track in tracks)
+            yield count, remaining(clock, digit, tile), tuple(_track_at(track, digit, digit, tile) for track in tracks)
     elif cut.outside == 0 and cut.moved:
-        for digit, count in steps_on(now, before, clock, tile):
-            yield count, left(clock, digit - 1, tile), tuple(_below(track, digit, digit - 1, tile) for track in tracks)
+        for digit, count in step_runs(now, before, clock, tile):
+            yield (
+                count,
+                remaining(clock, digit - 1, tile),
+                tuple(_track_at(track, digit, digit - 1, tile) for track in tracks),
+            )
     else:
         last = -(-clock // tile) - 1
-        yield 1, left(clock, last, tile), tuple(_below(track, 0, last, tile) for track in tracks)
+        yield 1, remaining(clock, last, tile), tuple(_track_at(track, 0, last, tile) for track in tracks)
 
 
-def steps_on(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -> Iterator[tuple[int, int]]:
-    """Yield (digit, count) runs of digits >= 1 that leave the same of the lengths now, and whose predecessors leave
-    the same of the lengths before and of the clock's."""
+def step_runs(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -> Iterator[tuple[int, int]]:
+    """Yield runs (digit, count) of digits >= 1 with equal lengths now, whose predecessors have equal lengths before."""
     edges = {1}
     last = 0
     for length in now:
@@ -425,5 +446,6 @@ def steps_on(now: Iterable[int], before: Iterable[int], clock: int, tile: int) -
         yield low, high - low
 
 
-def _below(track: Track, now: int, before: int, tile: int) -> Track:
-    return max(0, left(track[0], now, tile)), max(0, left(track[1], before, tile))
+def _track_at(track: Track, now: int, before: int, tile: int) -> Track:
+    """Return the track below the digits `now` and `before`."""
+    return max(0, remaining(track[0], now, tile)), max(0, remaining(track[1], before, tile))

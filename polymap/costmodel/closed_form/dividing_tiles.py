@@ -1,7 +1,7 @@
-"""The closed form where every tile divides the enclosing one: all instances do the same, one formula per carry.
+"""The closed form where every tile divides the enclosing one: all instances have equal tiles, one formula per carry.
 
-docs/closed_form.md derives what is computed here; the words (carry, kept, events, arrivals) are explained there. The
-numbers are Python integers, or expressions in the tiles (`polymap.costmodel.symbolic`).
+docs/closed_form.md defines the terms (carry, kept, events, arrivals) and derives the formulas. Numbers are Python
+integers, arrays of them, or expressions in the tiles (`polymap.costmodel.symbolic`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polymap.arithmetic import (
     too_large,
     translated_sum,
 )
-from polymap.costmodel.closed_form.accounting import AlikeNode, Amount, Busiest, Row, rows_where_alike
+from polymap.costmodel.closed_form.accounting import Amount, Busiest, Row, UniformNode, uniform_rows
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel
 from polymap.costmodel.closed_form.nest import TEMPORAL, Loop, MachineModel, Node
 
@@ -37,7 +37,7 @@ Steps = list[tuple[Amount, Amount]]  # (stride, count) per progression {0, strid
 
 
 class Progressions(Protocol[Amount, TileSet]):
-    """Sums of progressions over one type of numbers, as sets of integers of which 0 is the least.
+    """Sums of arithmetic progressions, as sets of integers whose least element is 0; over one type of number.
 
     loops_move: whether every loop has several iterations (in a column of mappings a loop may have one in some rows).
     """
@@ -49,32 +49,33 @@ class Progressions(Protocol[Amount, TileSet]):
     def loops_move(self) -> bool: ...
 
     def tile(self, steps: Steps[Amount]) -> TileSet:
-        """Return the sum of progressions; strides of any sign."""
+        """Return the sum of progressions; strides may be negative."""
         ...
 
     def count(self, steps: Steps[Amount]) -> Amount:
-        """Return the elements of a sum of progressions."""
+        """Return the number of elements of a sum of progressions."""
         ...
 
     def overlap(self, tile: TileSet, shift: Amount) -> Amount:
-        """Return how many elements a set has in common with itself moved by `shift`."""
+        """Return the number of elements that a set shares with its translate by `shift`."""
         ...
 
     def spread_size(self, tile: TileSet, steps: Steps[Amount]) -> Amount:
-        """Return the elements of the sum of a set and of progressions."""
+        """Return the number of elements of the sum of a set and progressions."""
         ...
 
     def new_size(self, tile: TileSet, shift: Amount, steps: Steps[Amount]) -> Amount:
-        """Return the same of what the set has that it lacked one shift ago."""
+        """Return the number of elements of the sum of progressions and the part of the set outside its translate by
+        -shift."""
         ...
 
 
 class NodeView(Generic[Amount]):
-    """One node of one tensor among the loops: what is fixed, what is free, and how its siblings differ.
+    """One node of one tensor: its loops by their effect.
 
     above: the temporal loops above, outermost first, each with the product of the trips outside of it. steps: the
-    product of all their trips. tile: elements along singles. free: per window the progressions of its tile, one for
-    loops over a dim without a fixed one between them. instances: how many the node has. apart: product of the trips of
+    product of all their trips. tile: elements along singles. free: per window the progressions of its tile, one per run
+    of loops over a dim without a fixed one between them. instances: of the node. apart: the product of the trips of
     sibling loops over singles. idle: (fan-out, trips) of sibling loops over dims that the tensor lacks. spread: per
     window (fan-out, stride, trips) of its sibling loops.
     """
@@ -136,7 +137,7 @@ def window_of(tensor: TensorModel, dim: int) -> tuple[int, int]:
 
 
 class DividingTiles(Generic[Amount, TileSet]):
-    """Counts the nodes of one tensor. Sums of tiles out of reach raise BudgetError."""
+    """Counts of the nodes of one tensor. Raises BudgetError where a sum of progressions is out of reach."""
 
     __slots__ = ("_entries", "_machine", "_sums", "_tensor", "_tiles", "views")
 
@@ -168,26 +169,26 @@ class DividingTiles(Generic[Amount, TileSet]):
         return _product(self.views[number].tile, [tile.size for tile in self.tiles(number)])
 
     def entries(self, number: int) -> Amount:
-        """Return how many elements enter one instance of node `number` in all."""
+        """Return the number of elements that enter one instance of node `number`, over all steps."""
         found = self._entries.get(number)
         if found is None:
-            found = self._entries[number] = self._whole_less_kept(number)
+            found = self._entries[number] = self._tiles_minus_kept(number)
         return found
 
-    def _whole_less_kept(self, number: int) -> Amount:
-        """Return the elements of the tiles of all steps less what each carry keeps."""
+    def _tiles_minus_kept(self, number: int) -> Amount:
+        """Return the elements of the tiles of all steps minus the elements that stay at each carry."""
         view, tiles, overlap_of = self.views[number], self.tiles(number), self._sums.overlap
         whole = _product(view.steps, [tile.size for tile in tiles])
         for kept, shifts in self._carries(view):
             for tile, shift in zip(tiles, shifts, strict=True):
                 kept = kept * overlap_of(tile, shift)
-                if _is_nothing(kept):
+                if _is_zero(kept):
                     break
             whole = whole - kept
         return view.tile * whole
 
     def _carries(self, view: NodeView[Amount]) -> Iterator[tuple[Amount, list[Amount]]]:
-        """Yield (how often, shift of each window's tile) per carry that keeps the singles, innermost first."""
+        """Yield (steps, shift of each window's tile) per carry at which the singles stay, innermost first."""
         tensor, one = self._tensor, self._sums.one
         stands: Amount | None = None  # in a column of mappings, 0 where a carry further in moves the singles
         wraps = [one - one for _ in tensor.windows]
@@ -208,7 +209,7 @@ class DividingTiles(Generic[Amount, TileSet]):
             yield times if stands is None else times * stands, shifts
 
     def loads(self, number: int) -> Amount:
-        """Return the elements that one instance of the parent of node `number` reads for what the node loads."""
+        """Return the elements that one instance of the parent of node `number` reads to serve the node's loads."""
         view, machine, sums = self.views[number], self._machine, self._sums
         copies = view.apart
         for fanout, trips in view.idle:
@@ -235,7 +236,7 @@ class DividingTiles(Generic[Amount, TileSet]):
         return copies * (self._united_entries(number, united) if any(united) else self.entries(number))
 
     def _united_entries(self, number: int, united: list[Steps[Amount]]) -> Amount:
-        """Return the elements of all loads, each the union over siblings displaced by `united`."""
+        """Return the elements of all loads, each the union over siblings displaced by the progressions `united`."""
         view, tiles, sums = self.views[number], self.tiles(number), self._sums
         spread = [sums.spread_size(tile, steps) for tile, steps in zip(tiles, united, strict=True)]
         whole = _product(view.steps, spread)
@@ -246,8 +247,8 @@ class DividingTiles(Generic[Amount, TileSet]):
         return view.tile * whole
 
     def arrivals(self, number: int) -> Amount:
-        """Return how many drains of node `number` reach one parent instance, siblings added on the way where there are
-        adders."""
+        """Return the drains of node `number` that reach one parent instance; siblings are added on the way where there
+        are adders."""
         view, adds = self.views[number], self._machine.adds
         total = view.apart
         for fanout, trips in view.idle:
@@ -265,7 +266,7 @@ class DividingTiles(Generic[Amount, TileSet]):
         return total * (view.steps if view.is_compute else self.entries(number))
 
     def shares(self, number: int) -> Amount:
-        """Return how many siblings of node `number` hold different elements; along windows all are taken to."""
+        """Return an upper bound on the siblings of node `number` with different elements; exact without windows."""
         view = self.views[number]
         apart = view.apart
         for spread in view.spread:
@@ -274,15 +275,17 @@ class DividingTiles(Generic[Amount, TileSet]):
         return apart
 
     def is_lopsided(self, number: int) -> bool:
-        """Return whether siblings at node `number` or further out may share an element of a window, so that they take
-        different shares of the partial sums that come back."""
+        """Return whether siblings at node `number` or further out may share an element of a window.
+
+        Then they take unequal shares of its partial sums.
+        """
         return any(spread for view in self.views[1 : number + 1] for spread in view.spread)
 
-    def nodes(self) -> list[AlikeNode[Amount]]:
-        """Return what each holder of the tensor does."""
+    def nodes(self) -> list[UniformNode[Amount]]:
+        """Return the counts of each node of the tensor."""
         served = self.arrivals if self._tensor.written else self.loads
         return [
-            AlikeNode(
+            UniformNode(
                 view.level,
                 view.instances,
                 self.shares(number) if self._tensor.written else self._sums.one,
@@ -294,7 +297,7 @@ class DividingTiles(Generic[Amount, TileSet]):
         ]
 
 
-def _is_nothing(amount: Any) -> bool:
+def _is_zero(amount: Any) -> bool:
     """Return whether an amount is the number 0; an array of amounts is not."""
     return not isinstance(amount, np.ndarray) and amount == 0
 
@@ -321,15 +324,16 @@ class IntegerProgressions:
         return progressions(steps)[1].size
 
     def overlap(self, tile: Shape, shift: int) -> int:
-        """Return how many elements a set has in common with itself moved by `shift`."""
+        """Return the number of elements that a set shares with its translate by `shift`."""
         return overlap(tile, tile, shift)
 
     def spread_size(self, tile: Shape, steps: Steps[int]) -> int:
-        """Return the elements of the sum of a set and of progressions."""
+        """Return the number of elements of the sum of a set and progressions."""
         return translated_sum(Placed(0, tile), steps).size
 
     def new_size(self, tile: Shape, shift: int, steps: Steps[int]) -> int:
-        """Return the same of what the set has that it lacked one shift ago."""
+        """Return the number of elements of the sum of progressions and the part of the set outside its translate by
+        -shift."""
         now = Placed(0, tile)
         new = difference(now, Placed(-shift, tile)) if abs(shift) <= tile.span else now
         return 0 if new is None else translated_sum(new, steps).size
@@ -345,16 +349,16 @@ def count_dividing(
     loops: Sequence[Loop[Any]],
     holders: Sequence[Sequence[Node]],
 ) -> tuple[list[Row[Any]], tuple[Busiest[Any], ...]]:
-    """Return the rows of all tensors and the busiest instance per level, the same one for all tensors.
+    """Return the rows of all tensors and the busiest instance per level, which is the same one for all tensors.
 
-    holders: per tensor its nodes. Raises BudgetError where a tile is out of reach, or siblings take different shares of
-    partial sums.
+    holders: per tensor its nodes. Raises BudgetError where a tile is out of reach, or where siblings take unequal
+    shares of partial sums.
     """
     rows: list[Row[Any]] = []
     use: list[list[Any]] = [[0, 0] for _ in machine.level_names]
     for tensor, nodes in zip(model.tensors, holders, strict=True):
         counted = DividingTiles(sums, machine, tensor, loops, nodes)
-        for number, (row, (reads, writes)) in enumerate(rows_where_alike(tensor, counted.nodes())):
+        for number, (row, (reads, writes)) in enumerate(uniform_rows(tensor, counted.nodes())):
             if tensor.written and counted.is_lopsided(number) and row.fills:
                 raise too_large()
             rows.append(row)
@@ -364,7 +368,7 @@ def count_dividing(
 
 
 class DividingCrossings(Generic[Amount]):
-    """Counts crossings where all tiles divide."""
+    """Traffic over fan-outs where all tiles divide."""
 
     __slots__ = ("_loops", "_machine", "_sums")
 
@@ -372,12 +376,12 @@ class DividingCrossings(Generic[Amount]):
         self._sums, self._machine, self._loops = sums, machine, loops
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
-        """Return how many elements the parent's instances send for what the node loads."""
+        """Return the elements that the parent's instances send to serve the node's loads."""
         tiles = self._between(tensor, parent, node)
         return tiles.loads(1) * tiles.views[0].instances
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
-        """Return how many drains (of the compute unit: results) reach the parent's instances."""
+        """Return the drains (of the compute unit: results) that reach the parent's instances."""
         tiles = self._between(tensor, parent, node)
         return tiles.arrivals(1) * tiles.views[0].instances
 

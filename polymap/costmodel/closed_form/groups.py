@@ -1,10 +1,10 @@
-"""What the closed form knows of a workload before it sees a mapping: how each tensor's axes depend on the dims.
+"""The workload as the closed form reads it: how each tensor's axes depend on the dims.
 
-An access is a linear map from dims to axes. Row operations that can be undone change none of the counts, so the map is
-brought to reduced echelon form: a pivot alone in its row is a dim that the element tells (a *single*: its tiles are
-index sets of that dim); the other rows fall into *windows*, connected through their dims, such as p + r. The rows of
-one window become one integer form by a factor too large for them to meet. The dims of a form that takes every value
-once (2p + q with q < 2) are singles too.
+An access is a linear map from dims to axes. Invertible row operations change no count, so the map is brought to reduced
+row echelon form. A pivot alone in its row is a *single*: a dim that the element determines. The other rows fall into
+*windows*, connected components of rows that share dims, such as p + r. The rows of one window are combined into one
+integer form by factors so large that no two values coincide. The dims of an injective form (2p + q with q < 2) are
+singles too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from polymap.ir import Access, Affine, Operator, Statement, Workload, accesses_o
 
 
 class DimKind(Enum):
-    """What a dim is to a tensor: its indices lack it, an element tells it, or it is part of a window."""
+    """The role of a dim in a tensor. IDLE: no axis has it. SINGLE: an element determines it. WINDOW: it is part of a
+    window."""
 
     IDLE = "idle"
     SINGLE = "single"
@@ -27,17 +28,17 @@ class DimKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A linear form of several dims: (dim, coefficient) per dim, dims as indices into the workload's dims."""
+    """A linear form of several dims: (dim, coefficient) per dim; dims are indices into the workload's dims."""
 
     terms: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UnionForm:
-    """What several accesses touch together along the axes in which they differ: a union of boxes, one per access.
+    """The elements that several accesses touch, along the axes in which they differ: a union of boxes, one per access.
 
-    dims: of the workload. boxes: per access and axis its terms, (number among `dims`, coefficient), and its constant.
-    In each access a dim is in one axis at most, so that what its tile touches is the product over its axes.
+    dims: of the workload. boxes: per access and axis the terms (number among `dims`, coefficient) and the constant. In
+    each access a dim is in at most one axis, so that the elements of a tile are a product over axes.
     """
 
     dims: tuple[int, ...]
@@ -48,9 +49,10 @@ class UnionForm:
 class TensorModel:
     """One tensor of the statement.
 
-    reads: how often the statement reads it (0 for the target). singles: dims that an element tells. windows: the other
-    forms. kinds: per dim of the workload. overwritten: written without being read. union: where its accesses differ,
-    what they touch together (`WINDOW` dims are then those of the union); accesses: each as a tensor of its own.
+    reads: read accesses per statement instance (0 for the target). singles: dims that an element determines. windows:
+    the other forms. kinds: per dim of the workload. overwritten: written without being read. union: of several
+    different accesses, the elements that they touch (then `WINDOW` dims are those of the union); accesses: each as a
+    tensor of its own.
     """
 
     index: int
@@ -84,10 +86,11 @@ class WorkloadModel:
 
 
 def workload_model(workload: Workload, *, unions: bool = False) -> WorkloadModel | None:
-    """Return what the closed form needs of a workload; None where the workload is beyond it.
+    """Return the closed form's model of a workload; None where it does not apply.
 
-    Needed: one statement over a box with all the workload's dims, one linear access per tensor (unions: several, where
-    each touches boxes), and a target into which the statement accumulates or which it overwrites once per element.
+    It applies to one statement over a box with all the workload's dims, one linear access per tensor (with `unions`
+    several, if each touches boxes), and a target into which the statement accumulates or which it overwrites once per
+    element.
     """
     if len(workload.statements) != 1:
         return None
@@ -120,7 +123,7 @@ def _tensor_model(workload: Workload, statement: Statement, index: int, *, union
 def _model_of_union(
     workload: Workload, statement: Statement, index: int, accesses: tuple[Access, ...]
 ) -> TensorModel | None:
-    """Return the model of a tensor that is read through several accesses; None where one of them touches no boxes."""
+    """Return the model of a tensor that is read through several accesses; None where an access does not touch boxes."""
     extents = workload.extents()
     singles, form = union_form(tuple(dict.fromkeys(accesses)), extents)
     if form is None:
@@ -181,10 +184,10 @@ def _model_of_access(
 
 
 def union_form(accesses: tuple[Access, ...], extents: dict[str, int]) -> tuple[tuple[int, ...], UnionForm | None]:
-    """Return the dims that are an axis of their own, the same one in all accesses, and the union along the other axes;
-    None where a dim is in two axes of one access.
+    """Return the dims that are an axis of their own in all accesses alike, and the union along the other axes.
 
-    Dims of extent 1 are left out. An axis of its own is a factor of the union: T = (union of the others) x its indices.
+    The union is None where a dim is in two axes of one access. Dims of extent 1 are left out. An axis of its own is a
+    factor: the elements are (union along the other axes) x its indices.
     """
     numbers = {name: number for number, name in enumerate(extents)}
     rows = [
@@ -218,7 +221,8 @@ def union_form(accesses: tuple[Access, ...], extents: dict[str, int]) -> tuple[t
 def _without_stride(
     column: tuple[tuple[tuple[tuple[int, int], ...], int], ...],
 ) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
-    """Return one axis of all accesses counted in steps of what divides all their coefficients, if all meet in it."""
+    """Return one axis of all accesses divided by the common divisor of their coefficients, if their offsets agree
+    modulo it."""
     stride = gcd(*(factor for terms, _ in column for _, factor in terms))
     first = column[0][1]
     if stride < 2 or any((constant - first) % stride for _, constant in column):
@@ -230,7 +234,7 @@ def _without_stride(
 
 
 def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...], tuple[Window, ...]]:
-    """Return the dims that an element of a linear access tells, and the windows among the others.
+    """Return the dims that an element of a linear access determines, and the windows of the other dims.
 
     Dims of extent 1 are left out: their index is always 0.
     """
@@ -251,16 +255,18 @@ def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...]
     windows: list[Window] = []
     for component in _components(joined):
         form = _one_form(component, extents)
-        if _tells_all(form, extents):
+        if _is_injective(form, extents):
             singles += [numbers[name] for name in form]
         else:
             windows.append(Window(tuple(sorted((numbers[name], factor) for name, factor in form.items()))))
     return tuple(sorted(singles)), tuple(windows)
 
 
-def _tells_all(form: dict[str, int], extents: dict[str, int]) -> bool:
-    """Return whether no two points of the box have one value of a form, as 2p + q with q < 2: each coefficient exceeds
-    what all smaller ones reach together."""
+def _is_injective(form: dict[str, int], extents: dict[str, int]) -> bool:
+    """Return whether no two points of the box have the same value of a form, as with 2p + q and q < 2.
+
+    That is so if each coefficient exceeds the largest sum of the terms with smaller ones.
+    """
     span = 0
     for factor, extent in sorted((abs(factor), extents[name]) for name, factor in form.items()):
         if factor <= span:
@@ -299,7 +305,7 @@ def _primitive(names: list[str], row: list[Fraction]) -> list[tuple[str, int]]:
 
 
 def _components(rows: list[list[tuple[str, int]]]) -> list[list[list[tuple[str, int]]]]:
-    """Return the rows in components: rows that share a dim, directly or through others, stand together."""
+    """Return the connected components of rows: two rows are in one if they share a dim, directly or through others."""
     components: list[tuple[set[str], list[list[tuple[str, int]]]]] = []
     for row in rows:
         dims, members = {name for name, _ in row}, [row]
@@ -312,12 +318,14 @@ def _components(rows: list[list[tuple[str, int]]]) -> list[list[list[tuple[str, 
 
 
 def _one_form(rows: list[list[tuple[str, int]]], extents: dict[str, int]) -> dict[str, int]:
-    """Return one form that takes equal values exactly where all rows do, over differences of points as well."""
+    """Return one form that is equal at two points, and at differences of points, exactly where all rows are."""
     total: dict[str, int] = {}
     factor = 1
     for row in rows:
         for name, coefficient in row:
             total[name] = total.get(name, 0) + factor * coefficient
         low, high = bounds(Affine(tuple((coefficient, name) for name, coefficient in row)), extents)
+        # Differences of two values of a row have a magnitude of at most high - low, and those of two differences twice
+        # that: with this factor the rows are the digits of the sum, so equal sums mean equal rows.
         factor *= 4 * (high - low) + 1
     return {name: coefficient for name, coefficient in total.items() if coefficient}

@@ -1,4 +1,4 @@
-"""The loop tree of one statement as the closed form reads it: loops with trip counts, and who holds what where."""
+"""The loop tree of one statement as the closed form reads it: loops with trip counts, and the nodes of each tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Size = TypeVar("Size")
 class Loop(NamedTuple, Generic[Size]):
     """One loop of more than one iteration. trips: nominal. fanout: index among the machine's, or TEMPORAL.
 
-    position: in the tree.
+    position: its index in the tree.
     """
 
     dim: int
@@ -30,7 +30,7 @@ class Loop(NamedTuple, Generic[Size]):
 class Node(NamedTuple):
     """A tensor in a level, or (level -1) the compute unit.
 
-    position: in the tree. fans: how many fan-outs stand above, and so fix the node's instance.
+    position: its index in the tree. fans: the number of fan-outs above; loops on these choose the node's instance.
     """
 
     level: int
@@ -40,9 +40,11 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MachineModel:
-    """levels: name -> (index, fan-outs above). unites, repeats: per fan-out, whether its multicast is union or none.
-    adds: per fan-out, whether it has adders. level_names: outermost first. costs: per fan-out, whether what crosses it
-    costs energy.
+    """The machine in integers.
+
+    levels: name -> (index, fan-outs above). unites, repeats: per fan-out, whether its multicast is union or none. adds:
+    per fan-out, whether it has adders. level_names: outermost first. costs: per fan-out, whether crossing it costs
+    energy.
     """
 
     levels: dict[str, tuple[int, int]]
@@ -56,10 +58,11 @@ class MachineModel:
 
 @dataclass(frozen=True, slots=True)
 class LoopNestView:
-    """extents: per dim. loops: outermost first, those of one iteration left out. chains: the loops of each dim.
+    """The loops and nodes of one mapping.
 
-    even: per dim, whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level
-    first, the compute unit last.
+    extents: per dim. loops: outermost first, without those of one iteration. chains: the loops of each dim. even: per
+    dim, whether every tile divides the enclosing one. holders: per tensor its nodes, the outermost level first, the
+    compute unit last.
     """
 
     extents: tuple[int, ...]
@@ -70,7 +73,7 @@ class LoopNestView:
 
 
 def machine_model(arch: Architecture) -> MachineModel:
-    """Return the integers of a machine that counts depend on."""
+    """Return the properties of a machine that counts depend on."""
     levels: dict[str, tuple[int, int]] = {}
     for index, level in enumerate(arch.levels):
         levels[level.name] = (index, len(arch.fanouts_above(level.name)))
@@ -87,7 +90,7 @@ def machine_model(arch: Architecture) -> MachineModel:
 
 
 def nest_of(model: WorkloadModel, machine: MachineModel, mapping: Mapping) -> LoopNestView | None:
-    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch, or a hundred loops."""
+    """Return the nest of a mapping that `check_mapping` accepts; None where it has a Branch or too many loops."""
     numbers = {name: number for number, name in enumerate(model.dims)}
     tensors = {tensor.name: tensor.index for tensor in model.tensors}
     tiles = list(model.extents)

@@ -1,4 +1,4 @@
-"""The closed form where tiles need not divide: sums over kinds of digits (docs/closed_form.md)."""
+"""The closed form where tiles need not divide: sums over carries of products over dims (docs/closed_form.md)."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from polymap.costmodel.closed_form.digits import (
     Track,
     changes,
     changes_with_origin,
-    clipped,
     kept_indices,
+    lengths_at_digit,
+    lengths_of_all_digits,
     places,
     siblings,
-    spread,
     times_of,
 )
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, UnionForm, WorkloadModel
@@ -77,8 +77,10 @@ Amount = TypeVar("Amount", bound=Numeric)
 
 
 class PartialCounts(ABC, Generic[Value, Amount]):
-    """Counts the nodes of one mapping, or plans their counts for tables. pins: count only what the instances with these
-    digits of spatial loops do."""
+    """Counts of the nodes of one mapping, or plans of these counts for tables.
+
+    pins: digits of spatial loops; only the instances with these digits count.
+    """
 
     def __init__(self, factors: Factors[Value, Amount], machine: MachineModel, nest: LoopNestView) -> None:
         self.factors, self.machine, self.nest = factors, machine, nest
@@ -105,17 +107,17 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         return found
 
     def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
-        """Return how many elements of a read-only tensor enter the node's instances."""
-        return self._entering(
+        """Return the elements of a read-only tensor that enter the node's instances."""
+        return self._entries_of(
             self.node(tensor, (parent, node), Siblings.APART, pins, CountedSteps.OWN), CountedSteps.OWN
         )
 
-    def _entering(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
-        whole = self.factors.product(joined(node.whole(), map(self.factors.all_elements, node.axes)))
-        return whole - self._kept(node, counted)
+    def _entries_of(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
+        whole = self.factors.product(joined(node.factors_of_all_steps(), map(self.factors.all_elements, node.axes)))
+        return whole - self._kept_elements(node, counted)
 
-    def _kept(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
-        """Return the elements that stay from step to step, over all carries and instances."""
+    def _kept_elements(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
+        """Return the elements that stay from one step to the next, over all carries and instances."""
         factors = self.factors
         return factors.total(
             factors.product(
@@ -131,7 +133,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         )
 
     def messages(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
-        """Return how many elements the parent's instances read for what the node loads."""
+        """Return the elements that the parent's instances read to serve the node's loads."""
         view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, CountedSteps.OWN)
         distinct = self._distinct(view)
         if node.level < 0:
@@ -142,20 +144,20 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         )
 
     def _distinct(self, node: NodeCarries[Value]) -> Amount:
-        return self.factors.product(joined(node.whole(), map(self.factors.distinct_elements, node.axes)))
+        return self.factors.product(joined(node.factors_of_all_steps(), map(self.factors.distinct_elements, node.axes)))
 
     def entries(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
-        """Return how many elements of a written tensor enter the node's instances."""
+        """Return the elements of a written tensor that enter the node's instances."""
         return self._moves(self.node(tensor, (parent, node), Siblings.APART, pins, step_filter=none_starts), node)
 
     def events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
-        """Return the same with the siblings merged that enter an element in one step."""
+        """Return the entries with siblings merged: an element that enters several in one step counts once."""
         return self._moves(
             self.node(tensor, (parent, node), Siblings.MERGED, pins, step_filter=none_starts), node, together=True
         )
 
     def arrivals(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
-        """Return how many drains (of the compute unit: results) reach the parent's instances."""
+        """Return the drains (of the compute unit: results) that reach the parent's instances."""
         return self._moves(
             self.node(tensor, (parent, node), Siblings.ADDED, pins, step_filter=none_stops), node, together=True
         )
@@ -164,14 +166,15 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         if node.level < 0:
             return self._distinct(view)
         if together and any(map(is_spread, view.axes)):
-            return self.factors.product(view.held_by_any()) - self._total(view.unmoved())
-        return self._entering(view, CountedSteps.MACHINE)
+            return self.factors.product(view.held_by_any()) - self._total(view.kept_factors())
+        return self._entries_of(view, CountedSteps.MACHINE)
 
     def _total(self, products: Iterable[Iterable[Value]]) -> Amount:
         return self.factors.total(map(self.factors.product, products))
 
     def silent_events(self, tensor: TensorModel, parent: Node, node: Node) -> Amount:
-        """Return how many events bring no partial sum, as nothing has arrived since the event before."""
+        """Return the events that bring no partial sum, since nothing has arrived at the parent since the event
+        before."""
         stops, moves = (
             self.node(tensor, (parent, node), Siblings.MERGED, step_filter=step_filter)
             for step_filter in (none_stops, none_moves)
@@ -179,13 +182,14 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         if not stops.may_start():
             return self.factors.total(())
         if any(map(is_spread, stops.axes)):  # siblings may start without their inner loops starting again
-            self.factors.doubt(self._total(stops.unchanged()) - self._total(moves.unchanged()))
-        return self._total(stops.silent()) - self._total(moves.silent())
+            self.factors.doubt(self._total(stops.unchanged_factors()) - self._total(moves.unchanged_factors()))
+        return self._total(stops.silent_factors()) - self._total(moves.silent_factors())
 
-    def come_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
-        """Return how many of the events bring an element only to siblings that come back while the first one stays."""
+    def late_events(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> Amount:
+        """Return the events at which the first sibling keeps the element and only later ones, idle before, take it
+        again."""
         stay, all_stay = (
-            self._kept(
+            self._kept_elements(
                 self.node(tensor, (parent, node), Siblings.MERGED, pins, step_filter=step_filter), CountedSteps.MACHINE
             )
             for step_filter in (always, none_starts)
@@ -193,18 +197,18 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         return stay - all_stay
 
     def tile(self, tensor: TensorModel, node: Node) -> Amount:
-        """Return the size of the largest tile: that of the first step in the first instance."""
+        """Return the elements of the largest tile: that of the first step in the first instance."""
         chains, _ = self._chains.at((node, node), Siblings.APART, NO_PINS)
         extents = self.nest.extents
         singles = (self.factors.first_indices(extents[dim], chains[dim]) for dim in tensor.singles)
         return self.factors.product(joined(singles, map(self.factors.first_tile, axes_of(extents, chains, tensor))))
 
     def steps(self) -> Amount:
-        """Return how many steps there are: those of the first instance, which works whenever any does."""
+        """Return the number of steps: those of the first instance, which works whenever any does."""
         return self._vectors(NO_PINS, timed=True)
 
     def works(self, pins: Pins) -> Amount:
-        """Return 1 where the instance with these digits has work in the first step, and so in any, 0 elsewhere."""
+        """Return 1 where the instance with these digits has work in the first step (and so in any), 0 elsewhere."""
         return self._vectors(pins, timed=False)
 
     def _vectors(self, pins: Pins, *, timed: bool) -> Amount:
@@ -220,7 +224,7 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         return self.factors.product(found)
 
     def accesses(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Moves[Amount]:
-        """Return what the instance with these digits moves of a tensor at its node `number`."""
+        """Return the elements that the instance with these digits moves of a tensor at its node `number`."""
         none, node, below = self.factors.total(()), nodes[number], nodes[number + 1]
         if not tensor.written:
             fills = self.fills(tensor, nodes[number - 1], node, pins) if number else none
@@ -231,21 +235,21 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         return moves_of_target(arrivals, fills, stays, outermost=not number, none=none)
 
     def partial_sums_taken(self, tensor: TensorModel, nodes: tuple[Node, ...], number: int, pins: Pins) -> Amount:
-        """Return how many partial sums the instance with these digits takes from its parent, of a written tensor of
-        which siblings take equal shares.
+        """Return the partial sums that the instance with these digits takes from its parent; siblings take equal
+        shares.
 
-        Every event but the first of a stay brings one to the first of the siblings that enter the element. The first
-        sibling enters whenever the element is new to all; at other events it stays, and later ones come back from
-        idling.
+        Every event but the first of a residency brings a partial sum to the first of the siblings that enter the
+        element. The first sibling enters whenever the element is new to all; at other events it keeps the element, and
+        later siblings enter after idling.
         """
         touched = self.fills(tensor, nodes[0], nodes[0], pins)  # of those that the digits of singles allow
         if number == 0:
             return initial_of(tensor, touched, self.factors.total(()))
         parent, node = nodes[number - 1], nodes[number]
         if any(pins[loop.position] for loop in self.idle_siblings(tensor, parent, node)):
-            return self.first_back(tensor, parent, node, pins)
+            return self.entries_of_later_sibling(tensor, parent, node, pins)
         stays = touched if number == 1 else self.entries(tensor, nodes[number - 2], parent, pins)
-        events = self.events(tensor, parent, node, pins) - self.come_back(tensor, parent, node, pins)
+        events = self.events(tensor, parent, node, pins) - self.late_events(tensor, parent, node, pins)
         return fills_of_target(events, stays, self.partial_sums_taken(tensor, nodes, number - 1, pins))
 
     def idle_siblings(self, tensor: TensorModel, parent: Node, node: Node) -> list[Loop[int]]:
@@ -257,38 +261,44 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         ]
         return sorted(found, key=lambda loop: (loop.fanout, loop.position))
 
-    def approved(
+    def accepted_events(
         self, node: NodeCarries[Value], step_filters: Mapping[int, StepFilter], unmoved: Mapping[int, StepFilter]
     ) -> Amount:
-        """Return how many steps the filters accept, dim by dim, without those before which nothing has arrived since
-        the last entry. unmoved: the filters that also require that no sibling stops."""
+        """Return the steps that the filters accept, minus those before which nothing has arrived since the last entry.
+
+        unmoved: the filters that also require that no sibling stops.
+        """
         found = self._total(values.values() for _, _, values in node.with_filters(step_filters).carries())
-        return found - self._total(node.with_filters(unmoved).silent())
+        return found - self._total(node.with_filters(unmoved).silent_factors())
 
     @abstractmethod
-    def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Amount:
-        """Return how often elements come back to one sibling other than the first, as the first of those that come
-        back; the tensor has no windows along which siblings differ."""
+    def entries_of_later_sibling(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Amount:
+        """Return the events at which one sibling other than the first is the first of the siblings that enter.
+
+        The tensor has no windows along which siblings differ.
+        """
 
 
-def _is_first_back(
+def _is_first_entrant(
     kinds: Sequence[tuple[int, ...]], target: tuple[int, ...], tracks: tuple[Track, ...], *, own: bool
 ) -> bool:
-    """Return whether a sibling is the first that comes back, as far as one dim tells. kinds: the digits of siblings;
-    own: whether the target differs from the first sibling along this dim."""
+    """Return whether a sibling is the first that enters, judged by one dim. kinds: the digits of siblings.
+
+    own: whether the target differs from the first sibling along this dim.
+    """
     back = [kind for kind, (now, before) in zip(kinds, tracks, strict=True) if now and not before]
     first = min(back, default=None)
     return first == target if own else first is None or first > target
 
 
-def _is_first_back_unless_one_stops(
+def _is_first_entrant_and_none_stops(
     kinds: Sequence[tuple[int, ...]], target: tuple[int, ...], tracks: tuple[Track, ...], *, own: bool
 ) -> bool:
-    return none_stops(tracks) and _is_first_back(kinds, target, tracks, own=own)
+    return none_stops(tracks) and _is_first_entrant(kinds, target, tracks, own=own)
 
 
 class IntegerFactors:
-    """The factors of one mapping: Python integers."""
+    """The factors of one mapping as Python integers."""
 
     __slots__ = ()
 
@@ -307,7 +317,9 @@ class IntegerFactors:
     def first_indices(self, extent: int, chain: Chain) -> int:
         branches = ((extent, 1),)
         for tile, part, _ in chain:
-            branches = spread(branches, tile) if part is Part.FREE else clipped(branches, 0, tile)
+            branches = (
+                lengths_of_all_digits(branches, tile) if part is Part.FREE else lengths_at_digit(branches, 0, tile)
+            )
         return sum(length * many for length, many in branches)
 
     def first_tile(self, axes: Axes) -> int:
@@ -349,8 +361,10 @@ class IntegerFactors:
 
 
 def accepted_steps(extent: int, chain: Chain, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
-    """Return how many of the machine's steps at one carry the filter accepts; previous: a condition on the last change
-    before them."""
+    """Return the number of the machine's steps at one carry that the filter accepts.
+
+    previous: a condition on the last change before the step.
+    """
     if previous is None:
         return sum(times for times, tracks in changes(extent, chain, cut) if step_filter(tracks))
     found = changes_with_origin(extent, chain, cut)
@@ -358,17 +372,17 @@ def accepted_steps(extent: int, chain: Chain, cut: Cut, step_filter: StepFilter,
 
 
 def elements_held_by_any(axes: Axes, loops: Loops) -> int:
-    """Return the elements of a window that any of the compared siblings holds, over all steps."""
-    return _written_out(axes, loops).whole()
+    """Return the elements of a window that at least one of the compared siblings holds, summed over steps."""
+    return _listed_window(axes, loops).elements_held_by_any()
 
 
 def elements_staying(axes: Axes, loops: Loops, carry: Carry, ask: Ask) -> int:
-    """Return the elements of a window that stay at the steps of a carry that `ask` accepts."""
-    kinds = _written_out(axes, loops).kinds(carry[0], moved=carry[1])
+    """Return the elements of a window that stay at those steps of a carry that `ask` accepts."""
+    kinds = _listed_window(axes, loops).kinds(carry[0], moved=carry[1])
     return sum(kind.often for kind in kinds if ask.approves(kind))
 
 
-def _written_out(axes: Axes, loops: Loops) -> WindowTable:
+def _listed_window(axes: Axes, loops: Loops) -> WindowTable:
     return window_table(tuple(Axis(*axis, places) for axis, places in zip(axes, loops, strict=True)))
 
 
@@ -376,10 +390,10 @@ _INTEGERS = IntegerFactors()
 
 
 class Counter(PartialCounts[int, int]):
-    """The counts of one mapping. Raises BudgetError where there is no answer.
+    """The counts of one mapping. Raises BudgetError where the closed form does not apply.
 
-    Of a tensor that is read through several accesses each is read on its own at compute; a holder has what all of them
-    touch (`unions`), singles being factors as they are of windows.
+    Of a tensor with several read accesses, the compute unit reads each by itself; a level holds the union of what they
+    touch (`unions`), with singles as further factors.
     """
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, nest: LoopNestView) -> None:
@@ -390,7 +404,9 @@ class Counter(PartialCounts[int, int]):
     def fills(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins = NO_PINS) -> int:
         if tensor.union is None:
             return super().fills(tensor, parent, node, pins)
-        return self._sent(self.node(tensor, (parent, node), Siblings.APART, pins, CountedSteps.OWN), tensor.union)
+        return self._loaded_elements(
+            self.node(tensor, (parent, node), Siblings.APART, pins, CountedSteps.OWN), tensor.union
+        )
 
     def tile(self, tensor: TensorModel, node: Node) -> int:
         found = super().tile(tensor, node)
@@ -403,7 +419,8 @@ class Counter(PartialCounts[int, int]):
         )
 
     def meet_at_an_end(self, unions: Sequence[tuple[TensorModel, UnionForm, Node]]) -> bool:
-        """Return whether all have their largest tiles where along each dim the first or the last tile is there."""
+        """Return whether some choice of the first or the last tile along each dim gives all unions their largest
+        tile."""
         dims = sorted({dim for _, form, _ in unions for dim in form.dims})
         ends = [
             ends_of_largest(
@@ -422,11 +439,11 @@ class Counter(PartialCounts[int, int]):
     def _axes(self, view: NodeCarries[int], form: UnionForm) -> UnionAxes:
         return tuple((self.nest.extents[dim], view.chains[dim]) for dim in form.dims)
 
-    def _sent(self, view: NodeCarries[int], form: UnionForm) -> int:
-        """Return the elements that siblings load: those of their distinct tiles in all steps, less what at each carry
-        their distinct loads lack of these."""
+    def _loaded_elements(self, view: NodeCarries[int], form: UnionForm) -> int:
+        """Return the elements that siblings load: their distinct tiles over all steps, minus the kept part at each
+        carry."""
         axes = self._axes(view, form)
-        total = prod(view.whole()) * elements_sent(form, axes, None)
+        total = prod(view.factors_of_all_steps()) * elements_sent(form, axes, None)
         for carry, outside, values in view.carries():
             steps = prod(values.values())
             if steps:
@@ -440,14 +457,14 @@ class Counter(PartialCounts[int, int]):
                 return sum(self.messages(access, parent, node, pins) for access in tensor.accesses)
             view = self.node(tensor, (parent, node), Siblings.MULTICAST, pins, CountedSteps.OWN)
             self._refuse_uneven_unions(view)
-            return self._sent(view, tensor.union)
+            return self._loaded_elements(view, tensor.union)
         if tensor.windows and node.level >= 0:
             self._refuse_uneven_unions(self.node(tensor, (parent, node), Siblings.MULTICAST, pins, CountedSteps.OWN))
         return super().messages(tensor, parent, node, pins)
 
     def _refuse_uneven_unions(self, view: NodeCarries[int]) -> None:
-        """Raise BudgetError where siblings united along a single may differ in whether they load, beside siblings along
-        a window that are merged where their loads are equal."""
+        """Raise BudgetError where the loads of united siblings along a single may differ in whether there is one, while
+        siblings along a window share reads only where their loads are equal."""
         united = any(
             part is Part.UNITED
             for dim in view.tensor.singles
@@ -464,9 +481,11 @@ class Counter(PartialCounts[int, int]):
             return 0
         return super().partial_sums_taken(tensor, nodes, number, pins)
 
-    def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> int:
-        """Return how often elements come back to one sibling other than the first, as the first of those that come
-        back: the first of all that do differs from the first sibling along one dim only."""
+    def entries_of_later_sibling(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> int:
+        """Return the events at which one sibling other than the first is the first of the siblings that enter.
+
+        That sibling differs from the first along one dim only.
+        """
         idle = self.idle_siblings(tensor, parent, node)
         dims = {loop.dim for loop in idle if pins[loop.position]}
         view = self.node(tensor, (parent, node), Siblings.MERGED, pins)
@@ -478,9 +497,9 @@ class Counter(PartialCounts[int, int]):
         unmoved: dict[int, StepFilter] = {}
         for dim in filtered:
             kinds = self._kinds_of_siblings(view, dim, idle)
-            step_filters[dim] = partial(_is_first_back, kinds, target, own=dim in dims)
-            unmoved[dim] = partial(_is_first_back_unless_one_stops, kinds, target, own=dim in dims)
-        return self.approved(view, step_filters, unmoved)
+            step_filters[dim] = partial(_is_first_entrant, kinds, target, own=dim in dims)
+            unmoved[dim] = partial(_is_first_entrant_and_none_stops, kinds, target, own=dim in dims)
+        return self.accepted_events(view, step_filters, unmoved)
 
     def _kinds_of_siblings(self, view: NodeCarries[int], dim: int, idle: list[Loop[int]]) -> list[tuple[int, ...]]:
         """Return the digits of the first sibling of each kind along one dim, in instance order."""
@@ -491,15 +510,18 @@ class Counter(PartialCounts[int, int]):
         return kinds
 
     def is_lopsided(self, tensor: TensorModel, node: Node) -> bool:
-        """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide: where
-        they may hold an element of a window through different offsets, or come back to it while others hold it."""
-        delicate = bool(tensor.windows) and any(
+        """Return whether the node's instances take unequal shares of partial sums, even where all tiles divide.
+
+        That is so where siblings may hold an element at different offsets of a window, or enter it while others hold
+        it.
+        """
+        may_differ = bool(tensor.windows) and any(
             tensor.kinds[loop.dim] is DimKind.WINDOW
             or (tensor.kinds[loop.dim] is DimKind.IDLE and not self.nest.even[loop.dim])
             for loop in self.nest.loops
             if 0 <= loop.fanout < node.fans
         )
-        return delicate and self.refills(tensor, node) > 0
+        return may_differ and self.refills(tensor, node) > 0
 
     def rows(self) -> list[Row[int]]:
         """Return the rows of all tensors."""
@@ -509,7 +531,7 @@ class Counter(PartialCounts[int, int]):
         return found
 
     def refills(self, tensor: TensorModel, node: Node) -> int:
-        """Return how many partial sums all instances of a node of a written tensor take from their parents."""
+        """Return the partial sums that all instances of a node of a written tensor take from their parents."""
         if (tensor.index, node.level) not in self._refills:
             nodes = self.nest.holders[tensor.index]
             self._refills |= {(row.tensor, row.level): row.fills for row in rows_of(self, tensor, nodes, 0)}

@@ -1,4 +1,4 @@
-"""How much the closed form lists: beyond it the counts come from sets or a walk, with the same values."""
+"""Limits of the closed form: beyond one of them the counts come from sets or a walk, with the same values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Tuning(NamedTuple):
-    """Limits of what is written out for one count. Past one of them BudgetError is raised.
+    """Limits of what is listed for one count. Beyond one of them BudgetError is raised.
 
     They keep one question in about a second and 64 MiB, and were not swept one by one.
     """

@@ -1,17 +1,18 @@
-"""What several accesses to one read-only tensor touch, hold and load together, along the axes in which they differ.
+"""Tiles and loads of a read-only tensor with several accesses: unions of boxes along the axes in which these differ.
 
-`C[m,n] += A[m,k] * A[n,k]` holds, per step, the rows M of m and the rows N of n: (M or N) x K, each element once. K is
-a factor like any other (`groups.UnionForm`); M and N meet or not by where both stand, so that steps equal but for an
-offset do not count alike, as those of a window do. Exact where every access touches a *box*: along each dim the indices
-of a tile are one interval (no loop that the tile spans is outside of one that fixes it), and along each axis the sums
-of an access's intervals have no gap. Then
+The tile of A in `C[m,n] += A[m,k] * A[n,k]` is (M or N) x K, where M, N and K are the step's indices of m, n and k.
+K is a factor like any other (`groups.UnionForm`). Whether M and N overlap depends on both positions; unlike those of a
+window, steps equal up to an offset do not count alike. The counts are exact where every access touches a *box*:
+along each dim the indices of a tile are one interval (no loop that the tile spans is outside of one that fixes it), and
+along each axis the sums of an access's intervals have no gap. Then
 
 - |T| summed over steps is an alternating sum over sets of boxes (inclusion and exclusion) of products of overlaps of
-  intervals, each of which a few dims decide; what a carry keeps is |T and T'| = |T| + |T'| - |T or T'|, with the tile
-  before, T', as more boxes. The steps of a carry are a product over dims, so that dims which meet in no overlap are
-  summed one by one, and of intervals of one dim each only how many of them have an index matters;
-- siblings along dims of the union may load equal sets or not: where one step compares such siblings the sets are
-  written out, bit by bit.
+
+  intervals, each of which depends on few dims. A carry keeps |T and T'| = |T| + |T'| - |T or T'| elements, where T' is
+  the tile before, as more boxes. The steps of a carry are a product over dims. So dims that share no overlap are summed
+  separately, and of intervals over one dim each only the number that contains an index matters;
+- siblings along dims of the union may load equal sets or not: where their loads must be compared, the sets are listed
+  as bits.
 
 *No answer* (BudgetError) elsewhere, and beyond some millions of cells.
 """
@@ -43,9 +44,12 @@ AMONG = (Part.MERGED, Part.UNITED)
 
 
 class Rows(NamedTuple):
-    """The steps and instances of one dim at a carry: its indices now, [low, high), and before, and the numbers of their
-    step, of their instance where siblings count on their own, and of siblings that are merged, or united. full: whether
-    every loop left a whole tile, as in the first step."""
+    """The steps and instances of one dim at a carry, a row each.
+
+    now, before: its indices [low, high) at the step and before it. step: number of the step. apart, merged, united:
+    number of the instance among siblings that count by themselves, that are merged, that are united. full: whether
+    every loop left a full tile, as in the first step.
+    """
 
     now: Interval
     before: Interval
@@ -61,20 +65,21 @@ class Rows(NamedTuple):
 
 
 def is_compared(axes: Axes) -> bool:
-    """Return whether one step compares siblings that differ along dims of the union."""
+    """Return whether siblings that differ along dims of the union are compared in one step."""
     return any(part in AMONG for _, chain in axes for _, part, _ in chain)
 
 
 @lru_cache(maxsize=1 << 12)
 def elements_held(form: UnionForm, axes: Axes) -> int:
-    """Return the elements of all tiles, over all steps and instances."""
+    """Return the elements of all tiles, summed over steps and instances."""
     rows = _rows_of(axes, None)
     return _size(form, rows, _boxes(form, rows, before=False))
 
 
 @lru_cache(maxsize=1 << 12)
 def elements_kept(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
-    """Return the elements that tiles keep, over the steps of one carry and all instances, each on its own clock."""
+    """Return the elements that tiles keep at one carry, summed over its steps and all instances, each on its own
+    clock."""
     rows = _rows_of(axes, cuts)
     now, before = _boxes(form, rows, before=False), _boxes(form, rows, before=True)
     return _size(form, rows, now) + _size(form, rows, before) - _size(form, rows, [*now, *before])
@@ -82,39 +87,38 @@ def elements_kept(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def largest_tile(form: UnionForm, axes: Axes) -> tuple[int, bool]:
-    """Return the elements of the largest tile of any step and instance, and whether one so large is met where every
-    loop over the dims of the union leaves a whole tile, so that all other tensors have their largest tiles, too.
+    """Return the elements of the largest tile, and whether a tile that large occurs where all loops leave full tiles.
 
-    No tile has more than its boxes one by one, nor more than the tensor; where the first and last tiles of full length
-    reach that, no others are looked at.
+    In such steps all other tensors have their largest tiles too. No tile has more elements than its boxes in total, nor
+    than the tensor. Where the first and last full tiles attain that bound, no others are examined.
     """
     rows = _rows_of(axes, None)
     full = [np.flatnonzero(row.full) for row in rows]
-    few = [_selection(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
+    few = [_selected_rows(row, ends[[0, -1]]) for row, ends in zip(rows, full, strict=True)]
     most = sum(prod(int(_lengths(side, rows).max()) for side in box) for box in _boxes(form, rows, before=False))
     whole = elements_held(form, tuple((extent, ()) for extent, _ in axes))
     found = int(_sizes(form, few).max())
     if found == min(most, whole):
         return found, True
-    found = int(_sizes(form, [_selection(row, every) for row, every in zip(rows, full, strict=True)]).max())
+    found = int(_sizes(form, [_selected_rows(row, every) for row, every in zip(rows, full, strict=True)]).max())
     largest = int(_sizes(form, rows).max())
     return largest, found == largest
 
 
 def ends_of_largest(form: UnionForm, axes: Axes) -> set[tuple[int, ...]]:
-    """Return where, at the first (0) or last (1) tile along each dim, a tile is as large as any."""
+    """Return the choices of the first (0) or last (1) full tile along each dim at which the tile is largest."""
     rows = _rows_of(axes, None)
-    few = [_selection(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
+    few = [_selected_rows(row, np.flatnonzero(row.full)[[0, -1]]) for row in rows]
     found = np.argwhere(_sizes(form, few) == largest_tile(form, axes)[0])
     return {tuple(map(int, each)) for each in found}
 
 
 @lru_cache(maxsize=1 << 12)
 def elements_sent(form: UnionForm, axes: Axes, cuts: Cuts | None) -> int:
-    """Return the elements of the distinct loads of siblings over the steps of a carry; None: of their distinct tiles,
-    over all steps."""
+    """Return the elements of the siblings' distinct loads at a carry; without cuts, of their distinct tiles over all
+    steps."""
     if is_compared(axes):
-        return _loads_written_out(form, _rows_of(axes, cuts), whole=cuts is None)
+        return _listed_loads(form, _rows_of(axes, cuts), whole=cuts is None)
     if cuts is None:
         return elements_held(form, axes)
     return held_at(form, axes, cuts) - elements_kept(form, axes, cuts)
@@ -122,10 +126,10 @@ def elements_sent(form: UnionForm, axes: Axes, cuts: Cuts | None) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def held_at(form: UnionForm, axes: Axes, cuts: Cuts) -> int:
-    """Return the elements of the distinct tiles of siblings over the steps of a carry."""
+    """Return the elements of the siblings' distinct tiles, summed over the steps of a carry."""
     rows = _rows_of(axes, cuts)
     if is_compared(axes):
-        return _loads_written_out(form, rows, whole=True)
+        return _listed_loads(form, rows, whole=True)
     return _size(form, rows, _boxes(form, rows, before=False))
 
 
@@ -136,10 +140,10 @@ def _rows_of(axes: Axes, cuts: Cuts | None) -> list[Rows]:
 
 @lru_cache(maxsize=1 << 10)
 def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
-    """Return the rows of one dim at a carry, those without work left out.
+    """Return the rows of one dim at a carry, without those that have no work.
 
-    Before: the loops outside of the carry stood as now, its own loop one lower, those inside at the last iterations in
-    which this instance worked (what its spatial digits further in take must be left: `digits.ahead`).
+    In the step before, the loops outside of the carry had the same digits, its own loop a digit lower by one, and those
+    inside were at the last iteration in which this instance worked: more indices remained than `digits.offsets_inside`.
     """
     if extent > TUNING.most_reach or any(part is Part.FREE for _, part, _ in chain):
         raise too_large()
@@ -170,9 +174,11 @@ def rows_of_dim(extent: int, chain: Chain, cut: Cut) -> Rows:
 
 
 class _DimWalk:
-    """The rows of one dim on the way from its outermost loop inwards. digits: per loop those that choose an instance.
+    """The rows of one dim while the walk descends from its outermost loop. digits: per loop those that choose an
+    instance.
 
-    ends: low and length now, low and length before. codes: step, apart, merged, united."""
+    ends: low and length now, low and length before. codes: step, apart, merged, united.
+    """
 
     zero: Integers
 
@@ -186,27 +192,27 @@ class _DimWalk:
         self._full: Booleans = np.ones(digits.shape[1], dtype=np.bool_)
 
     def place(self, at: int, tile: int, trips: int, part: Part, pin: int) -> None:
-        """Go below a spatial loop."""
+        """Descend below a spatial loop."""
         if part is Part.PINNED:
             self.digits[at] = pin
         else:
             code = {Part.EACH: 1, Part.MERGED: 2, Part.UNITED: 3}[part]
             self._codes[code] = self._codes[code] * trips + self.digits[at]
-        self._below(tile, self.digits[at], self.digits[at])
+        self._descend(tile, self.digits[at], self.digits[at])
 
     def step(self, tile: int, trips: int, *, moved: bool) -> None:
-        """Go below a temporal loop outside of the carry, or below its own."""
+        """Descend below a temporal loop outside of the carry, or below the carry's own."""
         first = int(moved)
         digit = np.tile(np.arange(first, trips, dtype=np.int64), len(self.zero))
-        self._take(np.repeat(np.arange(len(self.zero)), trips - first))
+        self._select(np.repeat(np.arange(len(self.zero)), trips - first))
         self._codes[0] = self._codes[0] * trips + digit
-        self._below(tile, digit, digit - first)
+        self._descend(tile, digit, digit - first)
 
     def wrap(self, tile: int, need: Integers) -> None:
-        """Go below a temporal loop inside of the carry: its first iteration now, its last one with work before."""
+        """Descend below a temporal loop inside of the carry: its first iteration now, its last one with work before."""
         works = self._ends[1] > need
-        self._take(np.flatnonzero(works))
-        self._below(tile, self.zero, (self._ends[3] - need[works] - 1) // tile)
+        self._select(np.flatnonzero(works))
+        self._descend(tile, self.zero, (self._ends[3] - need[works] - 1) // tile)
 
     def rows(self) -> Rows:
         low, length, low_before, length_before = self._ends
@@ -216,7 +222,7 @@ class _DimWalk:
         now, before = (low, low + length), (low_before, low_before + length_before)
         return Rows(now, before, step, apart, merged, united, self._full)
 
-    def _below(self, tile: int, now: Integers, before: Integers) -> None:
+    def _descend(self, tile: int, now: Integers, before: Integers) -> None:
         low, length, low_before, length_before = self._ends
         self._ends = np.stack(
             [
@@ -227,27 +233,27 @@ class _DimWalk:
             ]
         )
         self._full = self._full & (self._ends[1] == tile)
-        self._take(np.flatnonzero(self._ends[1] > 0))
+        self._select(np.flatnonzero(self._ends[1] > 0))
 
-    def _take(self, rows: NDArray[np.intp]) -> None:
+    def _select(self, rows: NDArray[np.intp]) -> None:
         self._ends, self._codes, self.digits = self._ends[:, rows], self._codes[:, rows], self.digits[:, rows]
         self._full = self._full[rows]
         self.zero = np.zeros(len(rows), dtype=np.int64)
 
 
-def _selection(row: Rows, which: NDArray[np.intp]) -> Rows:
+def _selected_rows(row: Rows, which: NDArray[np.intp]) -> Rows:
     now, before = ((low[which], high[which]) for low, high in (row.now, row.before))
     step, apart, merged, united = (each[which] for each in (row.step, row.apart, row.merged, row.united))
     return Rows(now, before, step, apart, merged, united, row.full[which])
 
 
 def _boxes(form: UnionForm, rows: Sequence[Rows], *, before: bool) -> list[Box]:
-    """Return what each access touches now, or touched before."""
+    """Return the box that each access touches at the step, or before it."""
     found: list[Box] = []
     for box in form.boxes:
         sides: list[dict[frozenset[int], Interval]] = []
         for terms, constant in box:
-            _refuse_gaps(terms, rows)
+            _refuse_sums_with_gaps(terms, rows)
             low: Integers = np.full((1,) * len(rows), constant, dtype=np.int64)
             high = low + 1
             for dim, factor in terms:
@@ -264,7 +270,7 @@ def _grid(dim: int, dims: int) -> tuple[int, ...]:
     return tuple(-1 if other == dim else 1 for other in range(dims))
 
 
-def _refuse_gaps(terms: tuple[tuple[int, int], ...], rows: Sequence[Rows]) -> None:
+def _refuse_sums_with_gaps(terms: tuple[tuple[int, int], ...], rows: Sequence[Rows]) -> None:
     """Raise BudgetError where the sums of an access's intervals along an axis may have gaps."""
     reach = 0  # of the terms with smaller coefficients together, wherever they have least
     cells = 1
@@ -299,9 +305,10 @@ def _size(form: UnionForm, rows: Sequence[Rows], boxes: Sequence[Box]) -> int:
 
 
 def _union_within(counts: Sequence[int], boxes: Sequence[Box], within: Box | None) -> int:
-    """Return the elements, over all combinations of rows, of the union of boxes within a box (None: anywhere)."""
+    """Return the elements of the union of boxes within a box (None: anywhere), summed over all combinations of rows."""
     total = 0
     for number, box in enumerate(boxes):
+        # |A or B| = |A| + |B| - |A and B|, one box at a time.
         inside = box if within is None else tuple(map(_intersection, within, box))
         found = _points(counts, inside)
         if found:
@@ -321,7 +328,7 @@ def _intersection(
 
 
 def _points(counts: Sequence[int], box: Box) -> int:
-    """Return the elements of a box over all combinations of rows: a product over axes, dims of their own summed out."""
+    """Return the elements of a box summed over all combinations of rows: a product over axes that share no dims."""
     dims = [frozenset[int]().union(*side) for side in box]
     total = prod(count for dim, count in enumerate(counts) if not any(dim in each for each in dims))
     dense: list[Integers] = []
@@ -345,7 +352,7 @@ def _points(counts: Sequence[int], box: Box) -> int:
 
 
 def _overlaps(counts: Sequence[int], dims: frozenset[int], side: dict[frozenset[int], Interval]) -> Integers:
-    """Return the length of the intersection of intervals per combination of the rows of their dims."""
+    """Return the length of the intersection of intervals, per combination of the rows of their dims."""
     if prod(counts[dim] for dim in dims) > TUNING.most_union_cells:
         raise too_large()
     (low, high), *others = side.values()
@@ -355,8 +362,10 @@ def _overlaps(counts: Sequence[int], dims: frozenset[int], side: dict[frozenset[
 
 
 def _intersection_sum(intervals: Sequence[Interval]) -> int:
-    """Return the sum of |intersection| over all choices of one interval of each family: per index, the product of how
-    many intervals of each family have it."""
+    """Return the sum of |intersection| over all choices of one interval of each family.
+
+    It is a sum over indices of a product over families: the number of intervals that contain the index.
+    """
     flat = [(low.reshape(-1), high.reshape(-1)) for low, high in intervals]
     flat = [(low[high > low], high[high > low]) for low, high in flat]
     points = np.sort(np.concatenate([each for pair in flat for each in pair]))
@@ -400,10 +409,12 @@ def _sizes(form: UnionForm, rows: Sequence[Rows]) -> Integers:
     return total
 
 
-def _loads_written_out(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
-    """Return the elements of the distinct loads (whole: tiles) of siblings, over all steps: sets written out.
+def _listed_loads(form: UnionForm, rows: Sequence[Rows], *, whole: bool) -> int:
+    """Return the elements of the siblings' distinct loads (whole: tiles), summed over steps, by listing the sets as
+    bits.
 
-    Per step and siblings that count on their own: of the merged siblings' sets, united ones united, the distinct ones.
+    Per step and separately counted sibling, united siblings' sets are united first, and of merged siblings' sets each
+    distinct one counts once.
     """
     counts = [row.many for row in rows]
     many = prod(counts)
@@ -428,7 +439,7 @@ def _loads_written_out(form: UnionForm, rows: Sequence[Rows], *, whole: bool) ->
 
 
 def _row_numbers(columns: Sequence[Integers], rows: Sequence[Rows], per_dim: int) -> Integers:
-    """Return one number per combination of rows that tells these columns apart."""
+    """Return one number per combination of rows; equal where all columns are."""
     total: Integers = np.zeros([row.many for row in rows], dtype=np.int64)
     for number, column in enumerate(columns):
         total = total * (int(column.max(initial=0)) + 1) + column.reshape(_grid(number // per_dim, len(rows)))
@@ -442,7 +453,7 @@ def _reach(form: UnionForm, rows: Sequence[Rows], axis: int) -> tuple[int, int]:
 
 
 def _bits(boxes: Sequence[Box], counts: Sequence[int], sides: Sequence[tuple[int, int]]) -> Booleans:
-    """Return [combination of rows, element] -> whether a box has it."""
+    """Return [combination of rows, element] -> whether a box contains the element."""
     many = prod(counts)
     total: Booleans = np.zeros((many, prod(high - low for low, high in sides)), dtype=np.bool_)
     for box in boxes:

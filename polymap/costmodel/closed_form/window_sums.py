@@ -1,8 +1,7 @@
-"""Sums over the kinds of steps of one window (a form of several dims), where tiles need not divide: what siblings hold,
-keep, and read together.
+"""Tiles and loads of one window (a form of several dims) over the kinds of its steps, where tiles need not divide.
 
-A load is the tile without what the instance kept: a product over singles and windows of tiles, less the product of the
-kept parts. docs/closed_form.md says when two such loads are equal, so that siblings share one read.
+A load is the tile minus the part that the instance kept: a product of tiles over singles and windows, minus the product
+of the kept parts. docs/closed_form.md says when two such loads are equal, so that siblings share one read.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from polymap.costmodel.closed_form.digits import (
     CountedSteps,
     Cut,
     Part,
-    ahead,
-    apart,
     choices,
-    left,
+    offsets_inside,
+    remaining,
     runs,
     segments,
-    steps_on,
+    separate_runs,
+    step_runs,
 )
 from polymap.costmodel.closed_form.tuning import TUNING
 
@@ -46,7 +45,7 @@ Steps = tuple[tuple[int, int], ...]
 
 
 class Piece(NamedTuple):
-    """Indices base + (sum of progressions `steps`) + [0, length): the length now and the one before, 0 for none."""
+    """The indices base + (sum of the progressions `steps`) + [0, length). now, before: the two lengths, 0 for none."""
 
     now: int
     before: int
@@ -58,8 +57,8 @@ class Track(NamedTuple):
     """Siblings along one dim whose index sets are translates of one another.
 
     key, key_steps: their offsets along MERGED loops, key + the sums of these progressions. united, united_steps:
-    likewise along UNITED loops. rise: how much lower the set of the step before begins. pieces: the index set, one
-    piece per FREE digit with another length; the first begins at 0.
+    likewise along UNITED loops. rise: the amount by which the set of the step before begins lower. pieces: the index
+    set, one piece per FREE digit with another length; the first begins at 0.
     """
 
     key: int
@@ -76,15 +75,16 @@ State = tuple[int, tuple[Piece, ...]]  # of one track: rise and pieces; no piece
 
 @lru_cache(maxsize=1 << 14)
 def window_classes(extent: int, chain: Chain, cut: Cut, counted: CountedSteps) -> tuple[Class, ...]:
-    """Return the kinds of steps of one carry. With all TIME loops outside of it, before is the same as now."""
+    """Return the kinds of steps of one carry. If all TIME loops are outside of it, the step before is the step
+    itself."""
     found: dict[tuple[Track, ...], int] = {}
-    each, among = apart(chain, runs(extent, chain))
+    each, among = separate_runs(chain, runs(extent, chain))
     kinds = list(product(*(run or ((0, 1),) for run in among)))
     if len(kinds) > TUNING.most_kinds:
         raise too_large()
     for count, digits in choices(each):
         chosen = [tuple(digit + first for digit, (first, _) in zip(digits, kind, strict=True)) for kind in kinds]
-        walk = _Walk(chain, cut, counted, chosen, [ahead(chain, each) for each in chosen])
+        walk = _Walk(chain, cut, counted, chosen, [offsets_inside(chain, each) for each in chosen])
         for states, times in walk.all_states(extent).items():
             tracks = tuple(_track(chain, kind, state) for kind, state in zip(kinds, states, strict=True) if state[1])
             found[tracks] = found.get(tracks, 0) + times * count
@@ -103,9 +103,9 @@ def _track(chain: Chain, kind: Branches, state: State) -> Track:
 
 
 class _Walk(NamedTuple):
-    """The steps of one carry for siblings given by one digit per loop (0 for TIME and FREE loops).
+    """The steps of one carry, for siblings given by one digit per loop (0 for TIME and FREE loops).
 
-    needs: per sibling and loop, how much of a length the digits inside take.
+    needs: per sibling and loop, the indices by which the digits inside are offset.
     """
 
     chain: Chain
@@ -115,7 +115,7 @@ class _Walk(NamedTuple):
     needs: list[tuple[int, ...]]
 
     def all_states(self, extent: int) -> dict[tuple[State, ...], int]:
-        """Return how often each combination of the siblings' states occurs, steps without work left out."""
+        """Return the number of steps of each combination of the siblings' states; steps without work are left out."""
         start: State = (0, (Piece(extent, extent, 0, ()),))
         found: dict[tuple[int, tuple[State, ...]], int] = {(extent, (start,) * len(self.digits)): 1}
         outside = self.cut.outside
@@ -123,9 +123,9 @@ class _Walk(NamedTuple):
             following: dict[tuple[int, tuple[State, ...]], int] = {}
             for (clock, states), times in found.items():
                 if part is Part.TIME:
-                    below = self._timed(number, tile, outside, clock, states)
+                    below = self._below_time_loop(number, tile, outside, clock, states)
                 else:
-                    below = iter(((1, min(clock, tile), self._placed(number, tile, part, states)),))
+                    below = iter(((1, min(clock, tile), self._below_spatial_loop(number, tile, part, states)),))
                 for count, after, reached in below:
                     if len(following) > TUNING.most_kinds:
                         raise too_large()
@@ -139,55 +139,59 @@ class _Walk(NamedTuple):
             total[states] = total.get(states, 0) + times
         return total
 
-    def _timed(
+    def _below_time_loop(
         self, number: int, tile: int, outside: int, clock: int, states: tuple[State, ...]
     ) -> Iterator[tuple[int, int, tuple[State, ...]]]:
-        """Yield (how many digits, the clock's length, the states) below a TIME loop."""
+        """Yield (digits, the clock's length, the states) below a TIME loop."""
         pieces = [piece for _, each in states for piece in each]
         now, before = [piece.now for piece in pieces], [piece.before for piece in pieces]
         own = self.counted is CountedSteps.OWN
         if outside > 0:
             for digit, count in segments([*now, *before] if own else [*now, *before, clock], tile):
-                yield count, left(clock, digit, tile), tuple(_below(state, digit, digit, tile) for state in states)
+                yield (
+                    count,
+                    remaining(clock, digit, tile),
+                    tuple(_state_at(state, digit, digit, tile) for state in states),
+                )
         elif outside == 0 and self.cut.moved:
-            for digit, count in steps_on(now, before, clock, tile):
-                reached = tuple(_below(state, digit, digit - 1, tile) for state in states)
-                yield count, left(clock, digit - 1, tile), reached
+            for digit, count in step_runs(now, before, clock, tile):
+                reached = tuple(_state_at(state, digit, digit - 1, tile) for state in states)
+                yield count, remaining(clock, digit - 1, tile), reached
         else:
             last = -(-clock // tile) - 1
             yield (
                 1,
-                left(clock, last, tile),
+                remaining(clock, last, tile),
                 tuple(
                     _state_of_restart(state, needs[number], last, tile, own=own)
                     for state, needs in zip(states, self.needs, strict=True)
                 ),
             )
 
-    def _placed(self, number: int, tile: int, part: Part, states: tuple[State, ...]) -> tuple[State, ...]:
-        """Return the states below a spatial loop that fixes the node, or a FREE one."""
+    def _below_spatial_loop(self, number: int, tile: int, part: Part, states: tuple[State, ...]) -> tuple[State, ...]:
+        """Return the states below a spatial loop that chooses the instance, or a FREE one."""
         if part is Part.FREE:
             return tuple((rise, _pieces_of_free_loop(pieces, tile)) for rise, pieces in states)
         return tuple(
-            _below(state, digits[number], digits[number], tile)
+            _state_at(state, digits[number], digits[number], tile)
             for state, digits in zip(states, self.digits, strict=True)
         )
 
 
 def _state_of_restart(state: State, need: int, last: int, tile: int, *, own: bool) -> State:
-    """Return the state below an inner TIME loop: its first digit now, its last before."""
+    """Return the state below an inner TIME loop that restarts: its first digit now, its last before."""
     pieces = state[1]
     if not pieces or pieces[0].now <= need:
         return 0, ()
-    return _below(state, 0, (pieces[0].before - need - 1) // tile if own else last, tile)
+    return _state_at(state, 0, (pieces[0].before - need - 1) // tile if own else last, tile)
 
 
-def _below(state: State, now: int, before: int, tile: int) -> State:
+def _state_at(state: State, now: int, before: int, tile: int) -> State:
     """Return the state below one digit now and one before; no pieces where nothing works now."""
     rise, pieces = state
     found: list[Piece] = []
     for piece in pieces:
-        lengths = max(0, left(piece.now, now, tile)), max(0, left(piece.before, before, tile))
+        lengths = max(0, remaining(piece.now, now, tile)), max(0, remaining(piece.before, before, tile))
         if any(lengths):
             found.append(Piece(*lengths, piece.base, piece.steps))
     if not found or not found[0].now:
@@ -196,11 +200,11 @@ def _below(state: State, now: int, before: int, tile: int) -> State:
 
 
 def _pieces_of_free_loop(pieces: tuple[Piece, ...], tile: int) -> tuple[Piece, ...]:
-    """Return pieces spread over the digits of a FREE loop."""
+    """Return the pieces below all digits of a FREE loop."""
     found: list[Piece] = []
     for piece in pieces:
         for digit, count in segments((piece.now, piece.before), tile):
-            now, before = left(piece.now, digit, tile), left(piece.before, digit, tile)
+            now, before = remaining(piece.now, digit, tile), remaining(piece.before, digit, tile)
             steps = (*piece.steps, (tile, count)) if count > 1 else piece.steps
             found.append(Piece(max(0, now), max(0, before), piece.base + digit * tile, steps))
     return tuple(found)
@@ -213,7 +217,7 @@ Tracks = tuple[Track, ...]  # one per dim of the window
 class Load:
     """The tile and the load of siblings that are translates of one another along one window.
 
-    Each sibling holds `tile` and loads its part `new` (None: nothing), translated by base + a sum of the progressions
+    A sibling holds `tile` and loads its part `new` (None: nothing), both translated by base + a sum of the progressions
     `runs`.
     """
 
@@ -232,8 +236,9 @@ class Load:
         return Placed(placed.low + self.base + least, shape)
 
 
-def classes(axes: Axes, cuts: Cuts | None, counted: CountedSteps) -> Iterator[tuple[int, list[Tracks]]]:
-    """Yield (how often, siblings) of each kind of step of a carry; None: of all steps, each compared with itself."""
+def step_classes(axes: Axes, cuts: Cuts | None, counted: CountedSteps) -> Iterator[tuple[int, list[Tracks]]]:
+    """Yield (steps, siblings) of each kind of step of a carry; without cuts: of all steps, each compared with
+    itself."""
     per_dim: list[tuple[Class, ...]] = []
     for number, (_, extent, chain) in enumerate(axes):
         cut = cuts[number] if cuts else Cut(sum(part is Part.TIME for _, part, _ in chain), moved=False)
@@ -245,8 +250,8 @@ def classes(axes: Axes, cuts: Cuts | None, counted: CountedSteps) -> Iterator[tu
         yield times, list(product(*(tracks for _, tracks in kinds)))
 
 
-def held(axes: Axes, tracks: Tracks, *, before: bool = False) -> Placed | None:
-    """Return the tile of siblings now (or before), the offset of the tile now taken as 0; None where it is empty."""
+def tile_of(axes: Axes, tracks: Tracks, *, before: bool = False) -> Placed | None:
+    """Return the tile of siblings now (or before), relative to the offset of the tile now; None where it is empty."""
     shift = 0
     if before:
         for (factor, _, _), track in zip(axes, tracks, strict=True):
@@ -268,8 +273,8 @@ def held(axes: Axes, tracks: Tracks, *, before: bool = False) -> Placed | None:
     return pieces[0] if len(pieces) == 1 else union(pieces)
 
 
-def common(one: Placed, other: Placed | None) -> int:
-    """Return how many elements two tiles have in common."""
+def shared_elements(one: Placed, other: Placed | None) -> int:
+    """Return the number of elements that two tiles share."""
     return overlap(one.shape, other.shape, other.low - one.low) if other else 0
 
 
@@ -280,37 +285,37 @@ def first_tile(axes: Axes) -> int:
         (factor, extent, tuple((tile, Part.PINNED if part is Part.EACH else part, pin) for tile, part, pin in chain))
         for factor, extent, chain in axes
     )
-    ((_, (tracks,)),) = classes(first, (Cut(0, moved=False),) * len(axes), CountedSteps.OWN)
-    return _now(first, tracks).size
+    ((_, (tracks,)),) = step_classes(first, (Cut(0, moved=False),) * len(axes), CountedSteps.OWN)
+    return _tile_now(first, tracks).size
 
 
 @lru_cache(maxsize=1 << 14)
 def all_elements(axes: Axes) -> int:
-    """Return the elements of all tiles, over all steps and instances."""
+    """Return the elements of all tiles, summed over steps and instances."""
     return sum(
-        times * _many(tracks) * _now(axes, tracks).size
-        for times, siblings in classes(axes, None, CountedSteps.OWN)
+        times * _sibling_count(tracks) * _tile_now(axes, tracks).size
+        for times, siblings in step_classes(axes, None, CountedSteps.OWN)
         for tracks in siblings
     )
 
 
 @lru_cache(maxsize=1 << 14)
 def kept_elements(axes: Axes, cuts: Cuts, counted: CountedSteps) -> int:
-    """Return the elements that tiles keep, over the steps of one carry and all instances."""
+    """Return the elements that tiles keep at one carry, summed over its steps and all instances."""
     return sum(
-        times * _many(tracks) * common(_now(axes, tracks), held(axes, tracks, before=True))
-        for times, siblings in classes(axes, cuts, counted)
+        times * _sibling_count(tracks) * shared_elements(_tile_now(axes, tracks), tile_of(axes, tracks, before=True))
+        for times, siblings in step_classes(axes, cuts, counted)
         for tracks in siblings
     )
 
 
-def _many(tracks: Tracks) -> int:
-    """Return how many siblings tracks stand for."""
+def _sibling_count(tracks: Tracks) -> int:
+    """Return the number of siblings that tracks stand for."""
     return prod(count for track in tracks for _, count in (*track.key_steps, *track.united_steps))
 
 
-def _now(axes: Axes, tracks: Tracks) -> Placed:
-    tile = held(axes, tracks)
+def _tile_now(axes: Axes, tracks: Tracks) -> Placed:
+    tile = tile_of(axes, tracks)
     assert tile is not None, "only siblings that work now have tracks"
     return tile
 
@@ -318,7 +323,7 @@ def _now(axes: Axes, tracks: Tracks) -> Placed:
 def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
     """Return the loads of one step, one per class of translates; UNITED siblings form one load.
 
-    whole: take every tile as loaded whole, as if nothing had been held before.
+    whole: every tile is loaded whole, as if nothing had been held before.
     """
     by_key: dict[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], list[Tracks]] = {}
     for tracks in siblings:
@@ -328,9 +333,9 @@ def loads(axes: Axes, siblings: Iterable[Tracks], *, whole: bool) -> list[Load]:
         tiles: list[Placed] = []
         news: list[Placed] = []
         for tracks in members:
-            tile = _now(axes, tracks)
-            last = None if whole else held(axes, tracks, before=True)
-            new = difference(tile, last) if last is not None and common(tile, last) else tile
+            tile = _tile_now(axes, tracks)
+            last = None if whole else tile_of(axes, tracks, before=True)
+            new = difference(tile, last) if last is not None and shared_elements(tile, last) else tile
             tiles.append(_union_along_united(axes, tracks, tile))
             if new is not None:
                 news.append(_union_along_united(axes, tracks, new))
@@ -357,18 +362,18 @@ def _union_along_united(axes: Axes, tracks: Tracks, placed: Placed) -> Placed:
 
 
 def distinct_tiles(found: Iterable[Load]) -> int:
-    """Return the elements of the distinct tiles."""
+    """Return the total elements of the distinct tiles."""
     return _distinct([((load.tile.shape,), load.tile.size, load.at(load.tile)) for load in found])
 
 
 def distinct_loads(found: Iterable[Load]) -> int:
-    """Return the elements of the distinct parts that are loaded."""
+    """Return the total elements of the distinct loads."""
     loaded = [(load, load.new) for load in found if load.new is not None]
     return _distinct([((new.shape,), new.size, load.at(new)) for load, new in loaded])
 
 
 def distinct_pairs(found: Iterable[Load]) -> tuple[int, int]:
-    """Return the elements held, and of them those not loaded, of the distinct pairs of tile and loaded part."""
+    """Return the elements held, and the held elements that are not loaded, over distinct pairs (tile, load)."""
     tiles: list[tuple[tuple[Shape | int, ...], int, Placed]] = []
     kept: list[tuple[tuple[Shape | int, ...], int, Placed]] = []
     for load in found:
@@ -383,7 +388,7 @@ def distinct_pairs(found: Iterable[Load]) -> tuple[int, int]:
 
 
 def _distinct(sets: list[tuple[tuple[Shape | int, ...], int, Placed]]) -> int:
-    """Return the sum of sizes over distinct (key, place), sets given as (key, size, places)."""
+    """Return the sum of sizes over distinct (key, place). sets: (key, size, places)."""
     kinds: list[tuple[tuple[Shape | int, ...], int, list[Placed]]] = []
     for key, size, places in sets:
         for other, _, found in kinds:
@@ -401,7 +406,7 @@ def _distinct(sets: list[tuple[tuple[Shape | int, ...], int, Placed]]) -> int:
 
 
 def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool:
-    """Return whether two keys are equal, their shapes as sets."""
+    """Return whether two keys are equal, shapes compared as sets."""
     if len(one) != len(other):
         return False
     for a, b in zip(one, other, strict=True):
@@ -418,37 +423,38 @@ Step = tuple[int, list[Load]]  # how often, and what the siblings load
 
 @lru_cache(maxsize=1 << 14)
 def distinct_elements(axes: Axes) -> int:
-    """Return the elements of the distinct tiles of siblings along one window, over all steps."""
+    """Return the elements of the siblings' distinct tiles along one window, summed over steps."""
     return sum(
         times * distinct_tiles(loads(axes, siblings, whole=True))
-        for times, siblings in classes(axes, None, CountedSteps.OWN)
+        for times, siblings in step_classes(axes, None, CountedSteps.OWN)
     )
 
 
 @lru_cache(maxsize=1 << 14)
 def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
-    """Return how many elements fewer than those of the distinct tiles are read, over the windows' steps of one carry
-    at which everything else stands still."""
+    """Return the elements of distinct tiles that are not read at one carry, over the steps at which all other dims
+    stay."""
     steps = [_steps(axes, cut) for axes, cut in zip(windows, cuts, strict=True)]
     if len(steps) == 1:
         return _sums(steps[0]).unread
-    return _by_kind([_sums(per_window) for per_window in steps]) + _unread_one_by_one(steps)
+    return _unread_by_kind([_sums(per_window) for per_window in steps]) + _unread_by_listing(steps)
 
 
 def _steps(axes: Axes, cuts: Cuts) -> list[Step]:
     """Return the kinds of steps of one window at one carry."""
-    return [(times, loads(axes, siblings, whole=False)) for times, siblings in classes(axes, cuts, CountedSteps.OWN)]
+    return [
+        (times, loads(axes, siblings, whole=False)) for times, siblings in step_classes(axes, cuts, CountedSteps.OWN)
+    ]
 
 
 class Sums(NamedTuple):
     """One window's elements, summed over the steps of one carry.
 
-    all_kept: elements of distinct tiles, at steps at which all siblings keep their whole tiles.
-    partly_kept: elements of distinct tiles, at steps at which all siblings keep a part of their tiles. At these steps
-    loaded_once: elements of the distinct loads;
-    distinct_pairs_held, distinct_pairs_kept: elements held and elements kept of the distinct pairs (tile, load).
-    differing_steps: how many steps there are at which some siblings keep all, some a part, or some nothing.
-    unread: elements of distinct tiles that are not read, over all steps.
+    all_kept: elements of distinct tiles, at steps at which all siblings keep their whole tiles. partly_kept: the same
+    at steps at which all siblings keep a part. At these steps loaded_once: elements of the distinct loads;
+    distinct_pairs_held, distinct_pairs_kept: elements held and kept of the distinct pairs (tile, load).
+    differing_steps: steps at which siblings differ in whether they keep all, a part or nothing. unread: elements of
+    distinct tiles that are not read, over all steps.
     """
 
     all_kept: int
@@ -462,12 +468,13 @@ class Sums(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def sums_of_window(axes: Axes, cuts: Cuts) -> Sums:
-    """Return the sums from which `_by_kind` counts what several windows leave unread, where no siblings differ."""
+    """Return the sums from which `_unread_by_kind` counts several windows, where siblings do not differ in what they
+    keep."""
     return _sums(_steps(axes, cuts))
 
 
 def _kind(found: list[Load]) -> str:
-    """Return what siblings keep of their tiles: "all", "nothing", "part", or "differing" where they are not alike."""
+    """Return the part of their tiles that all siblings keep: "all", "nothing" or "part"; "differing" if they differ."""
     kinds = {"all" if load.new is None else "nothing" if load.is_whole else "part" for load in found}
     return kinds.pop() if len(kinds) == 1 else "differing"
 
@@ -494,8 +501,8 @@ def _sums(steps: list[Step]) -> Sums:
     return Sums(all_kept, partly_kept, loaded_once, pairs_held, pairs_kept, differing, unread)
 
 
-def _by_kind(windows: list[Sums]) -> int:
-    """Return the elements not read at steps at which along each window all siblings keep all, or all keep a part."""
+def _unread_by_kind(windows: list[Sums]) -> int:
+    """Return the elements not read at steps at which, along each window, all siblings keep all or all keep a part."""
     total = 0
     for kinds in product(("all", "part"), repeat=len(windows)):
         kept = prod(sums.all_kept for sums, kind in zip(windows, kinds, strict=True) if kind == "all")
@@ -512,7 +519,7 @@ def _by_kind(windows: list[Sums]) -> int:
     return total
 
 
-def _unread_one_by_one(steps: list[list[Step]]) -> int:
+def _unread_by_listing(steps: list[list[Step]]) -> int:
     """Return the elements not read at steps at which the siblings of some window differ in what they keep.
 
     No product formula says which of their loads are equal, so the loads are listed and compared as sets.
@@ -523,7 +530,7 @@ def _unread_one_by_one(steps: list[list[Step]]) -> int:
             continue
         times = prod(count for count, _ in combination)
         known: list[Shape] = []
-        siblings = [_one_by_one(found, known) for _, found in combination]
+        siblings = [_listed_siblings(found, known) for _, found in combination]
         if prod(len(each) for each in siblings) > TUNING.most_listed_loads:
             raise too_large()
         read = {_load(parts) for parts in product(*siblings)}
@@ -534,14 +541,14 @@ def _unread_one_by_one(steps: list[list[Step]]) -> int:
 TileAndNew = tuple[Placed, Placed | None]  # tile, and what of it is new
 
 
-def _one_by_one(found: list[Load], known: list[Shape]) -> set[TileAndNew]:
-    """Return what each sibling holds and loads. known: shapes seen so far, one for all forms of a set."""
+def _listed_siblings(found: list[Load], known: list[Shape]) -> set[TileAndNew]:
+    """Return the tile and the load of each sibling. known: one representative per shape that occurred."""
     listed: set[TileAndNew] = set()
     for load in found:
         if prod(many for _, many in load.runs) > TUNING.most_listed_loads:
             raise too_large()
-        tile = _known(load.tile.shape, known)
-        part = None if load.new is None else _known(load.new.shape, known)
+        tile = _representative(load.tile.shape, known)
+        part = None if load.new is None else _representative(load.new.shape, known)
         for digits in product(*(range(many) for _, many in load.runs)):
             at = load.base + sum(digit * stride for digit, (stride, _) in zip(digits, load.runs, strict=True))
             new = None if load.new is None or part is None else Placed(load.new.low + at, part)
@@ -549,8 +556,8 @@ def _one_by_one(found: list[Load], known: list[Shape]) -> set[TileAndNew]:
     return listed
 
 
-def _known(shape: Shape, known: list[Shape]) -> Shape:
-    """Return the shape first seen for a set."""
+def _representative(shape: Shape, known: list[Shape]) -> Shape:
+    """Return the first shape in `known` that is the same set; the shape itself, added to them, if there is none."""
     for other in known:
         if same(Placed(0, other), Placed(0, shape)):
             return other
@@ -559,7 +566,7 @@ def _known(shape: Shape, known: list[Shape]) -> Shape:
 
 
 def _load(parts: tuple[TileAndNew, ...]) -> tuple[int, tuple[TileAndNew | Placed, ...]]:
-    """Return (size, what tells it from other loads) of one sibling's load."""
+    """Return (size, key) of one sibling's load; equal keys mean equal loads."""
     tiles = tuple(tile for tile, _ in parts)
     size = prod(tile.size for tile in tiles)
     changing = [number for number, (tile, new) in enumerate(parts) if new is None or new.size < tile.size]

@@ -1,7 +1,7 @@
-"""One window of a written tensor, element by element: which siblings hold it at each step of the window's own loops.
+"""One window of a written tensor, element by element: the siblings that hold it at each step of the window's own loops.
 
-Siblings may hold an element through different offsets, so no formula says who takes its partial sums. But its steps are
-few, those of the window's dims alone: they are written out, and meet the other dims as factors (docs/closed_form.md).
+Siblings may hold an element at different offsets, so that no formula says which of them takes its partial sums. But the
+window's steps are few, those of its own dims. They are listed, and the other dims are factors (docs/closed_form.md).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ AMONG = (Part.MERGED, Part.UNITED)
 class WindowKind(NamedTuple):
     """A class of pairs (element, step of one carry) in which the element is held before and at the step.
 
-    often: how many pairs. stops, starts: whether a sibling drops the element at the step, and whether another takes it.
-    place: position of the outermost loop that advanced between the last change before the step, inside the carry, and
-    the step; NOTHING: there was no change. started: whether a sibling took the element at that change.
+    often: the number of pairs. stops: a sibling drops the element at the step. starts: a sibling takes it. place:
+    position of the outermost loop that advanced between the last change before the step, inside the carry, and the
+    step; NOTHING: there was no change. started: a sibling took the element at that change.
     """
 
     often: int
@@ -45,9 +45,9 @@ class WindowKind(NamedTuple):
 class Ask(NamedTuple):
     """A condition on a `WindowKind`.
 
-    stops, starts: whether a sibling may drop the element at the step, and whether one may take it. place: the last
-    change before came with a loop outside this position (None: anywhere). started: instead, it came with the loop at
-    this position, and a sibling took the element at it.
+    stops, starts: siblings may drop, or take, the element at the step. place: the last change before came with a loop
+    outside this position (None: anywhere). started: instead, it came with the loop at this position, and a sibling took
+    the element at it.
     """
 
     stops: bool
@@ -73,13 +73,13 @@ class Axis(NamedTuple):
 
 
 def is_spread(axes: tuple[tuple[int, int, Chain], ...]) -> bool:
-    """Return whether siblings hold an element of a window through different offsets."""
+    """Return whether siblings hold an element of a window at different offsets."""
     return any(part is not Part.TIME and part is not Part.FREE for _, _, chain in axes for _, part, _ in chain)
 
 
 class Points(NamedTuple):
-    """The points of a window's box: per point its step, sibling that counts on its own, sibling of those that one step
-    compares, and element. The last of the box's dims runs fastest."""
+    """The points of a window's box, the last dim fastest: step, sibling that counts by itself, compared sibling,
+    element."""
 
     step: Integers
     apart: Integers
@@ -88,9 +88,11 @@ class Points(NamedTuple):
 
 
 class WindowTable:
-    """held: [step, sibling that counts on its own, sibling of those that one step compares, element]. points: of the
-    box, without those that PINNED digits leave out. digits: of the window's TIME loops, per step, outermost loop first;
-    positions: of these loops."""
+    """Which sibling holds which element at which step.
+
+    points: of the box, without those that PINNED digits exclude. The table is [step, sibling that counts by itself,
+    sibling of those that one step compares, element] -> held.
+    """
 
     __slots__ = ("_digits", "_held", "_kinds", "_positions", "points")
 
@@ -139,16 +141,16 @@ class WindowTable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many steps, siblings that count on their own, siblings that one step compares, and elements there are."""
+        """The numbers of steps, siblings that count by themselves, siblings that one step compares, and elements."""
         return self._held.shape
 
-    def whole(self) -> int:
-        """Return the elements that any of the compared siblings holds, over all steps."""
+    def elements_held_by_any(self) -> int:
+        """Return the elements that at least one of the compared siblings holds, summed over steps."""
         return int(self._held.any(axis=2).sum())
 
     def kinds(self, carry: int, *, moved: bool) -> list[WindowKind]:
-        """Return the kinds of elements and steps of a carry. carry: position of its loop; moved: whether that is one of
-        the window's."""
+        """Return the kinds of (element, step) of a carry. carry: position of its loop. moved: it is one of the
+        window's."""
         if (carry, moved) not in self._kinds:
             self._kinds[carry, moved] = list(self._all_kinds(carry, moved=moved))
         return self._kinds[carry, moved]
@@ -165,21 +167,24 @@ class WindowTable:
                 yield WindowKind(often, bool(code & 2), bool(code & 1), (code >> 3) + NOTHING, bool(code & 4))
 
     def steps(self, carry: int, *, moved: bool) -> tuple[Integers, Integers, Integers]:
-        """Return the numbers of the steps before and at a carry, and of the first ones of the loops inside it that end
-        with the steps before."""
+        """Return step numbers: those before a carry, those at it, and the first steps of the inner loops that end
+        before it."""
         outside = sum(position < carry for position in self._positions)
         inner = outside + moved
-        starts = _firsts(self._digits[:, :inner])
+        starts = _run_starts(self._digits[:, :inner])
         ends = np.append(starts[1:], len(self._digits)) - 1
         if not moved:
             return ends, starts, starts
-        same = _numbers(self._digits[:, :outside])[starts]
+        same = _run_numbers(self._digits[:, :outside])[starts]
         follows = np.flatnonzero(same[1:] == same[:-1])
         return ends[follows], starts[follows + 1], starts[follows]
 
     def origin(self, before: Integers, since: Integers) -> tuple[Integers, Booleans]:
-        """Return where the last change in the steps since .. before was, and whether a sibling started at it: per pair
-        of these, sibling that counts on its own and element."""
+        """Return the place of the last change in the steps since .. before, and whether a sibling took the element at
+        it.
+
+        Both are arrays [pair of since and before, sibling that counts by itself, element].
+        """
         steps = len(self._digits)
         changed: Booleans = np.zeros((steps, *self._held.shape[1::2]), dtype=np.bool_)
         grew = np.zeros_like(changed)
@@ -202,7 +207,7 @@ class WindowTable:
 
 @lru_cache(maxsize=1 << 6)
 def window_table(axes: tuple[Axis, ...]) -> WindowTable:
-    """Return the table of a window of these dims; remembered."""
+    """Return the table of a window of these dims, from a cache."""
     return WindowTable(axes)
 
 
@@ -213,13 +218,13 @@ def _step_numbers(columns: Sequence[Integers], points: int) -> Integers:
     return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _numbers(digits: Integers) -> Integers:
+def _run_numbers(digits: Integers) -> Integers:
     """Return the number of the run of equal rows that each row is in."""
     if not digits.shape[1]:
         return np.zeros(len(digits), dtype=np.int64)
     return np.append(0, np.cumsum((digits[1:] != digits[:-1]).any(axis=1)))
 
 
-def _firsts(digits: Integers) -> Integers:
+def _run_starts(digits: Integers) -> Integers:
     """Return the first row of each run of equal rows."""
-    return np.flatnonzero(np.diff(_numbers(digits), prepend=-1))
+    return np.flatnonzero(np.diff(_run_numbers(digits), prepend=-1))

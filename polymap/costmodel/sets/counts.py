@@ -1,4 +1,4 @@
-"""The counts of one mapping by integer sets: exact for every nest, also where the closed form does not reach."""
+"""The counts of one mapping by integer sets: exact for every loop nest, also those that the closed form refuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def count_with_sets(workload: Workload, arch: Architecture, mapping: Mapping) ->
 
 
 def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
-    """Return the same inside the budget of the caller: what it exhausts is raised as BudgetError (`is_exhausted`)."""
+    """Return the counts of a mapping, within the caller's budget; raises BudgetError (see `is_exhausted`) beyond it."""
     with budget(what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()

@@ -1,4 +1,8 @@
-"""What stands in a place when, as tables: tiles, what stays from one step to the next, what enters and what leaves."""
+"""Per storage node, as tables over time: the tile, the elements that stay from one step to the next, enter or leave.
+
+A table (`polymap.poly.Table`) is an integer set with named columns. A node's clock is the digits of the temporal loops
+above it; its lanes are the digits of the spatial loops that tell its instances apart.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (el
 
 
 def before(columns: Columns) -> dict[str, str]:
-    """Return other names for columns: those of another row of the same table."""
+    """Return a second name per column, for another row of the same table in a join."""
     return {name: f"{name}_before" for name in columns}
 
 
@@ -25,8 +29,11 @@ def columns_of(lanes: Sequence[Lane]) -> Columns:
 
 @dataclass(slots=True)
 class Ledger:
-    """Elements per place and instance (its lanes' digits): read, written, and of these filled and drained; those that
-    go down and up a fan-out."""
+    """Elements moved.
+
+    reads, writes, fills, drains: node -> its instance (the digits of its lanes) -> elements; fills are among the
+    writes, drains among the reads. down, up: (tensor, fan-out, side) -> elements that cross it.
+    """
 
     reads: dict[int, Tally] = field(default_factory=dict[int, Tally])
     writes: dict[int, Tally] = field(default_factory=dict[int, Tally])
@@ -44,10 +51,10 @@ class Ledger:
 
 @dataclass(eq=False)
 class Flow:
-    """One place below the outermost level. leaves: the statements that touch the tensor below it.
+    """The tables of one storage node below the outermost level. leaves: the statements below it that touch the tensor.
 
-    by_itself: its time is that of each instance (an idle instance keeps what it has: read-only tensors), else that of
-    the program.
+    by_itself: time passes for an instance only where it works, so that an idle instance keeps its tile (read-only
+    tensors); else all instances share the program's clock.
     """
 
     tree: Tree
@@ -65,7 +72,7 @@ class Flow:
 
     @cached_property
     def tile(self) -> Table:
-        """Rows (clock, lanes, element)."""
+        """Rows (clock, lanes, element): the elements held."""
         columns = (*self.place.clock, *self.lanes)
         return united(
             leaf.touched(access, columns)
@@ -74,45 +81,47 @@ class Flow:
         )
 
     @cached_property
-    def views(self) -> Table:
-        """Return where the loops above the place stand in some step, also while other children of a Branch run."""
+    def clock_values(self) -> Table:
+        """Rows (clock): the values that the clock takes in the program, also while other children of a Branch run."""
         clock = self.place.clock
         return united(leaf.rows.computed({column: leaf.at(column) for column in clock}) for leaf in self.tree.leaves)
 
     @cached_property
-    def kept(self) -> Table:
-        """Rows (clock, lanes, element, clock before): what is in the tile, and was in the one before."""
+    def overlap(self) -> Table:
+        """Rows (clock, lanes, element, clock before): the elements that the tile shares with the tile before it."""
         clock = self.place.clock
         if self.by_itself:
             pairs = self.tile.keep((*self.lanes, *clock)).previous(self.lanes, clock, before(clock))
         else:
-            pairs = self.views.previous((), clock, before(clock))
+            pairs = self.clock_values.previous((), clock, before(clock))
         return self.tile.join(pairs).join(self.tile.rename(before(clock)))
 
     @cached_property
-    def enters(self) -> Table:
-        """Rows (clock, lanes, element): what is new in the tile."""
-        return self.tile.minus(self.kept.keep(self.tile.columns))
+    def entries(self) -> Table:
+        """Rows (clock, lanes, element): the elements of the tile that were not in the tile before it."""
+        return self.tile.minus(self.overlap.keep(self.tile.columns))
 
     @cached_property
-    def leaving(self) -> Table:
-        """Rows (clock, lanes, element): what is in the tile for the last time before it leaves."""
+    def departures(self) -> Table:
+        """Rows (clock, lanes, element): the elements of the tile that are not in the tile after it."""
         clock = self.place.clock
-        ending = self.kept.drop(clock).rename({old: new for new, old in before(clock).items()})
+        ending = self.overlap.drop(clock).rename({old: new for new, old in before(clock).items()})
         return self.tile.minus(ending)
 
-    def stays(self, lanes: Columns) -> Tally:
-        """Return how many times an element enters, per value of some lanes."""
-        return difference(self.tile.tally(lanes), self.kept.tally(lanes))
+    def residencies(self, lanes: Columns) -> Tally:
+        """Return the number of residencies per value of the lanes: entries, an element counted each time that it
+        enters."""
+        return difference(self.tile.tally(lanes), self.overlap.tally(lanes))
 
     @cached_property
     def end(self) -> Table:
-        """Return the tile at the end of the program (empty where its last step is elsewhere)."""
-        return self.tile.join(self.views.last((), self.place.clock))
+        """Rows (clock, lanes, element): the tile at the end of the program; none where the last step is outside the
+        node."""
+        return self.tile.join(self.clock_values.last((), self.place.clock))
 
 
 def united(tables: Iterable[Table]) -> Table:
-    """Return the union of one table or more with the same columns."""
+    """Return the union of the tables: one or more, of the same columns."""
     first, *others = tables
     for other in others:
         first = first.union(other)
@@ -120,16 +129,17 @@ def united(tables: Iterable[Table]) -> Table:
 
 
 def difference(one: Tally, other: Tally) -> Tally:
-    """Return one minus the other, zeros left out."""
+    """Return `one` minus `other`, key by key, without zeros."""
     amounts = {key: one.get(key, 0) - other.get(key, 0) for key in (*one, *other)}
     return {key: amount for key, amount in amounts.items() if amount}
 
 
 def messages(arch: Architecture, loads: Table, above: Columns, lanes: Sequence[Lane], element: Columns) -> Tally:
-    """Return, per instance that the lanes `above` tell apart, the elements that it reads for what instances below load.
+    """Return the elements that a parent reads to serve the loads below it, per instance of the parent (values of
+    `above`).
 
-    loads: rows (clock, lanes, element). What siblings load in one step is united along `union` fan-outs; of the
-    messages that result the distinct ones are read, separately along `none` fan-outs.
+    loads: rows (clock, lanes, element). Along a `union` fan-out siblings share one read per element and step. Along an
+    `identical` one they share it where all their elements of the step are equal. Along a `none` one each is read for.
     """
     below = [lane for lane in lanes if lane.column not in above]
     alike = tuple(lane.column for lane in below if arch.fanouts[lane.fanout].multicast is Multicast.IDENTICAL)
@@ -150,7 +160,7 @@ def messages(arch: Architecture, loads: Table, above: Columns, lanes: Sequence[L
 
 
 def single_messages(arch: Architecture, access: Access, above: Columns, leaf: Leaf) -> Tally:
-    """Return the same for one read access of a statement, by which every instance loads one element in a step."""
+    """Return `messages` of one read access at the compute units, each of which loads one element a step."""
     below = [lane for lane in leaf.lanes if lane.column not in above]
     kinds = {arch.fanouts[lane.fanout].multicast for lane in below}
     if not kinds - {Multicast.NONE}:
@@ -164,14 +174,18 @@ def single_messages(arch: Architecture, access: Access, above: Columns, leaf: Le
 
 
 def arrivals(arch: Architecture, sent: Table, above: Columns, lanes: Sequence[Lane]) -> Table:
-    """Return what reaches the instances that the lanes `above` tell apart of what those below send: siblings along
-    adding fan-outs arrive as one."""
+    """Return the partial sums that arrive at the instances that `above` tells apart. sent: rows (clock, lanes,
+    element).
+
+    Siblings along a fan-out that adds send one sum; along others each sends its own.
+    """
     return sent.drop(lane.column for lane in lanes if lane.column not in above and arch.fanouts[lane.fanout].reduction)
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One tensor in the whole tree. flows: per place of it, the outermost left out, a parent before its children."""
+    """One tensor in the loop tree. root: its node at the outermost level. flows: its other nodes, a parent before its
+    children."""
 
     arch: Architecture
     tree: Tree
@@ -203,7 +217,7 @@ class Scene:
         return parent
 
     def above(self, number: int) -> Columns:
-        """Return the columns that tell the instances of a place apart."""
+        """Return the lanes of a node: the columns that tell its instances apart."""
         return columns_of(self.tree.places[number].lanes)
 
     def cross(
@@ -215,9 +229,10 @@ class Scene:
         count: Callable[[Columns], Tally],
         factor: int = 1,
     ) -> None:
-        """Add what crosses the fan-outs between a holder and a level (None: the compute unit) to a book.
+        """Add to a book the elements that cross each fan-out between a holder and a level (None: the compute unit).
 
-        lanes: of the instances below. count: the elements, merged below the instances that these columns tell apart.
+        Both sides of a fan-out are counted: above it and at its children. lanes: of the instances below.
+        count(columns): the elements, merged among instances that the columns do not tell apart.
         """
         fanouts = self.arch.fanouts
         first = len(self.arch.fanouts_above(self.arch.levels[self.tree.places[holder].level].name))
@@ -229,11 +244,11 @@ class Scene:
                 book[key] = book.get(key, 0) + factor * sum(count(above).values())
 
     def holder(self, leaf: Leaf) -> int:
-        """Return the innermost place of the tensor on a statement's way."""
+        """Return the innermost node of the tensor above a statement."""
         return leaf.holders[self.tensor.name][-1]
 
-    def all_touched(self) -> Table:
-        """Return every element that the program touches."""
+    def footprint(self) -> Table:
+        """Return every element of the tensor that the program touches."""
         name = self.tensor.name
         return united(
             [leaf.touched(access, ()) for leaf in self.tree.leaves for access in accesses_of(leaf.statement, name)]

@@ -1,4 +1,4 @@
-"""The largest value of a sum of products whose factors are tables over shared columns."""
+"""The maximum of a sum of products whose factors are tables over columns that they may share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ Vector = tuple[int, ...]  # a value per term
 
 
 def largest_sum(terms: list[SumTerm]) -> int:
-    """Return the largest sum of the terms over all values of the columns; no part has a negative value."""
+    """Return the maximum of the sum of the terms over all values of the columns; tables have no negative value.
+
+    If every table attains its maximum at one common point, that is the answer. Otherwise the columns fall into groups
+    that no table joins; per group the Pareto-maximal vectors (a value per term) are combined. Raises BudgetError
+    (PM494) where these are too many.
+    """
     top = sum(factor * prod(max(tally.values()) for _, tally in parts) for factor, parts in terms)
     if _has_common_maximum([(columns, tally) for _, parts in terms for columns, tally in parts]):
         return top
@@ -34,8 +39,8 @@ def largest_sum(terms: list[SumTerm]) -> int:
 
 
 def _has_common_maximum(parts: list[Part]) -> bool:
-    """Return whether some values of the columns were found for which every part has its largest value."""
-    peaks = [(columns, _where_largest(columns, tally)) for columns, tally in parts]
+    """Return whether a point was found at which every table has its maximum; False also where the tries run out."""
+    peaks = [(columns, _maximizers(columns, tally)) for columns, tally in parts]
     peaks.sort(key=lambda peak: -len(peak[0]))
     tries = TUNING.most_tries
 
@@ -59,13 +64,14 @@ def _has_common_maximum(parts: list[Part]) -> bool:
     return search(0, {})
 
 
-def _where_largest(columns: Columns, tally: Tally) -> dict[tuple[int, ...], None]:
+def _maximizers(columns: Columns, tally: Tally) -> dict[tuple[int, ...], None]:
+    """Return the values of the columns at which the table is largest, in the table's order."""
     most = max(tally.values())
     return dict.fromkeys(values for values, number in tally.items() if number == most)
 
 
 def _groups(terms: list[SumTerm]) -> list[frozenset[str]]:
-    """Return the columns in groups that no part joins."""
+    """Return the columns in the smallest groups such that every table's columns are in one group."""
     groups: list[frozenset[str]] = []
     for _, parts in terms:
         for columns, _ in parts:
@@ -76,23 +82,27 @@ def _groups(terms: list[SumTerm]) -> list[frozenset[str]]:
 
 
 def _vectors(terms: list[SumTerm], group: frozenset[str]) -> set[Vector]:
-    """Return what the terms' products over a group of columns may be at once (or less: the largest are among them)."""
+    """Return the values that the terms' products over a group of columns take at one point, a vector per point.
+
+    A part's own columns are maximized out first. Vectors with smaller entries than attained may be among them: a row is
+    also extended with zero for a part that may list nothing there.
+    """
     every = [(number, *part) for number, (_, parts) in enumerate(terms) for part in parts if group & set(part[0])]
-    parts = [(part[0], *_shared(part, [other for other in every if other is not part])) for part in every]
+    parts = [(part[0], *_on_shared_columns(part, [other for other in every if other is not part])) for part in every]
     bound: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {(): {(): {(1,) * len(terms)}}}
     parts.sort(key=lambda part: -len(part[1]))
     for place, (number, columns, tally) in enumerate(parts):
         wider: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
         for names, rows in bound.items():
             _extend(wider, names, rows, number, columns, tally)
-        bound = _still_needed(wider, {name for _, later, _ in parts[place + 1 :] for name in later})
+        bound = _projected(wider, {name for _, later, _ in parts[place + 1 :] for name in later})
     return {vector for rows in bound.values() for vectors in rows.values() for vector in vectors}
 
 
-def _still_needed(
+def _projected(
     bound: dict[Columns, dict[tuple[int, ...], set[Vector]]], needed: set[str]
 ) -> dict[Columns, dict[tuple[int, ...], set[Vector]]]:
-    """Return the rows without the columns that no later part has."""
+    """Return the rows without the columns that no later part has; vectors of rows that become equal are united."""
     found: dict[Columns, dict[tuple[int, ...], set[Vector]]] = {}
     for names, rows in bound.items():
         kept = [at for at, name in enumerate(names) if name in needed]
@@ -102,8 +112,8 @@ def _still_needed(
     return found
 
 
-def _shared(part: tuple[int, Columns, Tally], others: list[tuple[int, Columns, Tally]]) -> Part:
-    """Return a part over the columns that others have too, with its largest value for each."""
+def _on_shared_columns(part: tuple[int, Columns, Tally], others: list[tuple[int, Columns, Tally]]) -> Part:
+    """Return a part as a table over the columns that other parts have too: its maximum over the rest."""
     _, columns, tally = part
     kept = [at for at, name in enumerate(columns) if any(name in other[1] for other in others)]
     if len(kept) == len(columns):
@@ -123,7 +133,7 @@ def _extend(
     columns: Columns,
     tally: Tally,
 ) -> None:
-    """Add the rows joined with one more part, and those where the part is zero."""
+    """Add to `wider` the rows joined with one more part, and the rows at which that part is zero."""
     new = tuple(name for name in columns if name not in names)
     common = tuple(name for name in columns if name in names)
     index: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
@@ -138,13 +148,14 @@ def _extend(
         for extra, amount in matches:
             scaled = {(*vector[:number], vector[number] * amount, *vector[number + 1 :]) for vector in vectors}
             joined.setdefault((*values, *extra), set()).update(scaled)
+        # The table lists no zeros: where it has no row for these values, its factor is zero.
         if new or not matches:
             none = {(*vector[:number], 0, *vector[number + 1 :]) for vector in vectors}
             zero.setdefault(values, set()).update(none)
 
 
 def _pareto_vectors(vectors: Iterable[Vector]) -> set[Vector]:
-    """Return the vectors without those that another one exceeds or equals everywhere (not all of these if many)."""
+    """Return the vectors without dominated ones. Of many, each is compared with the largest only: some may stay."""
     kept: list[Vector] = []
     for vector in sorted(set(vectors), key=sum, reverse=True):
         if not any(

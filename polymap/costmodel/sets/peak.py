@@ -1,8 +1,8 @@
-"""The most bits that one instance of a level holds at one time.
+"""The peak of a level: the most bits that one of its instances holds at a time.
 
-Where a level's places stand on one way through the tree, what an instance holds in a step is a sum of products of
-numbers that few columns each decide: its maximum needs only the different values of these. Elsewhere, and where an
-idle instance may keep a tile beside later ones of others, the steps are walked.
+If the level's nodes are nested in one path of the loop tree, the bits held in a step are a sum of products of tables
+over few columns each (`maximum.py`). Otherwise, and where an idle instance may keep a tile beside later tiles of other
+nodes, the steps are walked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Held = tuple[Flow, int]  # a place of the level, and the bits of an element
 
 
 def coordinates(place: TileColumns, digits: tuple[int, ...], fanouts: int) -> Coordinates:
-    """Return where an instance of a place stands on each fan-out: its loops side by side."""
+    """Return the position of an instance along each fan-out. digits: of its lanes, outermost first."""
     position = [0] * fanouts
     for lane, digit in zip(place.lanes, digits, strict=True):
         position[lane.fanout] = position[lane.fanout] * lane.trips + digit
@@ -30,12 +30,19 @@ def coordinates(place: TileColumns, digits: tuple[int, ...], fanouts: int) -> Co
 
 
 def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
-    """Return the peak of one level, below whose places all of `held` stand."""
-    if all(_on_one_way(one, other) for (one, _), (other, _) in combinations(held, 2)):
+    """Return the peak of one level. held: its nodes, each with the bits of an element.
+
+    Raises BudgetError (PM494, PM499) where the maximum takes too many candidates or steps.
+    """
+    if all(_on_one_path(one, other) for (one, _), (other, _) in combinations(held, 2)):
         terms = [_terms(flow, bits) for flow, bits in held]
         together = largest_sum([term for each in terms for term in each])
+        # An idle instance may still hold the tile of an earlier step. If letting each such node choose its step freely
+        # gives no larger sum, no combination of stale tiles does.
         keeping = {
-            one for one, other in permutations(range(len(held)), 2) if _keeps_beside(held[one][0], held[other][0])
+            one
+            for one, other in permutations(range(len(held)), 2)
+            if _may_keep_stale_tile(held[one][0], held[other][0])
         }
         if not keeping:
             return together
@@ -44,16 +51,18 @@ def peak_bits(tree: Tree, held: list[Held], fanouts: int) -> int:
             for number, each in enumerate(terms)
         ]
         if largest_sum([term for each in apart for term in each]) == together:
-            return together  # even whatever tile is kept would not make it more
+            return together  # no choice of kept tiles gives more
     return _peak_by_walk(tree, held, fanouts)
 
 
 def _terms(flow: Flow, bits: int) -> list[SumTerm]:
-    """Return the bits of a place's tile as a sum of products, per clock and lanes."""
+    """Return the bits of a node's tile as a sum of products of tables over its clock and lanes."""
     return [(bits * scale, parts) for scale, parts in flow.tile.terms((*flow.place.clock, *flow.lanes))]
 
 
 def _on_its_own_clock(terms: list[SumTerm], clock: Columns, number: int) -> list[SumTerm]:
+    """Return the terms with the clock's columns renamed, so that the node's step is chosen independently of the
+    others'."""
     names = {name: f"{name}_{number}" for name in clock}
     return [
         (factor, [(tuple(names.get(name, name) for name in columns), tally) for columns, tally in parts])
@@ -61,15 +70,16 @@ def _on_its_own_clock(terms: list[SumTerm], clock: Columns, number: int) -> list
     ]
 
 
-def _on_one_way(one: Flow, other: Flow) -> bool:
+def _on_one_path(one: Flow, other: Flow) -> bool:
+    """Return whether one node's clock extends the other's, below the same spatial loops."""
     depth = min(len(one.place.clock), len(other.place.clock))
     return one.place.clock[:depth] == other.place.clock[:depth] and one.lanes == other.lanes
 
 
-def _keeps_beside(keeper: Flow, other: Flow) -> bool:
-    """Return whether some instance keeps a tile from before the step in which the other place's tile becomes new.
+def _may_keep_stale_tile(keeper: Flow, other: Flow) -> bool:
+    """Return whether an instance of `keeper` may hold a tile of an earlier step when the other node's tile changes.
 
-    It does where it works there, has worked before, and does not work in the first step.
+    It does where it works at that value of the other's clock, has worked before, and is idle in the first step there.
     """
     box = len(keeper.leaves) == len(keeper.tree.leaves) == 1 and not keeper.leaves[0].statement.constraints
     if box or not keeper.by_itself:
@@ -77,7 +87,7 @@ def _keeps_beside(keeper: Flow, other: Flow) -> bool:
     clock, lanes = keeper.place.clock, keeper.lanes
     depth = min(len(clock), len(other.place.clock))
     works = keeper.tile.keep((*lanes, *clock))
-    starts = keeper.views.first(clock[:depth], clock[depth:])
+    starts = keeper.clock_values.first(clock[:depth], clock[depth:])
     new = other.tile.keep((*lanes, *clock[:depth]))
     late = new.minus(works.join(starts).keep(new.columns))
     if late.is_empty():
@@ -88,18 +98,18 @@ def _keeps_beside(keeper: Flow, other: Flow) -> bool:
 
 
 def _peak_by_walk(tree: Tree, held: list[Held], fanouts: int) -> int:
-    """Return the peak by walking the steps at which some tile of the level becomes new."""
+    """Return the peak by walking the steps at which some tile of the level changes."""
     sizes = [_sizes(flow.place, flow.tile, fanouts) for flow, _ in held]
     depth = max(len(flow.place.clock) for flow, _ in held)
     now: list[dict[Coordinates, int]] = [{} for _ in held]
-    stands: list[Clock | None] = [None for _ in held]
+    shown_clocks: list[Clock | None] = [None for _ in held]
     most = 0
     for view in _views(tree, depth):
         for number, (flow, bits) in enumerate(held):
             at = view[: len(flow.place.clock)]
-            if at == stands[number]:
+            if at == shown_clocks[number]:
                 continue
-            stands[number] = at
+            shown_clocks[number] = at
             found = {where: bits * size for where, size in sizes[number].get(at, {}).items()}
             now[number] = {**now[number], **found} if flow.by_itself else found
         total: dict[Coordinates, int] = {}
@@ -111,6 +121,7 @@ def _peak_by_walk(tree: Tree, held: list[Held], fanouts: int) -> int:
 
 
 def _sizes(place: TileColumns, tile: Table, fanouts: int) -> dict[Clock, dict[Coordinates, int]]:
+    """Return the elements held: clock -> position of the instance -> elements."""
     depth = len(place.clock)
     columns = (*place.clock, *(lane.column for lane in place.lanes))
     _check_length(tile.keep(columns))
@@ -121,15 +132,16 @@ def _sizes(place: TileColumns, tile: Table, fanouts: int) -> dict[Clock, dict[Co
 
 
 def _views(tree: Tree, depth: int) -> list[Clock]:
-    """Return what the first `depth` components of the clock show, in order, zeros beyond the end of a short clock."""
+    """Return the values of the first `depth` components of the clock, in order, zeros beyond the end of a short
+    clock."""
     names = tuple(f"t{place}" for place in range(depth))
 
-    def shown(leaf: Leaf) -> Table:
+    def leaf_rows(leaf: Leaf) -> Table:
         clock = leaf.clock[:depth]
         values = [leaf.at(column) for column in clock] + [Affine()] * (depth - len(clock))
         return leaf.rows.computed(dict(zip(names, values, strict=True)))
 
-    views = united(shown(leaf) for leaf in tree.leaves)
+    views = united(leaf_rows(leaf) for leaf in tree.leaves)
     _check_length(views)
     return sorted(views.tally(names))
 

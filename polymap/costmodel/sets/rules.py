@@ -1,4 +1,7 @@
-"""The three rules by which elements move (docs/counting.md), each written with tables."""
+"""The three rules by which elements move (docs/counting.md), each as operations on tables of integer sets.
+
+A residency is the time between an element's entry into a tile and its departure.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,14 @@ from polymap.poly import Columns, Table, Tally
 
 
 def count_read_only(scene: Scene) -> None:
-    """What is new in a tile is filled; an idle instance keeps what it has."""
+    """Count a read-only tensor: the new elements of each tile are filled; an idle instance keeps its tile."""
     for number, flow in scene.flows.items():
-        _load(scene, number, flow, flow.enters)
+        _load(scene, number, flow, flow.entries)
     count_reads(scene)
 
 
 def _load(scene: Scene, number: int, flow: Flow, loads: Table) -> None:
+    """Note the loads of a node: fills and writes there, reads at its parent, deliveries across the fan-outs between."""
     ledger, parent = scene.ledger, scene.parent(number)
     fills = loads.tally(flow.lanes)
     ledger.note(ledger.fills, number, fills)
@@ -38,7 +42,7 @@ def _load(scene: Scene, number: int, flow: Flow, loads: Table) -> None:
 
 
 def count_reads(scene: Scene) -> None:
-    """Count what the statements read of the tensor at its innermost holders."""
+    """Count what the statements read of the tensor at its innermost nodes."""
     for leaf in scene.tree.leaves:
         for access in leaf.statement.reads:
             if access.tensor == scene.tensor.name:
@@ -49,7 +53,8 @@ def count_reads(scene: Scene) -> None:
 
 
 def _count_sums(scene: Scene, leaf: Leaf) -> None:
-    """Count what reaches the innermost holder of a statement's accumulations: it is read and written there."""
+    """Count the terms that a statement's instances add at their innermost node: each arrival is a read and a write
+    there."""
     sent = leaf.touched(leaf.statement.target, (*leaf.clock, *columns_of(leaf.lanes)))
     number = scene.holder(leaf)
     added = _tally_up(scene, sent, number, None, leaf.lanes)
@@ -60,8 +65,8 @@ def _count_sums(scene: Scene, leaf: Leaf) -> None:
 def _tally_up(
     scene: Scene, sent: Table, holder: int, level: int | None, lanes: Sequence[Lane], factor: int = 1
 ) -> Tally:
-    """Return how many of the elements sent from a level reach each instance of the holder, and note what crosses the
-    fan-outs between, `factor` times."""
+    """Return the elements sent from a level that arrive at each instance of the holder; note, `factor` times, the
+    crossings."""
 
     def count(above: Columns) -> Tally:
         return arrivals(scene.arch, sent, above, lanes).tally(above)
@@ -75,45 +80,48 @@ def _leaves_that_write(scene: Scene) -> tuple[Leaf, ...]:
 
 
 def count_partial_sums(scene: Scene) -> None:
-    """Every copy is zero or a partial sum: it moves to who enters, and is added back when it leaves.
+    """Count an accumulated tensor: a copy starts as zero or as a partial sum of its parent, and is added to it on
+    departure.
 
-    With n arrivals at a copy in one stay, z = 1 if the stay began with a partial sum: n - 1 + z reads serve arrivals
-    and fills of children, its drain is one more (docs/closed_form.md).
+    With n arrivals in a residency and z = 1 if it began with a partial sum (0 if with zero), a copy is read n - 1 + z
+    times for arrivals and fills of children, and once for its drain (docs/closed_form.md).
     """
     ledger = scene.ledger
-    touched = scene.all_touched()
-    starts: dict[int, Table] = {scene.root: touched}  # what enters a place and begins as zero
+    touched = scene.footprint()
+    starts: dict[int, Table] = {scene.root: touched}  # what entries a place and begins as zero
     if scene.tensor.initial:
         starts[scene.root] = Table.empty(touched.columns)
+    # The first arrival at a copy that is zero is written without a read.
     ledger.note(ledger.reads, scene.root, starts[scene.root].tally(), -1)
     for number, flow in scene.flows.items():
         parent = scene.parent(number)
         fills = _rows_with_partial_sums(scene, number, flow, starts[parent])
-        starts[number] = flow.enters.minus(fills)
+        starts[number] = flow.entries.minus(fills)
         amounts = fills.tally(flow.lanes)
         for book in (ledger.fills, ledger.reads, ledger.writes):
             ledger.note(book, number, amounts)
         scene.cross(ledger.down, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
-        ledger.note(ledger.drains, number, flow.stays(flow.lanes))
-        added = _tally_up(scene, flow.leaving, parent, flow.place.level, flow.place.lanes)
+        ledger.note(ledger.drains, number, flow.residencies(flow.lanes))
+        added = _tally_up(scene, flow.departures, parent, flow.place.level, flow.place.lanes)
         ledger.note(ledger.reads, parent, added)
         ledger.note(ledger.writes, parent, added)
         if scene.tensor.temporary:
-            _let_die(scene, number, flow)
+            _discount_dead_sums(scene, number, flow)
     for leaf in _leaves_that_write(scene):
         _count_sums(scene, leaf)
 
 
 def _rows_with_partial_sums(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
-    """Return the rows of `enters` that take a partial sum from the parent. zero: stays there that begin as zero."""
+    """Return the rows of `entries` that take a partial sum from the parent. zero: the parent's residencies that begin
+    as zero."""
     holder = scene.tree.places[scene.parent(number)]
     above = columns_of(holder.lanes)
     siblings = tuple(lane for lane in flow.lanes if lane not in above)
-    takes = flow.enters
+    takes = flow.entries
     if siblings:
         group = tuple(name for name in takes.columns if name not in siblings)
         takes = takes.first(group, siblings)
-        through = _held_through(flow, siblings)
+        through = _entries_with_holder(flow, siblings)
         if through is not None:
             takes = takes.minus(takes.join(through))
     firsts = _first_entries(scene, number, flow, flow.tile.join(zero))
@@ -121,10 +129,11 @@ def _rows_with_partial_sums(scene: Scene, number: int, flow: Flow, zero: Table) 
 
 
 def _first_entries(scene: Scene, number: int, flow: Flow, candidates: Table) -> Table:
-    """Return the rows that are the first event of their element's stay at the parent, at whose view they begin.
+    """Return the rows of `candidates` that are the first event of a residency at the parent.
 
-    candidates: tiles while the parent stands at the view at which its stay began; the first of them enter, since
-    nothing below held the element before. An event of another child comes first where that child runs earlier.
+    candidates: rows of the node's tile at the clock at which the parent's residency begins. The first of them per
+    residency are entries, since nothing below the parent held the element before. An event in another child of a Branch
+    precedes them where that child runs earlier.
     """
     holder = scene.tree.places[scene.parent(number)]
     depth = len(holder.clock)
@@ -142,17 +151,19 @@ def _first_entries(scene: Scene, number: int, flow: Flow, candidates: Table) -> 
     return firsts
 
 
-def _held_through(flow: Flow, siblings: Columns) -> Table | None:
-    """Return the entries, siblings merged, before which nothing has arrived since the entry before: a sibling holds
-    the element all the time. None where no sibling does."""
-    entries = flow.enters.drop(siblings)
-    staying = flow.kept.keep(entries.columns).join(entries)
+def _entries_with_holder(flow: Flow, siblings: Columns) -> Table | None:
+    """Return the entries, siblings merged, for which some sibling has held the element since the previous entry.
+
+    That is so where nothing has arrived at the parent since. None where no tile shares elements with the one before it.
+    """
+    entries = flow.entries.drop(siblings)
+    staying = flow.overlap.keep(entries.columns).join(entries)
     if staying.is_empty():
         return None
     clock = flow.place.clock
     group = tuple(name for name in entries.columns if name not in clock)
     last_entry = _latest_before(staying, entries, clock, "_entry")
-    last_arrival = _latest_before(staying, flow.leaving.drop(siblings), clock, "_arrival")
+    last_arrival = _latest_before(staying, flow.departures.drop(siblings), clock, "_arrival")
     since = last_entry.join(last_arrival).less_or_equal(
         tuple(f"{name}_entry" for name in clock), tuple(f"{name}_arrival" for name in clock)
     )
@@ -160,48 +171,53 @@ def _held_through(flow: Flow, siblings: Columns) -> Table | None:
 
 
 def _latest_before(rows: Table, events: Table, clock: Columns, suffix: str) -> Table:
-    """Return the rows that have an event of their group before them, with the clock of the last such."""
+    """Return the rows with the clock of the last event of their group before them (columns named with `suffix`).
+
+    Rows without such an event are left out.
+    """
     names = {name: name + suffix for name in clock}
     pairs = rows.join(events.rename(names)).less(tuple(names.values()), clock)
     return pairs.last(rows.columns, tuple(names.values()))
 
 
-def _let_die(scene: Scene, number: int, flow: Flow) -> None:
-    """Take back what the end of the run would drain: the tensor is dead then.
+def _discount_dead_sums(scene: Scene, number: int, flow: Flow) -> None:
+    """Subtract what the end of the program would drain of a temporary tensor, which nobody reads afterwards.
 
-    Of arrivals at one copy at the end, one is not read if the copy is zero: it was taken, and nothing arrived since.
+    Of the arrivals at one copy at the end, one takes no read if the copy is zero, that is if it was taken by a child
+    and nothing has arrived since: that read is added back.
     """
     ledger, parent = scene.ledger, scene.parent(number)
     above = scene.above(parent)
-    dying = flow.end.tally(flow.lanes)
-    ledger.note(ledger.drains, number, dying, -1)
-    ledger.note(ledger.reads, number, dying, -1)
+    held_at_end = flow.end.tally(flow.lanes)
+    ledger.note(ledger.drains, number, held_at_end, -1)
+    ledger.note(ledger.reads, number, held_at_end, -1)
     added = _tally_up(scene, flow.end, parent, flow.place.level, flow.place.lanes, -1)
     ledger.note(ledger.reads, parent, added, -1)
     ledger.note(ledger.writes, parent, added, -1)
-    ledger.note(ledger.reads, parent, _zero_at_the_end(flow, above).tally(above))
+    ledger.note(ledger.reads, parent, _zero_copies_at_end(flow, above).tally(above))
 
 
-def _zero_at_the_end(flow: Flow, above: Columns) -> Table:
-    """Return the elements held below the parent at the end whose copy there is zero."""
+def _zero_copies_at_end(flow: Flow, above: Columns) -> Table:
+    """Return the elements held below the parent at the end whose copy at the parent is zero."""
     clock = flow.place.clock
     columns = (*above, *flow.element)
     rows = flow.end.keep((*clock, *columns))
-    last_entry = flow.enters.keep((*columns, *clock)).join(rows.keep(columns)).last(columns, clock)
-    arrived = _latest_before(rows, flow.leaving.keep((*clock, *columns)), clock, "_arrival")
+    last_entry = flow.entries.keep((*columns, *clock)).join(rows.keep(columns)).last(columns, clock)
+    arrived = _latest_before(rows, flow.departures.keep((*clock, *columns)), clock, "_arrival")
     since = last_entry.join(arrived.drop(clock)).less_or_equal(clock, tuple(f"{name}_arrival" for name in clock))
     return rows.keep(columns).minus(since.keep(columns))
 
 
 def count_plain(scene: Scene) -> None:
-    """An element is loaded where it enters unless it is overwritten first, and drained if it was written."""
+    """Count a tensor that is written in place: an entry is a load unless its first access overwrites; written ones
+    drain."""
     ledger = scene.ledger
     for number, flow in scene.flows.items():
-        writes, overwritten_first = _written_and_opened(scene, flow)
-        _load(scene, number, flow, flow.enters.minus(overwritten_first))
-        drained = _dirty_stays(flow, writes)
+        writes, overwritten_first = _written_rows(scene, flow)
+        _load(scene, number, flow, flow.entries.minus(overwritten_first))
+        drained = _dirty_residencies(flow, writes)
         if scene.tensor.temporary:
-            drained = _without_the_last(flow, drained)
+            drained = _drained_before_end(flow, drained)
         amounts = drained.tally(flow.lanes)
         ledger.note(ledger.drains, number, amounts)
         ledger.note(ledger.reads, number, amounts)
@@ -218,8 +234,9 @@ def count_plain(scene: Scene) -> None:
             _count_sums(scene, leaf)
 
 
-def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
-    """Return the rows of the tile that are written in their view, and those whose first access there overwrites."""
+def _written_rows(scene: Scene, flow: Flow) -> tuple[Table, Table]:
+    """Return two tables: the rows of the tile that are written, and those whose first access in the tile overwrites
+    them."""
     here = flow.tile.columns
     depth = len(flow.place.clock)
     longest = max(len(leaf.clock) for leaf in flow.leaves) - depth
@@ -228,7 +245,7 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
     reads, overwrites, sums = empty, empty, empty
     for leaf in flow.leaves:
         statement = leaf.statement
-        # What a statement reads stays a read where it names the very element that it writes (`A[i] /= 2`).
+        # What a statement reads residencies a read where it names the very element that it writes (`A[i] /= 2`).
         for access in statement.reads:
             if access.tensor == scene.tensor.name:
                 reads = reads.union(_rows_with_clock(leaf, access, flow, times))
@@ -247,7 +264,8 @@ def _written_and_opened(scene: Scene, flow: Flow) -> tuple[Table, Table]:
 
 
 def _rows_with_clock(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> Table:
-    """Return the rows of one access below a place, with the clock inside the place's view (zeros at its end)."""
+    """Return the rows of one access below a node with the clock inside its tile (`times`, zeros beyond a short
+    clock)."""
     inside = leaf.clock[len(flow.place.clock) :]
     columns = {column: leaf.at(column) for column in (*flow.place.clock, *flow.lanes)}
     element = {f"e{axis}": value for axis, value in enumerate(leaf.element(access))}
@@ -255,11 +273,11 @@ def _rows_with_clock(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> 
     return leaf.rows.computed({**columns, **element, **shown}).keep((*flow.tile.columns, *times))
 
 
-def _dirty_stays(flow: Flow, writes: Table) -> Table:
-    """Return, per stay in which the element is written, the row of its first such view."""
+def _dirty_residencies(flow: Flow, writes: Table) -> Table:
+    """Return, per residency in which the element is written, the row of its first write."""
     clock = flow.place.clock
     if flow.tile.minus(writes).is_empty():
-        return flow.enters
+        return flow.entries
     previous = _latest_before(writes, writes, clock, "_write")
     entry = _latest_entry(flow, writes)
     again = entry.join(previous).less_or_equal(
@@ -269,17 +287,17 @@ def _dirty_stays(flow: Flow, writes: Table) -> Table:
 
 
 def _latest_entry(flow: Flow, rows: Table) -> Table:
-    """Return the rows of the tile with the clock at which their stay began."""
+    """Return the rows of the tile with the clock at which their residency began."""
     clock = flow.place.clock
     names = {name: f"{name}_entry" for name in clock}
-    pairs = rows.join(flow.enters.rename(names)).less_or_equal(tuple(names.values()), clock)
+    pairs = rows.join(flow.entries.rename(names)).less_or_equal(tuple(names.values()), clock)
     return pairs.last(rows.columns, tuple(names.values()))
 
 
-def _without_the_last(flow: Flow, drained: Table) -> Table:
-    """Return the rows without those whose stay lasts until the end."""
+def _drained_before_end(flow: Flow, drained: Table) -> Table:
+    """Return the rows without those whose residency lasts until the end of the program."""
     clock = flow.place.clock
     names = tuple(f"{name}_entry" for name in clock)
     final = _latest_entry(flow, flow.end).drop(clock)
-    alive = drained.join(final).less_or_equal(names, clock)
-    return drained.minus(alive.keep(drained.columns))
+    lasting = drained.join(final).less_or_equal(names, clock)
+    return drained.minus(lasting.keep(drained.columns))

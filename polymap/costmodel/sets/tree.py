@@ -1,7 +1,7 @@
-"""The loop tree as tables read it: every loop that does something is a column, every statement a table of rows.
+"""The loop tree as integer sets: every loop with more than one iteration is a column, every statement a table of rows.
 
-A row of a statement's table is one instance, written in digits: the index along a dim is the sum of its loops' digits
-times their tiles, and what the digits of the loops inside one leave is smaller than its tile.
+A row is one statement instance. Its index along a dim is the sum of digit x tile over the dim's loops, outermost first;
+the digits of a loop's inner loops contribute less than its tile.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class TileColumns:
-    """One tensor in one Storage node, level 0 the outermost.
+    """One storage node of one tensor. level: 0 is the outermost.
 
-    clock: the temporal loops and Branches above, outermost first. lanes: the spatial loops that tell its instances
-    apart. parent: an index into Tree.places, None at the outermost level.
+    clock: the columns of the temporal loops and Branches above, outermost first. lanes: the spatial loops that tell its
+    instances apart. parent: an index into Tree.places, None at the outermost level.
     """
 
     tensor: str
@@ -55,10 +55,11 @@ class TileColumns:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One statement. rows: its instances in digits. clock, lanes: as of a place, all the way down.
+    """One statement. rows: its instances in digits. clock, lanes: the columns of all temporal and all spatial loops
+    above.
 
-    turns: per Branch on the way (a column of the clock) the number of the child taken. holders: tensor -> its places
-    on the way, outermost first. index: dim -> its value in digits.
+    turns: Branch (a column of the clock) -> the number of the child on the path. holders: tensor -> its nodes on the
+    path, outermost first. index: dim -> its value in digits.
     """
 
     statement: Statement
@@ -70,33 +71,34 @@ class Leaf:
     index: dict[str, Affine]
 
     def at(self, column: str) -> Affine:
-        """Return what a column of the clock or of the lanes shows in this statement's rows (0 where it has none)."""
+        """Return the value of a column of the clock or the lanes in this statement's rows: 0 where it has no such
+        loop."""
         if column in self.turns:
             return Affine((), self.turns[column])
         return dim(column) if column in self.rows.columns else Affine()
 
     def touched(self, access: Access, columns: Iterable[str]) -> Table:
-        """Return the rows (columns..., element...) of one access."""
+        """Return the rows (columns..., e0, e1, ...) of the elements that one access touches."""
         outputs = {column: self.at(column) for column in columns}
         outputs |= {f"e{axis}": value for axis, value in enumerate(self.element(access))}
         return self.rows.computed(outputs)
 
     def element(self, access: Access) -> tuple[Affine, ...]:
         """Return the element that an access touches, in digits."""
-        return tuple(substituted(expression, self.index) for expression in access.index)
+        return tuple(substitute(expression, self.index) for expression in access.index)
 
     def rows_by(self, lanes: Columns) -> Tally:
         """Return the number of instances per value of some lanes."""
         return self.rows.computed({name: self.at(name) for name in lanes} | self.digits()).tally(lanes)
 
     def digits(self) -> dict[str, Affine]:
-        """Return every column of the rows under another name."""
+        """Return every column of the rows under another name, so that grouping by lanes keeps the rows distinct."""
         return {f"{name}_digit": dim(name) for name in self.rows.columns}
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Places in the order of the tree (a parent before its children), leaves from left to right."""
+    """Storage nodes in the order of the tree (a parent before its children); statements from left to right."""
 
     places: tuple[TileColumns, ...]
     leaves: tuple[Leaf, ...]
@@ -111,7 +113,7 @@ class _Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Path:
     loops: tuple[_Loop, ...]
     clock: Columns
     lanes: tuple[Lane, ...]
@@ -132,57 +134,57 @@ class _Reader:
         self.columns += 1
         return f"d{self.columns}"
 
-    def walk(self, nodes: tuple[MappingNode, ...], way: _Way) -> None:
+    def walk(self, nodes: tuple[MappingNode, ...], path: _Path) -> None:
         for node in nodes:
             match node:
                 case Storage():
-                    way = self._add_storage(node, way)
+                    path = self._add_storage(node, path)
                 case Temporal() | Spatial():
-                    way = self._add_loop(node, way)
+                    path = self._add_loop(node, path)
                 case Compute():
-                    self.leaves.append(_leaf(self.workload, self.workload.statement(node.statement), way))
+                    self.leaves.append(_leaf(self.workload, self.workload.statement(node.statement), path))
                 case Branch():
                     column = self.new_column()
                     for number, child in enumerate(node.children):
-                        inside = replace(way, clock=(*way.clock, column), turns={**way.turns, column: number})
+                        inside = replace(path, clock=(*path.clock, column), turns={**path.turns, column: number})
                         self.walk(child, inside)
 
-    def _add_storage(self, node: Storage, way: _Way) -> _Way:
+    def _add_storage(self, node: Storage, path: _Path) -> _Path:
         level = self.arch.level_index(node.level)
         if level == 0:
-            return way
+            return path
         width = len(self.arch.fanouts_above(node.level))
-        holders = dict(way.holders)
+        holders = dict(path.holders)
         for tensor in node.tensors:
-            lanes = _in_order(lane for lane in way.lanes if lane.fanout < width)
-            self.places.append(TileColumns(tensor, level, way.clock, lanes, holders[tensor][-1]))
+            lanes = _by_fanout(lane for lane in path.lanes if lane.fanout < width)
+            self.places.append(TileColumns(tensor, level, path.clock, lanes, holders[tensor][-1]))
             holders[tensor] = (*holders[tensor], len(self.places) - 1)
-        return replace(way, holders=holders)
+        return replace(path, holders=holders)
 
-    def _add_loop(self, node: Temporal | Spatial, way: _Way) -> _Way:
-        enclosing = way.tiles[node.dim]
+    def _add_loop(self, node: Temporal | Spatial, path: _Path) -> _Path:
+        enclosing = path.tiles[node.dim]
         if node.tile >= enclosing:
-            return way
+            return path
         loop = _Loop(self.new_column(), node.dim, node.tile, -(-enclosing // node.tile))
-        way = replace(way, loops=(*way.loops, loop), tiles={**way.tiles, node.dim: node.tile})
+        path = replace(path, loops=(*path.loops, loop), tiles={**path.tiles, node.dim: node.tile})
         if isinstance(node, Temporal):
-            return replace(way, clock=(*way.clock, loop.column))
+            return replace(path, clock=(*path.clock, loop.column))
         (fanout,) = (number for number, each in enumerate(self.arch.fanouts) if each.name == node.fanout)
-        return replace(way, lanes=(*way.lanes, Lane(loop.column, fanout, loop.trips)))
+        return replace(path, lanes=(*path.lanes, Lane(loop.column, fanout, loop.trips)))
 
 
 def read_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Tree:
-    """Return the places and leaves of a mapping that `check_mapping` accepts (call inside `with budget():`)."""
+    """Return the nodes and statements of a mapping that `check_mapping` accepts. Call it inside `with budget():`."""
     reader = _Reader(workload, arch)
     reader.places += [TileColumns(tensor.name, 0, (), (), None) for tensor in workload.tensors]
     holders = {place.tensor: (index,) for index, place in enumerate(reader.places)}
-    reader.walk(mapping.nodes, _Way((), (), (), {}, workload.extents(), holders))
+    reader.walk(mapping.nodes, _Path((), (), (), {}, workload.extents(), holders))
     return Tree(tuple(reader.places), tuple(reader.leaves))
 
 
-def _leaf(workload: Workload, statement: Statement, way: _Way) -> Leaf:
+def _leaf(workload: Workload, statement: Statement, path: _Path) -> Leaf:
     extents = workload.extents()
-    loops = [loop for loop in way.loops if loop.dim in statement.dims]
+    loops = [loop for loop in path.loops if loop.dim in statement.dims]
     index = {name: Affine() for name in statement.dims}
     constraints: list[Affine] = []
     for loop in reversed(loops):
@@ -191,24 +193,25 @@ def _leaf(workload: Workload, statement: Statement, way: _Way) -> Leaf:
             constraints.append(-rest + (loop.tile - 1))
         index[loop.dim] = affine(((loop.tile, loop.column), *rest.terms))
     constraints += [-index[name] + (extents[name] - 1) for name in statement.dims if index[name].terms]
-    constraints += [substituted(constraint, index) for constraint in statement.constraints]
+    constraints += [substitute(constraint, index) for constraint in statement.constraints]
     rows = Table.box(((loop.column, loop.trips) for loop in loops), constraints)
-    return Leaf(statement, rows, way.clock, _in_order(way.lanes), way.turns, way.holders, index)
+    return Leaf(statement, rows, path.clock, _by_fanout(path.lanes), path.turns, path.holders, index)
 
 
-def _in_order(lanes: Iterable[Lane]) -> tuple[Lane, ...]:
-    """Return lanes as instances are numbered: the outermost fan-out first, loops on one fan-out outermost first."""
+def _by_fanout(lanes: Iterable[Lane]) -> tuple[Lane, ...]:
+    """Return lanes in the order in which instances are numbered: by fan-out, on one fan-out the outermost loop
+    first."""
     return tuple(sorted(lanes, key=lambda lane: lane.fanout))
 
 
-def substituted(expression: Affine, values: dict[str, Affine]) -> Affine:
+def substitute(expression: Affine, values: dict[str, Affine]) -> Affine:
     """Return the expression with every dim replaced by its value."""
     total = Affine((), expression.constant)
     for coefficient, atom in expression.terms:
         if isinstance(atom, str):
             total = total + values[atom] * coefficient
             continue
-        inner = substituted(atom.argument, values)
+        inner = substitute(atom.argument, values)
         if inner.terms:
             total = total + Affine(((coefficient, Floor(inner, atom.divisor)),))
         else:

@@ -51,10 +51,10 @@ class TrafficArrays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostArrays:
-    """The figures of `Cost`, each an array with one entry per mapping, in the order of the rows.
+    """The figures of `Cost` as arrays, one entry per mapping in the order of the rows.
 
-    Integers are int64, and Python integers (dtype object) in a column where one is too large for that. Two are equal
-    where all entries are.
+    Integers are int64; a column with a larger one has Python integers (dtype object). Two are equal where all entries
+    are.
     """
 
     legal: NDArray[np.bool_]
@@ -75,7 +75,8 @@ class CostArrays:
 
 
 def _are_equal(one: object, other: object) -> bool:
-    """Whether two values, or tuples and classes of values, are of one type and equal, arrays entry by entry."""
+    """Return whether two values, or tuples and classes of values, have one type and are equal, arrays entry by
+    entry."""
     if type(one) is not type(other):
         return False
     if isinstance(one, TrafficArrays | CostArrays):
@@ -89,16 +90,17 @@ def _are_equal(one: object, other: object) -> bool:
 
 
 def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapping, tiles: ArrayLike) -> CostArrays:
-    """Return the costs of the mappings that have the nodes of `tree` and, row by row, these tiles.
+    """Return the costs of many mappings that share the nodes of `tree` and differ in their tiles.
 
     tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first
-    (children of a branch one after the other); the tiles in `tree` itself do not matter. Exact, like `evaluate`: rows
-    are counted together, and one by one where arrays do not reach (docs/closed_form.md, "Tables of tiles").
-    Raises OptionError for a table of another shape or type, MappingError naming the row that is no program.
+    (children of a branch one after the other); the tiles in `tree` itself are ignored. The figures are exact, like
+    those of `evaluate`: rows are counted together, and one by one where the array formulas do not apply
+    (docs/closed_form.md, "Tables of tiles"). Raises OptionError for a table of another shape or type, MappingError with
+    the row that is not a legal loop tree.
     """
     workload, arch = question_of(workload, arch)
     tree = mapping_of(tree)
-    table = _integer_table(tiles, sum(1 for _ in _loops(tree.nodes)))
+    table = _integer_table(tiles, sum(1 for _ in _loops_of_tree(tree.nodes)))
     first = _row(workload, arch, tree, table[0].tolist(), 0)
     figures = _Figures.like(first, len(table))
     batch = None
@@ -115,7 +117,7 @@ def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapp
 
 
 def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDArray[np.int64]:
-    """Fill in the rows that arrays count, and return the numbers of the others in order."""
+    """Fill in the rows that array formulas count; return the numbers of the other rows in order."""
     uneven: list[NDArray[np.int64]] = []
     for start in range(0, len(table), TUNING.cost_rows):
         stretch = slice(start, min(start + TUNING.cost_rows, len(table)))
@@ -136,7 +138,7 @@ def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDA
 
 
 def _integer_table(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
-    """Return the table as int64, or as Python integers where one is too large for that."""
+    """Return the table as int64, or as Python integers where one exceeds int64."""
     table = _as_array(tiles)
     if table.ndim != 2 or table.shape[1] != loops or not table.shape[0]:
         what = f"tiles has the shape {table.shape}, and the tree has {loops} loops"
@@ -153,7 +155,7 @@ def _integer_table(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[
 
 
 def _as_array(tiles: ArrayLike) -> NDArray[Any]:
-    """Return the table as an array in which integers beyond int64 are still integers."""
+    """Return the table as an array; integers beyond int64 stay integers."""
     try:
         table = np.asarray(tiles)
     except ValueError:
@@ -163,13 +165,13 @@ def _as_array(tiles: ArrayLike) -> NDArray[Any]:
     return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
 
 
-def _loops(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
+def _loops_of_tree(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
     for node in nodes:
         if isinstance(node, Temporal | Spatial):
             yield node
         elif isinstance(node, Branch):
             for child in node.children:
-                yield from _loops(child)
+                yield from _loops_of_tree(child)
 
 
 def _row(workload: Workload, arch: Architecture, tree: Mapping, row: Sequence[int], number: int) -> Cost:

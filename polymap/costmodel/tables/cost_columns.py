@@ -1,8 +1,8 @@
-"""From arrays of counts to arrays of cost: `assemble` on columns, with the same numbers to the last bit.
+"""The cost of many mappings from arrays of counts: `assemble` on columns, equal to it to the last bit.
 
 Energies are sums of integers over one common denominator. A quotient of two integers below 2^53 is rounded once, like
-that of two rationals; larger ones are divided as Python integers, which rounds once as well. What may come up is
-bounded before (`Prices`): counts and cycles must fit int64, energies are Python integers where they might not.
+that of two rationals; larger ones are divided as Python integers, which also rounds once. Magnitudes are bounded
+beforehand (`Prices`): counts and cycles must fit int64, energies are Python integers where they might not.
 """
 
 from __future__ import annotations
@@ -39,8 +39,12 @@ _LONGEST = 2**51  # see `loops.quotient`
 
 
 class BatchFigures(NamedTuple):
-    """integers: instances, compute cycles, latency cycles, per traffic row reads, writes, fills, drains, then per level
-    below the outermost the bits held. floats: energy, utilization, then the energy of each level and of compute."""
+    """The figures of many mappings.
+
+    integers: instances, compute cycles, latency cycles; per traffic row reads, writes, fills, drains; then per level
+    below the outermost the bits held. floats: energy, utilization, then the energy of each level and of the compute
+    units.
+    """
 
     legal: Booleans
     integers: list[Many]
@@ -48,10 +52,13 @@ class BatchFigures(NamedTuple):
 
 
 class Prices:
-    """The machine's rationals as integers. unit: their common denominator. moves: (level, tensor) -> what an element
-    read and an element written cost, in pJ / unit. wires: (fan-out, tensor) -> `wire_prices`, in pJ / unit. leaks: per
-    level, in pJ / unit and cycle. fit: whether int64 holds every count and cycle that may come up. most: an energy, in
-    pJ / unit, that none exceeds. lanes: instances of the compute unit, by what each does per cycle."""
+    """The machine's rationals as integers.
+
+    unit: their common denominator. moves: (level, tensor) -> the energies of an element read and an element written, in
+    pJ / unit. wires: (fan-out, tensor) -> `wire_prices`, in pJ / unit. leaks: per level, in pJ / unit and cycle. fit:
+    int64 holds every count and cycle that may occur. most: an upper bound on energies, in pJ / unit. lanes: compute
+    units times the instances that each executes per cycle.
+    """
 
     __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit", "wires")
 
@@ -89,7 +96,7 @@ class Prices:
 
 
 def _wire_prices(model: WorkloadModel, arch: Architecture) -> dict[tuple[int, int], tuple[Fraction, ...]]:
-    """Return what elements of each tensor cost on each fan-out that costs energy."""
+    """Return the energies of an element of each tensor on each fan-out that costs energy."""
     return {
         (number, tensor.index): wire_prices(fanout, Fraction(tensor.bits, arch.word_bits_above(fanout.name)))
         for number, fanout in enumerate(arch.fanouts)
@@ -107,7 +114,7 @@ def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
 
 
 class Batch:
-    """Counts tables of tiles for one workload, machine and tree shape. placed: whether the placement is legal."""
+    """Counts of tables of tiles for one workload, machine and tree shape. placed: the placement of nodes is legal."""
 
     __slots__ = ("_arch", "_divides", "_machine", "_model", "_partial", "_placed", "_prices", "_shape")
 
@@ -125,8 +132,10 @@ class Batch:
         return self._prices.fit
 
     def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
-        """Return the figures of all rows and for which they are right: those whose tiles all divide the enclosing one.
-        None where there are no such rows, or arrays cannot count them in this tree."""
+        """Return the figures of all rows, and a mask of the rows for which they hold: those whose tiles all divide.
+
+        None where there are no such rows, or where the array formulas do not apply to this tree.
+        """
         if not self._divides:
             return None
         columns, right = self._columns(table)
@@ -138,7 +147,7 @@ class Batch:
         return self._figures(columns, columns.steps, rows, busy, wires), right
 
     def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
-        """Yield stretches of the rows, their figures and for which they are right, tiles of any size."""
+        """Yield slices of the rows, their figures for tiles of any size, and a mask of the rows for which they hold."""
         if self._partial is None:
             metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
             self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
@@ -152,7 +161,7 @@ class Batch:
             yield stretch, self._figures(columns, steps, counted, busy, wires), readable[stretch] & ~rows.failed
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
-        """Return the rows as columns, and which are programs."""
+        """Return the rows as columns, and a mask of the rows that are loop trees."""
         positive = np.maximum(table, 1)
         columns = Columns(self._model.extents, self._shape, positive)
         readable: Booleans = (positive == table).all(axis=1)
@@ -191,7 +200,7 @@ class Batch:
         return BatchFigures(legal, integers, floats)
 
     def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
-        """Return the energy of each level, and of each fan-out that costs some, outermost first."""
+        """Return the energy of each level, and of each fan-out that costs energy, outermost first."""
         levels, fanouts = count(), count()
         found: list[Many] = []
         for node in self._arch.nodes:
@@ -205,7 +214,7 @@ class Batch:
 
 
 def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
-    """Return what counts a readable tree's tables, or None where rows must be counted one by one."""
+    """Return the counter of a tree's tables, or None where rows must be counted one by one."""
     model = workload_model(workload)
     if model is None or not any_order_is_legal(workload):
         return None
@@ -225,8 +234,8 @@ def _total(values: Iterable[Many]) -> Many:
 
 
 def _energy(prices: Prices, level: int, latency: Integers, rows: list[Row[Many]]) -> Many:
-    """Return a level's energy, as a multiple of 1 / unit: int64 where it fits, else Python integers."""
-    exact = _python_integers if prices.most >= _INT64 else _as_they_are
+    """Return a level's energy in units of 1 / unit: int64 where it fits, else Python integers."""
+    exact = _python_integers if prices.most >= _INT64 else _unchanged
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
     for row in rows:
         if row.level == level:
@@ -237,8 +246,8 @@ def _energy(prices: Prices, level: int, latency: Integers, rows: list[Row[Many]]
 
 
 def _wire_energy(prices: Prices, fanout: int, wires: Sequence[Wire[Many]]) -> Many:
-    """Return the energy of a fan-out, as a multiple of 1 / unit."""
-    exact = _python_integers if prices.most >= _INT64 else _as_they_are
+    """Return the energy of a fan-out in units of 1 / unit."""
+    exact = _python_integers if prices.most >= _INT64 else _unchanged
     total: Many = 0
     for wire in wires:
         if wire.fanout == fanout:
@@ -247,7 +256,7 @@ def _wire_energy(prices: Prices, fanout: int, wires: Sequence[Wire[Many]]) -> Ma
     return total
 
 
-def _as_they_are(values: Many) -> Many:
+def _unchanged(values: Many) -> Many:
     return values
 
 
@@ -256,7 +265,7 @@ def _python_integers(values: Many) -> Any:
 
 
 def _rounded_quotients(numerator: Many, denominator: Many, most: int) -> NDArray[np.float64] | float:
-    """Return quotients rounded once; most: what neither side exceeds."""
+    """Return quotients that are rounded once. most: an upper bound on both sides."""
     if most < EXACT or (isinstance(numerator, int) and isinstance(denominator, int)):
         return numerator / denominator
     exact = np.asarray(_python_integers(numerator)) / np.asarray(_python_integers(denominator), dtype=np.object_)
@@ -264,7 +273,7 @@ def _rounded_quotients(numerator: Many, denominator: Many, most: int) -> NDArray
 
 
 def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, columns: Columns) -> Booleans:
-    """Return which mappings keep the sizes of the fan-outs and the dims that may run over them."""
+    """Return a mask of the mappings that respect the sizes of the fan-outs and the dims that may be spread on them."""
     legal: Booleans = np.ones(columns.rows, dtype=np.bool_)
     for number, fanout in enumerate(arch.fanouts):
         used: Many = 1
@@ -278,7 +287,8 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
 
 
 def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: Sequence[Busiest[Many]]) -> Integers:
-    """Return the cycles of the runs: all shares are counted in 1 / `cycles`, which every bandwidth divides."""
+    """Return the latencies in cycles; summands are integers in units of 1 / `cycles`, a common multiple of the
+    bandwidths."""
     total = compute * prices.cycles
     for level, used in zip(arch.levels, busy, strict=True):
         bandwidths = _bandwidths(level)

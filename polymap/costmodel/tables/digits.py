@@ -29,17 +29,17 @@ from polymap.costmodel.closed_form import (
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
 
-def first_back(tracks: tuple[Track, ...]) -> bool:
-    """Return whether a sibling works now that did not before.
+def is_first_entrant(tracks: tuple[Track, ...]) -> bool:
+    """Return whether a sibling works now that did not in the step before.
 
-    As the filter of `accepted_places` it also requires that the first of these is the sibling given by the MERGED
-    loop's pin.
+    As a filter of `accepted_places` it also requires that the first such sibling is the one given by the MERGED loop's
+    pin.
     """
     return not none_starts(tracks)
 
 
 class Digit(NamedTuple):
-    """One loop. pin: the digit of a PINNED loop, or of the sibling that `first_back` asks for."""
+    """One loop. pin: the digit of a PINNED loop, or of the sibling that `is_first_entrant` refers to."""
 
     tile: Integers
     part: Part
@@ -51,7 +51,7 @@ Lengths = list[tuple[Many, Many]]  # (length, how many); a length of which there
 
 
 def digits_of(extent: int, tiles: Sequence[Integers], chain: Chain) -> list[Digit]:
-    """Return the loops of a chain with their tiles; the pins of the chain are numbers of runs (`run_starts`)."""
+    """Return the loops of a chain with their tiles. The pins of the chain are numbers of runs (`run_starts`)."""
     pinned = any(run for _, _, run in chain)
     lengths: list[Many] = [extent]
     digits: list[Digit] = []
@@ -63,8 +63,10 @@ def digits_of(extent: int, tiles: Sequence[Integers], chain: Chain) -> list[Digi
 
 
 def run_starts(lengths: Sequence[Many], tile: Integers) -> list[Many]:
-    """Return the first digits of runs that leave the same of every length, 0 first, and 0 in place of those that are
-    not there. lengths: 0 for none."""
+    """Return the first digits of runs that leave equal lengths of every length, 0 first; 0 in place of absent runs.
+
+    lengths: 0 for none.
+    """
     edges: list[Many] = [0]
     for length in lengths:
         whole = quotient(length, tile)
@@ -76,12 +78,12 @@ def run_starts(lengths: Sequence[Many], tile: Integers) -> list[Many]:
 
 
 def most_runs(loops_outside: int) -> int:
-    """Return how many runs `run_starts` gives for a loop with so many loops of its dim outside of it."""
+    """Return the number of runs that `run_starts` gives for a loop with so many loops of its dim outside of it."""
     return 2 * (loops_outside + 1) + 1
 
 
 def _lengths_below(lengths: Lengths, tile: Integers) -> Lengths:
-    """Return what all digits of a loop leave."""
+    """Return the lengths that all digits of a loop leave."""
     full: Many = 0
     rests: Lengths = []
     for length, many in lengths:
@@ -92,8 +94,8 @@ def _lengths_below(lengths: Lengths, tile: Integers) -> Lengths:
     return [(tile, full), *rests]
 
 
-def _below(lengths: Lengths, tile: Integers, digit: Many) -> Lengths:
-    """Return what one digit leaves."""
+def _lengths_at_digit(lengths: Lengths, tile: Integers, digit: Many) -> Lengths:
+    """Return the lengths that one digit leaves."""
     if isinstance(digit, int) and digit == 0:
         return [(np.minimum(length, tile), many) for length, many in lengths]
     rests = [(length - digit * tile, many) for length, many in lengths]
@@ -101,40 +103,43 @@ def _below(lengths: Lengths, tile: Integers, digit: Many) -> Lengths:
 
 
 def places(extent: int, digits: Digits, cut: int) -> Many:
-    """Return how many vectors of the first `cut` TIME digits and of the EACH digits have work below (the other TIME
-    digits 0, the others their first)."""
+    """Return the number of digit vectors with work below: of the first `cut` TIME loops and the EACH loops.
+
+    The other TIME digits are 0, the other spatial digits their first.
+    """
     lengths: Lengths = [(extent, 1)]
     for tile, part, pin in digits:
         if part is Part.EACH or (part is Part.TIME and cut > 0):
             lengths = _lengths_below(lengths, tile)
             cut -= part is Part.TIME
         else:
-            lengths = _below(lengths, tile, pin)
+            lengths = _lengths_at_digit(lengths, tile, pin)
     return sum((many for _, many in lengths), start=0)
 
 
 def tile_size(extent: int, digits: Digits) -> Many:
-    """Return how many indices the tile of the first step in the first instance has."""
+    """Return the number of indices of the first instance's tile in the first step."""
     lengths: Lengths = [(extent, 1)]
     for tile, part, _ in digits:
-        lengths = _lengths_below(lengths, tile) if part is Part.FREE else _below(lengths, tile, 0)
+        lengths = _lengths_below(lengths, tile) if part is Part.FREE else _lengths_at_digit(lengths, tile, 0)
     return sum((length * many for length, many in lengths), start=0)
 
 
 def kept_is_in_reach(chain: Chain, outside: int) -> bool:
-    """Return whether `kept_indices` counts a chain: no FREE loop outside a TIME loop that must not step on."""
+    """Return whether `kept_indices` counts a chain: it has no FREE loop outside a TIME loop that must make one
+    iteration."""
     inner = [number for number, (_, part, _) in enumerate(chain) if part is Part.TIME][outside:]
     return not inner or all(part is not Part.FREE for _, part, _ in chain)
 
 
 def kept_indices(extent: int, digits: Digits, outside: int, counted: CountedSteps) -> Many:
-    """Return how many indices all instances keep at the steps whose carry follows the first `outside` TIME loops of
-    this dim and is in another dim: those under digits whose inner TIME loops make one iteration only."""
+    """Return the indices that stay at a carry in another dim, summed over steps and instances
+    (`closed_form.digits`)."""
     times = sum(digit.part is Part.TIME for digit in digits)
     if outside == times and all(digit.part is not Part.PINNED for digit in digits):
         return extent
     if counted is CountedSteps.MACHINE:
-        return _kept_by_the_machine(extent, digits, outside)
+        return _kept_on_machine_clock(extent, digits, outside)
     # (length, what the digits further in must take for all inner TIME loops to end at once, how many)
     states: list[tuple[Many, Many, Many]] = [(extent, 0, 1)]
     for tile, part, pin in digits:
@@ -154,7 +159,7 @@ def kept_indices(extent: int, digits: Digits, outside: int, counted: CountedStep
                 full = full + many * whole
                 following.append((rest, 0, many * (rest > 0)))
             else:
-                full = full + _with_need(length, need, many, tile, following)
+                full = full + _full_tiles_without_need(length, need, many, tile, following)
         if not inner and part is not Part.PINNED:
             following.append((tile, 0, full))
         outside -= part is Part.TIME
@@ -162,8 +167,10 @@ def kept_indices(extent: int, digits: Digits, outside: int, counted: CountedStep
     return sum((length * many * (need <= 0) for length, need, many in states), start=0)
 
 
-def _with_need(length: Many, need: Many, many: Many, tile: Integers, following: list[tuple[Many, Many, Many]]) -> Many:
-    """Return how often a digit leaves a full tile and no need; what other digits leave is added to `following`."""
+def _full_tiles_without_need(
+    length: Many, need: Many, many: Many, tile: Integers, following: list[tuple[Many, Many, Many]]
+) -> Many:
+    """Return the number of digits that leave a full tile and no need; the states of other digits go to `following`."""
     whole = quotient(length, tile)
     rest = length - whole * tile
     passed = quotient(need, tile)
@@ -174,7 +181,7 @@ def _with_need(length: Many, need: Many, many: Many, tile: Integers, following: 
     return many * np.maximum(whole - passed - 1, 0)
 
 
-def _kept_by_the_machine(extent: int, digits: Digits, outside: int) -> Many:
+def _kept_on_machine_clock(extent: int, digits: Digits, outside: int) -> Many:
     """Return `kept_indices` on the machine's steps: inner loops of all instances end with those of the first one."""
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (length, that of the first instance, how many)
     for tile, part, pin in digits:
@@ -210,9 +217,10 @@ def accepted_is_in_reach(chain: Chain, previous: PreviousCarry | None) -> bool:
 def accepted_places(
     extent: int, digits: Digits, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None = None
 ) -> Many:
-    """Return how many pairs of a machine's step at one carry and EACH digits the filter accepts.
+    """Return the number of pairs (machine step at one carry, EACH digits) that the filter accepts.
 
-    The first sibling works at the step and worked before it. previous: a condition on the last change before the step.
+    The first sibling works at the step and in the step before. previous: a condition on the last change before the
+    step.
     """
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (left now, left before, how many)
     known: dict[int, Changed] = {}
@@ -247,7 +255,7 @@ def accepted_places(
 def _meets_condition(
     digits: Digits, number: int, length: Many, previous: PreviousCarry, known: dict[int, Changed]
 ) -> Booleans:
-    """Return where the last change within the loops from `number` on meets the condition; length: left for them."""
+    """Return where the last change within the loops from `number` on meets the condition. length: of these loops."""
     _, loop, starts = _last_change(digits, number, length, known)
     return np.asarray((loop == previous.loop) & starts if previous.starts else loop < previous.loop)
 
@@ -256,12 +264,13 @@ Changed = tuple[Many, Many, Many]  # siblings at work at last, number of the loo
 
 
 def _last_change(digits: Digits, number: int, length: Many, known: dict[int, Changed]) -> Changed:
-    """Return `digits._last_change` of TIME loops and one spatial loop inside them. known: below full tiles.
+    """Return `closed_form.digits._last_change` of TIME loops and one spatial loop inside them. known: those below full
+    tiles.
 
-    All digits but the last leave full tiles, so that two of them tell what all do.
+    All digits but the last leave full tiles, so that two digits stand for all.
     """
     if number == len(digits) or digits[number].part is not Part.TIME:
-        return _at_work(digits[number:], length), NOTHING, 0
+        return _working_siblings(digits[number:], length), NOTHING, 0
     tile = digits[number].tile
     last = quotient(length + (tile - 1), tile) - 1
     works, loop, starts = _last_change(digits, number + 1, length - last * tile, known)
@@ -275,8 +284,8 @@ def _last_change(digits: Digits, number: int, length: Many, known: dict[int, Cha
     return works, np.where(inside, loop, moved), np.where(inside, starts, more)
 
 
-def _at_work(spatial: Digits, length: Many) -> Many:
-    """Return how many siblings work along a spatial loop, of a PINNED one 1 or 0."""
+def _working_siblings(spatial: Digits, length: Many) -> Many:
+    """Return the number of siblings that work along a spatial loop; of a PINNED one 1 or 0."""
     if not spatial:
         return 1
     ((tile, part, pin),) = spatial
@@ -285,7 +294,8 @@ def _at_work(spatial: Digits, length: Many) -> Many:
 
 
 def _successor_states(length: Many, many: Many, tile: Integers) -> list[tuple[Many, Many, Many]]:
-    """Return what the digits above 0 of a loop leave, and their predecessors: full tiles, and at last the rest."""
+    """Return the lengths below the digits above 0 of a loop, and below their predecessors: full tiles, and at last the
+    rest."""
     whole = quotient(length, tile)
     rest = length - whole * tile
     return [(tile, tile, many * np.maximum(whole - 1, 0)), (rest, tile, many * ((rest > 0) & (whole > 0)))]
@@ -294,14 +304,14 @@ def _successor_states(length: Many, many: Many, tile: Integers) -> list[tuple[Ma
 def _accepted_along_loop(
     state: tuple[Many, Many, Many], tile: Integers, part: Part, pin: Many, step_filter: StepFilter
 ) -> Many:
-    """Return at how many accepted steps the first sibling works now and before, along one spatial loop."""
+    """Return the number of accepted steps at and before which the first sibling works, along one spatial loop."""
     length, last, many = state
     now, before = quotient(length + tile - 1, tile), quotient(last + tile - 1, tile)
     if part is Part.EACH:
         return many * np.minimum(now, before)
     if part is Part.PINNED:
         return many * ((now > pin) & (before > pin))
-    if step_filter is first_back:
+    if step_filter is is_first_entrant:
         return many * ((before == pin) & (now > pin))
     if step_filter is none_starts:
         return many * (now <= before)

@@ -1,7 +1,6 @@
-"""The counts of many mappings of one tree shape at once, where all tiles divide.
+"""Counts of many mappings of one tree shape at once, where all tiles divide.
 
-Every count is at most the number of statement instances times a small factor, so int64 holds them all where the caller
-has made sure that it holds that.
+Every count is at most the number of statement instances times a small factor; the caller ensures that int64 holds it.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from polymap.costmodel.tables.window_sums import Tiles, is_simple, sum_size
 
 
 def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:
-    """Return whether arrays can count the trees of a shape.
+    """Return whether array formulas count the trees of a shape.
 
-    They cannot where a written tensor has windows, a window has more than two dims or no unit coefficient, a loop that
-    a window's tile spans stands outside one that fixes it, or siblings along a window are united, or are given by three
-    loops over both its dims.
+    They do not where a written tensor has windows; a window has more than two dims or no unit coefficient; a loop that
+    a window's tile spans is outside one that chooses it; or siblings along a window are united, or are in three loops
+    over both its dims.
     """
     for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
         if tensor.windows and (tensor.written or not all(is_simple(window) for window in tensor.windows)):
@@ -53,7 +52,7 @@ def _windows_are_simple(machine: MachineModel, tensor: TensorModel, shape: Shape
     for loop in shape.loops:
         if tensor.kinds[loop.dim] is not DimKind.WINDOW:
             continue
-        if not _fixes(loop, node):
+        if not _chooses_tile(loop, node):
             spans.add(loop.dim)
         elif loop.dim in spans:
             return False
@@ -65,14 +64,16 @@ def _windows_are_simple(machine: MachineModel, tensor: TensorModel, shape: Shape
     return all(0 in numbers or sum(numbers) == 2 for numbers in loops)
 
 
-def _fixes(loop: LoopColumn, node: Node) -> bool:
-    """Return whether the loop's digit fixes the node's tile."""
+def _chooses_tile(loop: LoopColumn, node: Node) -> bool:
+    """Return whether the loop's digit chooses the node's tile."""
     return loop.position < node.position if loop.fanout == TEMPORAL else loop.fanout < node.fans
 
 
 class ArrayProgressions:
-    """Sums of progressions of columns, for what `is_in_reach` lets through: tiles along one or two dims, siblings along
-    one dim or in one loop over each of two."""
+    """Sums of progressions over arrays, for trees that `is_in_reach` accepts.
+
+    Tiles are along one or two dims; siblings are along one dim, or in one loop over each of two.
+    """
 
     __slots__ = ()
     one: Many = 1
@@ -86,22 +87,22 @@ class ArrayProgressions:
         return Tiles(stride, many, run)
 
     def count(self, steps: Steps[Many]) -> Many:
-        """Return the elements of a sum of progressions: of a product, if they are all over one dim."""
+        """Return the number of elements of a sum of progressions; a product if all are over one dim."""
         if len(steps) == 2:
             (stride, many), (other_stride, other_many) = steps
             return sum_size(np.abs(stride), many, np.abs(other_stride), other_many)
         return prod((count for _, count in steps), start=self.one)
 
     def overlap(self, tile: Tiles, shift: Many) -> Many:
-        """Return how many elements each tile has in common with itself moved by `shift`."""
+        """Return the number of elements that each tile shares with its translate by `shift`."""
         return tile.size if isinstance(shift, int) and not shift else tile.overlap(shift)
 
     def spread_size(self, tile: Tiles, steps: Steps[Many]) -> Many:
-        """Siblings united along a window are out of reach: raises BudgetError."""
+        """Raise BudgetError: siblings united along a window are out of reach."""
         raise too_large()
 
     def new_size(self, tile: Tiles, shift: Many, steps: Steps[Many]) -> Many:
-        """Siblings united along a window are out of reach: raises BudgetError."""
+        """Raise BudgetError: siblings united along a window are out of reach."""
         raise too_large()
 
 
@@ -111,8 +112,10 @@ _ARRAYS = ArrayProgressions()
 def count_arrays(
     model: WorkloadModel, machine: MachineModel, shape: Shape, columns: Columns
 ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], list[Wire[Many]]]:
-    """Return the rows of all tensors, in the order of `Counts.traffic`, the busiest instance per level, and the wires;
-    only mappings that divide are right."""
+    """Return the rows of all tensors in the order of `Counts.traffic`, the busiest instance per level, and the wires.
+
+    They hold only for mappings whose tiles divide.
+    """
     last = {loop.dim: loop.column for loop in shape.loops}
     loops = [
         Loop(

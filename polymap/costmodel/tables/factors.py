@@ -1,8 +1,8 @@
-"""The factors of counts for many mappings with tiles of any size: one class per question about a dim or a window.
+"""The factors of counts for many mappings with tiles of any size: a class per kind of count along a dim or a window.
 
 Counts are sums of products of factors. A factor of one dim is evaluated on arrays (`tables/digits.py`). A factor of a
-window, or of a chain with a FREE loop outside a TIME loop, is evaluated once per distinct chain of tiles where no
-formula on arrays reaches it.
+window, or of a chain with a FREE loop outside a TIME loop, is evaluated once per distinct chain of tiles where no array
+formula applies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from polymap.costmodel.tables.digits import (
     accepted_is_in_reach,
     accepted_places,
     digits_of,
-    first_back,
+    is_first_entrant,
     kept_indices,
     kept_is_in_reach,
     places,
@@ -64,7 +64,7 @@ def columns_of(chain: Chain) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One dim: its extent and chain; subclasses say what is counted."""
+    """One dim: its extent and chain. Subclasses define the count."""
 
     extent: int
     chain: Chain
@@ -79,7 +79,7 @@ class Line:
 
 
 class FirstTile(Line):
-    """Indices in the tile of the first step in the first instance."""
+    """Indices of the first instance's tile in the first step."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         return tile_size(self.extent, digits_of(self.extent, tiles, self.chain))
@@ -87,7 +87,7 @@ class FirstTile(Line):
 
 @dataclass(frozen=True, slots=True)
 class Places(Line):
-    """Places that work over the first `cut` TIME loops; moving: over one more without those."""
+    """Digit vectors with work over the first `cut` TIME loops; moving: of one loop more, those with digit > 0."""
 
     cut: int
     moving: bool = False
@@ -99,8 +99,8 @@ class Places(Line):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Line):
-    """Indices kept at carries of other dims inside the first `outside` TIME loops."""
+class KeptIndices(Line):
+    """Indices that stay at carries of other dims inside the first `outside` TIME loops."""
 
     outside: int
     counted: CountedSteps
@@ -112,7 +112,7 @@ class Kept(Line):
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
             count = partial(_kept_of_one, outside=self.outside, counted=self.counted)
-            return one_by_one(count, ((1, self.extent, self.chain),), tiles)
+            return count_row_by_row(count, ((1, self.extent, self.chain),), tiles)
         return kept_indices(self.extent, digits_of(self.extent, tiles, self.chain), self.outside, self.counted)
 
 
@@ -123,8 +123,10 @@ def _kept_of_one(axes: Axes, outside: int, counted: CountedSteps) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedSteps(Line):
-    """Places that work now and before at one carry and that a step filter accepts; previous: a condition on the last
-    change before these steps."""
+    """Digit vectors with work at one carry and before it, where a step filter accepts the step.
+
+    previous: a condition on the last change before the step.
+    """
 
     cut: Cut
     step_filter: StepFilter
@@ -137,14 +139,14 @@ class AcceptedSteps(Line):
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
             count = partial(_accepted_of_one, cut=self.cut, step_filter=self.step_filter, previous=self.previous)
-            return one_by_one(count, ((1, self.extent, self.chain),), tiles)
+            return count_row_by_row(count, ((1, self.extent, self.chain),), tiles)
         digits = digits_of(self.extent, tiles, self.chain)
         return accepted_places(self.extent, digits, self.cut, self.step_filter, self.previous)
 
 
 def _accepted_of_one(axes: Axes, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
     ((_, extent, chain),) = axes
-    if step_filter is not first_back:
+    if step_filter is not is_first_entrant:
         return accepted_steps(extent, chain, cut, step_filter, previous)
     ((merged, pin),) = ((number, pin) for number, (_, part, pin) in enumerate(chain) if part is Part.MERGED)
     digits = [kind[merged] for kind in siblings(extent, chain)]
@@ -158,7 +160,7 @@ def _accepted_of_one(axes: Axes, cut: Cut, step_filter: StepFilter, previous: Pr
 
 @dataclass(frozen=True, slots=True)
 class OfWindow:
-    """One window; subclasses say what is counted."""
+    """One window. Subclasses define the count."""
 
     axes: Axes
 
@@ -177,19 +179,19 @@ class WindowFirst(OfWindow):
     def count(self, tiles: Sequence[Integers]) -> Many:
         steps: tuple[None, ...] = (None,) * len(self.axes)
         if not is_in_reach(self.axes, steps):
-            return one_by_one(first_tile, self.axes, tiles)
+            return count_row_by_row(first_tile, self.axes, tiles)
         return first_size(self.axes, digits_of_axes(self.axes, tiles))
 
 
 class WindowAll(OfWindow):
-    """Elements of all tiles, over all steps and instances."""
+    """Elements of all tiles, summed over steps and instances."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         return _sum_over_steps(all_elements, _separate_siblings(self.axes), (None,) * len(self.axes), "tile", tiles)
 
 
 class WindowDistinct(OfWindow):
-    """Elements of the distinct tiles of siblings, over all steps."""
+    """Elements of the siblings' distinct tiles, summed over steps."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         return _sum_over_steps(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
@@ -197,7 +199,7 @@ class WindowDistinct(OfWindow):
 
 @dataclass(frozen=True, slots=True)
 class WindowKept(OfWindow):
-    """Elements that tiles keep, over the steps of one carry and all instances."""
+    """Elements that tiles keep at one carry, summed over its steps and all instances."""
 
     cuts: Cuts
     counted: CountedSteps
@@ -213,7 +215,7 @@ class WindowKept(OfWindow):
 
 
 def _separate_siblings(axes: Axes) -> Axes:
-    """Return the axes with every sibling on its own."""
+    """Return the axes with every sibling counted by itself."""
     alone = {Part.MERGED: Part.EACH}
     return tuple(
         (
@@ -252,10 +254,13 @@ def _sum_over_steps(
     counted: CountedSteps = CountedSteps.OWN,
     at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None,
 ) -> Many:
-    """Return one sum over the steps of a window: from formulas, where they do not reach sibling by sibling, then point
-    by point (`at_once`, where there is one), else by `count`, one by one."""
+    """Return one sum over the steps of a window.
+
+    Rows are counted by formulas where these apply, else sibling by sibling (`listed_sums`), else point by point
+    (`at_once`, if given), else one by one with `count`.
+    """
     if not tiles:
-        return one_by_one(count, axes, tiles)
+        return count_row_by_row(count, axes, tiles)
     values = np.zeros(len(tiles[0]), dtype=np.int64)
     left = np.ones(len(tiles[0]), dtype=np.bool_)
     if is_in_reach(axes, cuts):
@@ -272,7 +277,7 @@ def _sum_over_steps(
         left[numbers[wrong]] = True
     if left.any():
         some = [tile[left] for tile in tiles]
-        values[left] = at_once(digits_of_axes(axes, some)) if at_once else one_by_one(count, axes, some)
+        values[left] = at_once(digits_of_axes(axes, some)) if at_once else count_row_by_row(count, axes, some)
     return values
 
 
@@ -282,8 +287,8 @@ def digits_of_axes(axes: Axes, tiles: Sequence[Integers]) -> list[list[Digit]]:
     return [digits_of(extent, [next(left) for _ in chain], chain) for _, extent, chain in axes]
 
 
-def one_by_one(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:
-    """Return the counts for each row of tiles, NO_ANSWER where they are out of reach."""
+def count_row_by_row(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:
+    """Return the count of each row of tiles, NO_ANSWER where it is out of reach."""
     links = (_chains(digits) for digits in digits_of_axes(axes, tiles))
     rows = zip(*links, strict=False) if tiles else iter((((),) * len(axes),))
     found: list[int] = []
@@ -297,7 +302,7 @@ def one_by_one(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integer
 
 
 def _chains(digits: Sequence[Digit]) -> Iterator[Chain]:
-    """Yield the chain of each row; of no loops, for ever."""
+    """Yield the chain of each row; without loops, empty chains without end."""
     if not digits:
         return repeat(())
     columns = [

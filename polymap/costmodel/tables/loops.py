@@ -1,4 +1,4 @@
-"""Many mappings of one tree shape as columns of integers: loops, tiles, trip counts, and who holds what where."""
+"""Many mappings of one tree shape as columns of integers: loops, tiles, trip counts, and the nodes of each tensor."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ Many = Integers | int
 
 
 def quotient(dividend: Many, divisor: Integers) -> Integers:
-    """Return dividend // divisor; exact, as all lengths are below 2^51 (`Prices.fit`): a quotient that is no
-    integer is further from one than it is rounded."""
+    """Return dividend // divisor by floating-point division.
+
+    It is exact as all lengths are below 2^51 (`Prices.fit`): a quotient that is not an integer differs from one by more
+    than the rounding error.
+    """
     return (dividend / divisor).astype(np.int64)
 
 
@@ -62,8 +65,8 @@ def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) ->
 class Columns:
     """The loops of many mappings: one array per loop.
 
-    tiles: no larger than the enclosing one. trips: nominal. steps: their product over temporal loops. ends: per dim the
-    last tile. even: per dim and mapping, whether every tile divides the enclosing one.
+    tiles: at most the enclosing one. trips: nominal. steps: their product over temporal loops. ends: per dim the last
+    tile. even: per dim and mapping, whether every tile divides the enclosing one.
     """
 
     __slots__ = ("ends", "even", "rows", "steps", "tiles", "trips")

@@ -1,6 +1,6 @@
-"""The counts of many mappings of one tree shape at once, for tiles of any size: `Counter` and `busiest` as plans.
+"""Counts of many mappings of one tree shape at once, for tiles of any size: `Counter` and `busiest` as plans.
 
-A plan is a sum of products of factors; it depends on the tree's shape only.
+A plan is a sum of products of factors that depends only on the tree's shape.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from polymap.costmodel.closed_form import (
 )
 from polymap.costmodel.tables.digits import most_runs
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
-from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, nested, worked_out
+from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, evaluated, nested
 from polymap.costmodel.tables.plans import Plans
 from polymap.costmodel.tables.tuning import TUNING
 
@@ -42,7 +42,7 @@ class Candidate(NamedTuple):
 
 
 class PartialPlan:
-    """The plan of one tree. metered: the levels whose busiest instance matters."""
+    """The plan of one tree. metered: the levels whose busiest instance is needed."""
 
     __slots__ = (
         "_alone",
@@ -67,7 +67,7 @@ class PartialPlan:
         rows: list[Row[Terms]] = []
         for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
             rows += self._rows_of(tensor, nodes)
-            self._unites_unevenly(machine, tensor, nodes)
+            self._require_equal_loads(machine, tensor, nodes)
         rows.sort(key=lambda row: (row.level, row.tensor))
         self._rows = [Row(row.level, row.tensor, *map(nested, row[2:])) for row in rows]
         wires = wires_of(self._plans, machine, model, shape.holders, rows, NO_TERMS)
@@ -79,24 +79,29 @@ class PartialPlan:
         self._doubts += [(nested(terms), None) for terms in self._plans.planned.doubts]
 
     def _rows_of(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row[Terms]]:
-        """Yield the rows of a tensor, and note what would make them wrong."""
+        """Yield the rows of a tensor; record the conditions under which they hold."""
         for node, row in zip(nodes, rows_of(self._plans, tensor, nodes, NO_TERMS), strict=False):
             if tensor.written and node.level and node.level in self._metered:
-                self._doubt_delicate(tensor, node, row.fills)
+                self._require_equal_shares(tensor, node, row.fills)
             yield row
 
-    def _doubt_delicate(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
-        """Note that no partial sum may come back where siblings take unequal shares of them: where they may hold an
-        element of a window through different offsets, or come back to it while others hold it."""
+    def _require_equal_shares(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
+        """Record that no partial sum may be taken where siblings take unequal shares.
+
+        Their shares are unequal where they may hold an element at different offsets of a window, or enter it while
+        others hold it.
+        """
         spread = {loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans}
         if tensor.windows and any(tensor.kinds[dim] is DimKind.WINDOW for dim in spread):
             self._doubts.append((nested(fills), None))
         elif tensor.windows and (idle := frozenset(dim for dim in spread if tensor.kinds[dim] is DimKind.IDLE)):
             self._doubts.append((nested(fills), idle))
 
-    def _unites_unevenly(self, machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]) -> None:
-        """Note the singles of which no tile may be partial: siblings united along them may differ in whether they load
-        while others are merged along a window."""
+    def _require_equal_loads(self, machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]) -> None:
+        """Record the singles of which no tile may be partial.
+
+        Siblings united along them might differ in whether they load, while others are merged along a window.
+        """
         if tensor.written or not tensor.windows:
             return
         for parent, node in pairwise(nodes[:-1]):
@@ -113,7 +118,7 @@ class PartialPlan:
                 }
 
     def _candidates(self, model: WorkloadModel, shape: Shape, level: int, fans: int) -> list[Candidate]:
-        """Return the kinds of instances of a level that may be the busiest, and what each reads and writes."""
+        """Return the kinds of instances of a level that may be the busiest, with their reads and writes."""
         here = [
             (tensor, number, nodes)
             for tensor, nodes in zip(model.tensors, shape.holders, strict=True)
@@ -130,14 +135,15 @@ class PartialPlan:
         return found
 
     def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
-        """Return the runs of digits (position of a spatial loop -> run) of instances that may be the busiest.
+        """Return, per kind of instance that may be the busiest, position of a spatial loop -> run of digits.
 
-        Only along windows, or along dims that the target lacks, may another instance than the first do more. Too many
-        kinds are left to others where a tile is partial, as are siblings in two loops over a dim that the target lacks.
+        Only along windows, or along dims that the target lacks, may another instance than the first do more. Where a
+        tile is partial, too many kinds are left to `Counter`, as are siblings in two loops over a dim that the target
+        lacks.
         """
         loops: list[int] = []
         kinds: list[range] = []
-        doubtful: set[int] = set()
+        may_exceed: set[int] = set()
         simple = True
         for dim, chain in enumerate(self._plans.nest.chains):
             lacking = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
@@ -149,10 +155,10 @@ class PartialPlan:
             loops += [loop.position for _, loop in spatial]
             kinds += [range(most_runs(number) if doubted else 1) for number, _ in spatial]
             if doubted and spatial:
-                doubtful.add(dim)
+                may_exceed.add(dim)
         simple &= not any(tensor.written and tensor.windows for tensor in tensors)
         if not simple or prod(len(each) for each in kinds) > TUNING.busiest_candidates:
-            self._uneven |= doubtful
+            self._uneven |= may_exceed
             kinds = [range(1)] * len(loops)
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
 
@@ -163,13 +169,16 @@ class PartialPlan:
     def count(
         self, rows: Rows, even: dict[int, Booleans]
     ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers, list[Wire[Many]]]:
-        """Return the counts, the busiest instances, the steps and the wires for the rows that `rows` is at, and note in
-        it those for which they do not hold. even: per dim, where all its tiles divide."""
+        """Return counts, busiest instances, steps and wires for the current rows; record in `rows` those for which they
+        fail.
+
+        even: per dim, where all its tiles divide.
+        """
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
         busy = [nothing] * self._levels
         for level in self._alone:
-            busy[level] = self._only(found, level)
+            busy[level] = self._bits_of_only_instance(found, level)
         for level, candidates in self._busy.items():
             for each in candidates:
                 works = self._value(each.works, rows)
@@ -189,10 +198,10 @@ class PartialPlan:
         return found, tuple(busy), steps, wires
 
     def _value(self, plan: Nested, rows: Rows) -> Many:
-        return worked_out(plan, rows, self._plans.planned.numbering.known)
+        return evaluated(plan, rows, self._plans.planned.numbering.known)
 
-    def _only(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
-        """Return what the only instance of a level reads and writes."""
+    def _bits_of_only_instance(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
+        """Return the bits that the only instance of a level reads and writes."""
         read: Many = 0
         written: Many = 0
         for row in rows:

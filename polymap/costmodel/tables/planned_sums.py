@@ -1,6 +1,7 @@
-"""Sums of products of factors, planned once for a tree and worked out for many mappings.
+"""Sums of products of factors: planned once for a tree, evaluated for many mappings.
 
-Chains of tiles recur among the rows of a table: what depends on a few loops is counted once per chain, not per row.
+Chains of tiles recur among the rows of a table. A factor depends on the tiles of few loops, so it is counted once per
+distinct chain instead of once per row.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ NO_ANSWER = -(2**63)
 
 
 class Factor(Protocol):
-    """What is counted from the tiles of a few loops. columns: of these loops. alone: whether it is costly, and never to
-    be counted twice for the same tiles."""
+    """A count that depends on the tiles of a few loops. columns: of these loops. alone: costly, so count distinct tiles
+    once."""
 
     @property
     def columns(self) -> tuple[int, ...]: ...
@@ -28,7 +29,7 @@ class Factor(Protocol):
     def alone(self) -> bool: ...
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        """Return the values for the tiles, NO_ANSWER where there is none; tiles: of the columns."""
+        """Return the value per row of tiles, NO_ANSWER where there is none. tiles: of the columns."""
         ...
 
 
@@ -39,26 +40,27 @@ class _Chains(NamedTuple):
     which: Integers
 
 
-class _Counted(NamedTuple):
-    """values: per chain, or one number where all are equal. failed: of which chains there is none."""
+class _ChainValues(NamedTuple):
+    """values: per chain, or one number where all are equal. failed: a mask of chains without an answer; None: all have
+    one."""
 
     values: Many
     failed: Booleans | None
 
     @staticmethod
-    def of(found: Many) -> _Counted:
+    def of(found: Many) -> _ChainValues:
         values = np.atleast_1d(np.asarray(found))
         failed = values == NO_ANSWER
         if failed.any():
-            return _Counted(np.where(failed, 0, values), np.broadcast_to(failed, values.shape))
+            return _ChainValues(np.where(failed, 0, values), np.broadcast_to(failed, values.shape))
         first = int(values[0])
-        return _Counted(first if (values == first).all() else values, None)
+        return _ChainValues(first if (values == first).all() else values, None)
 
 
 class Rows:
-    """Columns of tiles, none larger than the enclosing one. `move` chooses the rows that `values` then speaks of.
+    """Columns of tiles, each at most the enclosing one. `move` selects the rows for which `values` answers.
 
-    failed: which of these rows had no answer so far.
+    failed: a mask of the selected rows without an answer so far.
     """
 
     __slots__ = ("_chains", "_counted", "_here", "_stretch", "_tiles", "failed", "number")
@@ -67,7 +69,7 @@ class Rows:
         self._tiles = tiles
         self.number = len(tiles[0]) if tiles else 0
         self._chains: dict[tuple[tuple[int, ...], bool], _Chains | None] = {}
-        self._counted: list[_Counted | None] = [None] * factors
+        self._counted: list[_ChainValues | None] = [None] * factors
         self._here: list[Many | None] = []
         self.move(slice(0, self.number))
 
@@ -77,20 +79,20 @@ class Rows:
         self.failed: Booleans = np.zeros(stretch.stop - stretch.start, dtype=np.bool_)
 
     def values(self, number: int, factor: Factor) -> Many:
-        """Return the factor's values, one number where all are equal."""
+        """Return the factor's values; one number where all are equal."""
         found = self._here[number]
         if found is None:
-            found = self._here[number] = self._looked_up(number, factor)
+            found = self._here[number] = self._values_of(number, factor)
         return found
 
-    def _looked_up(self, number: int, factor: Factor) -> Many:
+    def _values_of(self, number: int, factor: Factor) -> Many:
         columns = factor.columns
         chains = self._chains_of(columns, alone=factor.alone)
         if chains is None:
             return factor.count([self._tiles[column][self._stretch] for column in columns])
         counted = self._counted[number]
         if counted is None:
-            counted = self._counted[number] = _Counted.of(factor.count(chains.tiles))
+            counted = self._counted[number] = _ChainValues.of(factor.count(chains.tiles))
         if counted.failed is not None:
             self.failed |= counted.failed[chains.which[self._stretch]]
         if isinstance(counted.values, int):
@@ -140,7 +142,7 @@ Term = tuple[int, tuple[int, ...]]  # coefficient, numbers of factors
 
 
 class Terms:
-    """A sum of terms, as a number that can be added, subtracted, and multiplied by integers."""
+    """A sum of terms that can be added, subtracted, and multiplied by integers."""
 
     __slots__ = ("each",)
 
@@ -164,7 +166,7 @@ NO_TERMS = Terms()
 
 
 class Numbering:
-    """The factors of a plan, each with a number."""
+    """The factors of a plan, numbered."""
 
     __slots__ = ("_numbers", "known")
 
@@ -199,7 +201,7 @@ class Nested(NamedTuple):
 
 
 def nested(terms: Terms) -> Nested:
-    """Return the sum with common factors taken out, the commonest first."""
+    """Return the sum with common factors factored out, the most frequent first."""
     merged: Counter[tuple[int, ...]] = Counter()
     for coefficient, numbers in terms.each:
         merged[numbers] += coefficient
@@ -221,14 +223,14 @@ def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
     return numbers[:at] + numbers[at + 1 :]
 
 
-def worked_out(plan: Nested, rows: Rows, factors: Sequence[Factor]) -> Many:
-    """Return the value of a sum for the rows that `rows` is at."""
+def evaluated(plan: Nested, rows: Rows, factors: Sequence[Factor]) -> Many:
+    """Return the value of a sum for the selected rows."""
     total: Many = plan.constant
     for number, inner in plan.branches:
         value = rows.values(number, factors[number])
         if isinstance(value, int) and value == 0:
             continue
-        rest = worked_out(inner, rows, factors)
+        rest = evaluated(inner, rows, factors)
         if isinstance(rest, int) and rest in (0, 1):
             product = value if rest else 0
         else:

@@ -1,7 +1,7 @@
 """The counts of partial tiles as plans: sums of products of factors, one factor per dim or window.
 
-docs/closed_form.md derives the sums. A plan depends only on the shape of the tree. In its nest the number of a loop's
-column stands for the loop's tile, and the number of a run of digits for a pin; both get values when rows are counted.
+docs/closed_form.md derives the sums. A plan depends only on the shape of the tree. In its nest a loop's tile is the
+number of its column, and a pin is the number of a run of digits; both get values when rows are counted.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from polymap.costmodel.closed_form import (
     none_stops,
     times_of,
 )
-from polymap.costmodel.tables.digits import first_back
+from polymap.costmodel.tables.digits import is_first_entrant
 from polymap.costmodel.tables.factors import (
     AcceptedSteps,
     FirstTile,
-    Kept,
+    KeptIndices,
     Places,
     WindowAll,
     WindowDistinct,
@@ -55,14 +55,14 @@ Value = Factor | int
 
 
 def nest_of_columns(extents: tuple[int, ...], shape: Shape) -> LoopNestView:
-    """Return the nest of a shape, the number of its column in place of each loop's tile."""
+    """Return the nest of a shape with the number of its column as each loop's tile."""
     loops = tuple(Loop(place.dim, place.column, 0, place.fanout, place.position) for place in shape.loops)
     chains = tuple(tuple(loop for loop in loops if loop.dim == dim) for dim in range(len(extents)))
     return LoopNestView(extents, loops, chains, (False,) * len(extents), shape.holders)
 
 
 class PlannedFactors:
-    """The factors of a plan. doubts: sums that must be 0 where the plan is to hold."""
+    """The factors of a plan. doubts: sums that must be 0 for the plan to hold."""
 
     def __init__(self) -> None:
         self.numbering = Numbering()
@@ -73,7 +73,7 @@ class PlannedFactors:
             if all(part is not Part.PINNED for _, part, _ in chain):
                 return extent
             counted = CountedSteps.OWN  # no loop is inside
-        return Kept(extent, chain, min(outside, times_of(chain)), counted)
+        return KeptIndices(extent, chain, min(outside, times_of(chain)), counted)
 
     def places(self, extent: int, chain: Chain, cut: int, *, moving: bool = False) -> Value:
         counted = timed = 0
@@ -125,7 +125,7 @@ class PlannedFactors:
     def _unread_of_windows(
         self, windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]
     ) -> Iterator[tuple[int, list[Factor]]]:
-        """Yield what siblings do not read of distinct tiles, as `window_sums.elements_not_read` has it."""
+        """Yield the terms (sign, factors) of `window_sums.elements_not_read`."""
         if len(windows) < 2:
             yield 1, [WindowSum(axes, cut, "unread") for axes, cut in zip(windows, cuts, strict=True)]
             return
@@ -152,18 +152,17 @@ class PlannedFactors:
 
 
 class Plans(PartialCounts[Value, Terms]):
-    """What `Counter` counts, as sums of products of factors."""
+    """The counts of `Counter` as sums of products of factors."""
 
     def __init__(self, extents: tuple[int, ...], machine: MachineModel, shape: Shape) -> None:
         self.planned = PlannedFactors()
         super().__init__(self.planned, machine, nest_of_columns(extents, shape))
 
-    def first_back(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Terms:
-        """Return how often elements come back to the sibling that has its run of digits in one loop only, of loops over
-        dims that the tensor lacks, as the first of those that come back.
+    def entries_of_later_sibling(self, tensor: TensorModel, parent: Node, node: Node, pins: Pins) -> Terms:
+        """Return the events at which the sibling given by the pins is the first of those that enter.
 
-        The first of all that come back differs from the first sibling along one dim only; along a loop that stands
-        before this one in the order of instances, it comes after it.
+        The sibling differs from the first one in one loop over a dim that the tensor lacks; otherwise the count is 0.
+        Siblings that enter along loops before this one in instance order come later.
         """
         idle = self.idle_siblings(tensor, parent, node)
         moved = [loop for loop in idle if pins[loop.position]]
@@ -174,9 +173,13 @@ class Plans(PartialCounts[Value, Terms]):
         step_filters: dict[int, StepFilter] = {
             loop.dim: always if idle.index(loop) < at else none_starts for loop in idle
         }
-        step_filters[own.dim] = first_back
-        unmoved: dict[StepFilter, StepFilter] = {always: none_stops, none_starts: none_moves, first_back: first_back}
+        step_filters[own.dim] = is_first_entrant
+        unmoved: dict[StepFilter, StepFilter] = {
+            always: none_stops,
+            none_starts: none_moves,
+            is_first_entrant: is_first_entrant,
+        }
         view = self.node(tensor, (parent, node), Siblings.MERGED, pins).pinned(own, pins[own.position])
-        return self.approved(
+        return self.accepted_events(
             view, step_filters, {dim: unmoved[step_filter] for dim, step_filter in step_filters.items()}
         )

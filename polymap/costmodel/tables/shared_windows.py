@@ -1,8 +1,8 @@
-"""Windows of a written tensor below fan-outs: which elements stay at a carry, and what happened to them before.
+"""Windows of a written tensor below fan-outs: the elements that stay at a carry, by their history before it.
 
-Where no loop over the window's own dims is spread, an element is held by the one sibling or not at all, and stays what
-it is over the steps at which the first and the last tile have it. Otherwise the steps of the window are written out
-(`window_tables`), once per distinct chain of tiles.
+Where no loop over the window's own dims is spatial, one sibling holds an element or none does. Then an element stays
+over a range of steps if both the first and the last tile of the range contain it. Otherwise the steps of the window are
+listed (`window_tables`), once per distinct chain of tiles.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ from polymap.costmodel.closed_form import (
     is_spread,
 )
 from polymap.costmodel.tables.digits import Digit
-from polymap.costmodel.tables.factors import OfWindow, digits_of_axes, one_by_one
+from polymap.costmodel.tables.factors import OfWindow, count_row_by_row, digits_of_axes
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 from polymap.costmodel.tables.window_histories import is_tabled, window_tables
 
 
 @dataclass(frozen=True, slots=True)
 class WindowWhole(OfWindow):
-    """Elements that any of the compared siblings holds, over all steps."""
+    """Elements that at least one of the compared siblings holds, summed over steps."""
 
     loops: Loops
     carries: tuple[Carry, ...]
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         if tiles and is_tabled(self.axes):
-            return window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries).whole
-        return one_by_one(partial(elements_held_by_any, loops=self.loops), self.axes, tiles)
+            return window_tables(
+                self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries
+            ).elements_held_by_any
+        return count_row_by_row(partial(elements_held_by_any, loops=self.loops), self.axes, tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,12 @@ class WindowStays(OfWindow):
             return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
         count = partial(elements_staying, loops=self.loops, carry=self.carry, ask=self.ask)
         if not tiles or not self._is_in_reach():
-            return one_by_one(count, self.axes, tiles)
+            return count_row_by_row(count, self.axes, tiles)
         digits = digits_of_axes(self.axes, tiles)
-        values, wrong = np.broadcast_arrays(*self._held(digits), tiles[0])[:2]
-        if wrong.any():
+        values, unknown = np.broadcast_arrays(*self._staying_elements(digits), tiles[0])[:2]
+        if unknown.any():
             values = values.copy()
-            values[wrong] = one_by_one(count, self.axes, [tile[wrong] for tile in tiles])
+            values[unknown] = count_row_by_row(count, self.axes, [tile[unknown] for tile in tiles])
         return values
 
     def _is_in_reach(self) -> bool:
@@ -76,29 +78,32 @@ class WindowStays(OfWindow):
         timed = all(part is Part.TIME for _, _, chain in self.axes for _, part, _ in chain)
         return len(factors) == 2 and min(factors) == 1 and timed
 
-    def _held(self, digits: Sequence[Sequence[Digit]]) -> tuple[Many, Booleans]:
-        """Return the values, and where they do not hold."""
+    def _staying_elements(self, digits: Sequence[Sequence[Digit]]) -> tuple[Many, Booleans]:
+        """Return the values, and a mask of the rows for which they do not hold."""
         place = self.ask.place
         if place is None or not self.ask.started:
-            return self._held_since(digits, place)
+            return self._staying_since(digits, place)
         later = [position for loops in self.loops for position in loops if position > place]
-        whole, odd = self._held_since(digits, min(later, default=None))
-        inside, wrong = self._held_since(digits, place)
-        return whole - inside, odd | wrong
+        since_later, odd = self._staying_since(digits, min(later, default=None))
+        inside, unknown = self._staying_since(digits, place)
+        return since_later - inside, odd | unknown
 
-    def _held_since(self, digits: Sequence[Sequence[Digit]], place: int | None) -> tuple[Many, Booleans]:
-        """Return how many elements the carry keeps that were held ever since the loops from a position on started again
-        (None: that were held just before), and where that is not so: tiles with gaps."""
+    def _staying_since(self, digits: Sequence[Sequence[Digit]], place: int | None) -> tuple[Many, Booleans]:
+        """Return the elements that the carry keeps and that were held since the loops from position `place` on
+        restarted.
+
+        None: that were held in the step before. Also return a mask of the rows without an answer: tiles with gaps.
+        """
         per_dim = [
             _runs(extent, loops, each, cut, place)
             for (_, extent, _), loops, each, cut in zip(self.axes, self.loops, digits, self.cuts, strict=True)
         ]
-        return _held_always(self.axes, per_dim)
+        return _common_elements(self.axes, per_dim)
 
 
 class Run(NamedTuple):
-    """Steps of one dim: how often, the length now, and of the first and the last tile before that count the length and
-    how much lower they lay."""
+    """Steps of one dim. often: their number. now: the length at the step. first, last: the lengths of the first and the
+    last tile of the range before it. first_rise, last_rise: by how much lower these begin."""
 
     often: Many
     now: Many
@@ -108,10 +113,11 @@ class Run(NamedTuple):
     last_rise: Many
 
 
-def _held_always(axes: Axes, per_dim: Sequence[Sequence[Run]]) -> tuple[Many, Booleans]:
-    """Return how many elements this tile and both earlier ones share, and the rows without an answer (gaps)."""
+def _common_elements(axes: Axes, per_dim: Sequence[Sequence[Run]]) -> tuple[Many, Booleans]:
+    """Return the elements that this tile and both earlier ones share, and a mask of the rows without an answer
+    (gaps)."""
     total: Many = 0
-    wrong: Booleans = np.zeros(1, dtype=np.bool_)
+    unknown: Booleans = np.zeros(1, dtype=np.bool_)
     steep = 0 if abs(axes[0][0]) > 1 else 1
     stride = abs(axes[steep][0])
     for runs in product(*per_dim):
@@ -133,8 +139,8 @@ def _held_always(axes: Axes, per_dim: Sequence[Sequence[Run]]) -> tuple[Many, Bo
             many, across = runs[steep], runs[1 - steep]
             short = np.minimum(np.minimum(across.now, across.first), across.last) < stride
             gaps = np.maximum(np.maximum(many.now, many.first), many.last) > 1
-            wrong = wrong | (short & gaps & np.greater(often, 0))
-    return total, wrong
+            unknown = unknown | (short & gaps & np.greater(often, 0))
+    return total, unknown
 
 
 def _runs(extent: int, loops: Sequence[int], digits: Sequence[Digit], cut: Cut, place: int | None) -> list[Run]:

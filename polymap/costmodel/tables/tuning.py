@@ -1,4 +1,4 @@
-"""How much of a table of mappings is counted at once: speed, never values."""
+"""Batch sizes for tables of mappings: they change speed, never values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Tuning(NamedTuple):
-    """Sizes of what is worked on together; benchmarks/evaluate.py measures them (mappings per second)."""
+    """Batch sizes, measured with benchmarks/evaluate.py (mappings per second)."""
 
     cost_rows: int = 4096
     """Rows costed together, which fit the cache with what is computed from them."""

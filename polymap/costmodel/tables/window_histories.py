@@ -1,7 +1,8 @@
-"""`window_tables` for many chains of tiles at once: which siblings hold an element of a window before and at a carry.
+"""`closed_form.window_tables` for many chains of tiles at once: the siblings that hold an element before and at a
+carry.
 
-The points of the window's box do not depend on tiles, and few of them have one element: an element's history is told by
-the digits of these points, and the siblings that hold it are a mask with a bit per point.
+The points of the window's box do not depend on tiles, and few points have the same element. The digits of these points
+determine an element's history; the siblings that hold it are a mask with a bit per point.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ _remembered: OrderedDict[tuple[object, ...], WindowTables] = OrderedDict()
 
 
 class WindowTables(NamedTuple):
-    """whole: per chain the elements that any of the compared siblings holds, over all steps. kinds: per carry the kinds
-    of elements and steps that occur (`often` 0), and how often in each chain."""
+    """elements_held_by_any: per chain, summed over steps. kinds: per carry, kind (with `often` 0) -> its count per
+    chain."""
 
-    whole: Integers
+    elements_held_by_any: Integers
     kinds: dict[Carry, dict[WindowKind, Integers]]
 
 
 class Element(NamedTuple):
-    """The points of a box by element. points: per dim its index at [number of the point, element]. there: whether the
+    """The points of a box by element. points: per dim the index at [number of the point, element]. there: whether the
     element has so many points."""
 
     points: tuple[NDArray[np.intp], ...]
@@ -61,9 +62,9 @@ def is_tabled(axes: Axes) -> bool:
 def window_tables(
     axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries: tuple[Carry, ...]
 ) -> WindowTables:
-    """Return the tables of a window's chains; the last ones are remembered.
+    """Return the tables of a window's chains; the latest ones are cached.
 
-    digits: the loops of each dim with their tiles; loops: their positions in the tree.
+    digits: the loops of each dim with their tiles. loops: their positions in the tree.
     """
     tiles = [
         np.broadcast_to(each, digit.tile.shape) for of in digits for digit in of for each in (digit.tile, digit.pin)
@@ -80,19 +81,19 @@ def window_tables(
 
 def _tables(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops, carries: tuple[Carry, ...]) -> WindowTables:
     chains = next(len(digit.tile) for of in digits for digit in of)
-    whole = np.zeros(chains, dtype=np.int64)
+    held = np.zeros(chains, dtype=np.int64)
     kinds: dict[Carry, dict[WindowKind, Integers]] = {carry: {} for carry in carries}
     for here, walk in _walks(axes, digits, loops):
-        whole[here] = walk.whole()
+        held[here] = walk.elements_held_by_any()
         for carry in carries:
             for kind, often in walk.kinds(carry):
                 known = kinds[carry].setdefault(kind, np.zeros(chains, dtype=np.int64))
                 known[here] = often
-    return WindowTables(whole, kinds)
+    return WindowTables(held, kinds)
 
 
 def kept_elements_of(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut]) -> Integers:
-    """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
+    """Return, per chain, the elements that the compared siblings hold at a carry with these cuts and before it."""
     found = [walk.kept(cuts) for _, walk in _walks(axes, digits, _loop_positions(digits))]
     return np.concatenate(found)
 
@@ -104,7 +105,7 @@ def _loop_positions(digits: Sequence[Sequence[Digit]]) -> Loops:
 
 
 def _walks(axes: Axes, digits: Sequence[Sequence[Digit]], loops: Loops) -> Iterator[tuple[slice, _Walk]]:
-    """Yield stretches of chains, and the chains of each."""
+    """Yield slices of chains, each with its walk."""
     box = _elements(tuple(factor for factor, _, _ in axes), tuple(extent for _, extent, _ in axes))
     assert box is not None, "is_tabled was asked"
     chains = next(len(digit.tile) for of in digits for digit in of)
@@ -141,9 +142,12 @@ def _elements(factors: tuple[int, ...], extents: tuple[int, ...]) -> Element | N
     return Element(tuple(placed), there)
 
 
-class _Held(NamedTuple):
-    """What is held at the steps of a carry, [element, chain]. both: whether siblings hold an element before and now;
-    now, before: the bits of these. groups: of each point of an element; last: that of the step before."""
+class _HeldElements(NamedTuple):
+    """The elements held at the steps of a carry, as arrays [element, chain].
+
+    both: siblings hold the element before and now. now, before: masks of these siblings. groups: the group of each
+    point of the element. last: the group of the step before.
+    """
 
     both: Booleans
     now: Masks
@@ -153,7 +157,7 @@ class _Held(NamedTuple):
 
 
 class _Walk:
-    """Some chains. Arrays are [index, chain] for a dim, [element, chain] for each of the points of an element."""
+    """Several chains. Arrays are [index, chain] for a dim, and [element, chain] for each point of an element."""
 
     def __init__(self, extents: Sequence[int], digits: Sequence[Sequence[Digit]], loops: Loops, box: Element) -> None:
         self._extents, self._digits, self._box = extents, digits, box
@@ -180,18 +184,18 @@ class _Walk:
             np.logical_and.reduce(each) & there[:, None]
             for each, there in zip(self._of_points(inside), box.there, strict=True)
         ]
-        self._bits = self._masks(self._one_code(among))
+        self._bits = self._masks(self._point_codes(among))
 
     def _zeros(self) -> list[Codes]:
         return [np.zeros((extent, self._chains), dtype=np.int32) for extent in self._extents]
 
     def _of_points(self, found: Sequence[NDArray[Kind]]) -> Iterator[list[NDArray[Kind]]]:
-        """Yield per point of an element what its indices have, per dim."""
+        """Yield, per point of an element, the entries of its indices, per dim."""
         for number in range(len(self._box.there)):
             yield [each.take(at[number], axis=0) for each, at in zip(found, self._box.points, strict=True)]
 
-    def _one_code(self, codes: Sequence[Codes]) -> list[Codes]:
-        """Return per point one number that tells the codes of all its indices, with room for one more digit."""
+    def _point_codes(self, codes: Sequence[Codes]) -> list[Codes]:
+        """Return, per point, one number that encodes the codes of all its indices, with room for one more digit."""
         rooms = [int(code.max(initial=0)) + 1 for code in codes]
         if prod(rooms) * max(self._extents) >= 1 << 31:
             codes = [code.astype(np.int64) for code in codes]
@@ -204,7 +208,7 @@ class _Walk:
         return found
 
     def _masks(self, siblings: Sequence[Codes]) -> list[Masks]:
-        """Return per point a bit that stands for its sibling: that of the first point with this sibling."""
+        """Return, per point, the bit of its sibling: that of the first point with this sibling."""
         found: list[Masks] = []
         for number, sibling in enumerate(siblings):
             bit = np.full(sibling.shape, 1 << number, dtype=np.uint8)
@@ -214,14 +218,14 @@ class _Walk:
         return found
 
     def _groups(self, outside: Sequence[_Column]) -> list[Codes]:
-        """Return per point the number of its digits of these loops, and of the siblings that count on their own."""
+        """Return, per point, a number that encodes its digits of these loops and its separately counted sibling."""
         codes = [*self._apart]
         for column in outside:
             codes[column.dim] = _with_digit(codes[column.dim], column.digits)
-        return self._one_code(codes)
+        return self._point_codes(codes)
 
-    def whole(self) -> Integers:
-        """Return the elements that any sibling holds, over all steps."""
+    def elements_held_by_any(self) -> Integers:
+        """Return the elements that at least one sibling holds, summed over steps."""
         groups = self._groups(self._times)
         total = np.zeros(self._chains, dtype=np.int64)
         for number, group in enumerate(groups):
@@ -232,7 +236,7 @@ class _Walk:
         return total
 
     def kinds(self, carry: Carry) -> Iterator[tuple[WindowKind, Integers]]:
-        """Yield the kinds of elements and steps of a carry, and how often each occurs per chain."""
+        """Yield the kinds of (element, step) of a carry, with their counts per chain."""
         column, moved = carry
         outside = [each for each in self._times if each.number < column]
         inner = [each for each in self._times if each.number > column]
@@ -245,7 +249,7 @@ class _Walk:
             yield kind, total[code]
 
     def kept(self, cuts: Sequence[Cut]) -> Integers:
-        """Return per chain the elements that the compared siblings hold before and at a carry with these cuts."""
+        """Return, per chain, the elements that the compared siblings hold at a carry with these cuts and before it."""
         outside: list[_Column] = []
         inner: list[_Column] = []
         own: _Column | None = None
@@ -259,15 +263,17 @@ class _Walk:
             total += held.both.sum(axis=0)
         return total
 
-    def _held(self, outside: Sequence[_Column], own: _Column | None, inner: Sequence[_Column]) -> Iterator[_Held]:
-        """Yield per point of an element what is held where this point is the first of those at a step of a carry."""
+    def _held(
+        self, outside: Sequence[_Column], own: _Column | None, inner: Sequence[_Column]
+    ) -> Iterator[_HeldElements]:
+        """Yield, per point of an element, the elements held where this point is the first of its step."""
         groups = self._groups(outside)
         steps: list[Codes] = []
         if own is not None:
             room = int(own.digits.max()) + 1
             steps = [own.digits.take(at, axis=0) for at in self._box.points[own.dim]]
             groups = [group * room + step for group, step in zip(groups, steps, strict=True)]
-        starts, ends = self._turns(inner)
+        starts, ends = self._first_and_last_steps(inner)
         now = [there & start for there, start in zip(self._there, starts, strict=True)]
         now = [each & (step > 0) for each, step in zip(now, steps, strict=True)] if steps else now
         was = [there & end for there, end in zip(self._there, ends, strict=True)]
@@ -281,13 +287,13 @@ class _Walk:
                     first = first & (yet == 0)
                 yet |= bit * (now[other] & (each == group))
                 before |= bit * (was[other] & (each == last))
-            yield _Held(first & (before > 0), yet, before, groups, last)
+            yield _HeldElements(first & (before > 0), yet, before, groups, last)
 
     def _last_place(self) -> int:
         return self._times[-1].number if self._times else 0
 
-    def _turns(self, inner: Sequence[_Column]) -> tuple[list[Booleans], list[Booleans]]:
-        """Return per point whether it is in the first step of these loops, and whether in the last."""
+    def _first_and_last_steps(self, inner: Sequence[_Column]) -> tuple[list[Booleans], list[Booleans]]:
+        """Return, per point, whether it is in the first step of these loops, and whether in the last."""
         starts: list[Booleans] = []
         ends: list[Booleans] = []
         numbers = {each.number for each in inner}
@@ -315,8 +321,8 @@ class _Walk:
             [np.logical_and.reduce(each) for each in self._of_points(ends)],
         )
 
-    def _kinds_of(self, held: _Held, inner: Sequence[_Column]) -> Integers:
-        """Return how often each kind of change happens to what is held before and now, per kind and chain."""
+    def _kinds_of(self, held: _HeldElements, inner: Sequence[_Column]) -> Integers:
+        """Return the count of each kind of change of the elements held, per kind and chain."""
         entries = np.nonzero(held.both)
         element, chain = entries
         now, before = held.now[entries], held.before[entries]
@@ -325,7 +331,7 @@ class _Walk:
         asked = np.flatnonzero(~stops) if inner else chain[:0]
         if len(asked):
             entries = element[asked], chain[asked]
-            origin = _Past(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
+            origin = _History(self, entries, before[asked], [each[entries] for each in held.groups], held.last[entries])
             place[asked], started[asked] = origin.last_change(inner)
         codes = (((place - NOTHING) * 2 + started) * 2 + stops) * 2 + starts
         kinds = (self._last_place() + 2) * 8
@@ -336,8 +342,8 @@ class _Walk:
         return self._times
 
     def points(self, entries: tuple[Integers, Integers]) -> list[tuple[Booleans, Masks, list[Codes]]]:
-        """Return of each point of these elements whether there is one, the bit of its sibling, and the digits of the
-        TIME loops."""
+        """Return, per point of these elements: whether it exists, the bit of its sibling, the digits of the TIME
+        loops."""
         element, chain = entries
         return [
             (
@@ -348,8 +354,8 @@ class _Walk:
             for number in range(len(self._there))
         ]
 
-    def let_end(self, chain: Integers, digits: list[Codes], free: Sequence[Booleans]) -> None:
-        """Let the digits of the TIME loops become the last ones where they are free."""
+    def restart_backwards(self, chain: Integers, digits: list[Codes], free: Sequence[Booleans]) -> None:
+        """Set the digits of the TIME loops to the last ones where they are free."""
         spots = {time.number: at for at, time in enumerate(self._times)}
         for dim, extent in enumerate(self._extents):
             clock: Codes = np.full(len(chain), extent, dtype=np.int32)
@@ -363,7 +369,7 @@ class _Walk:
 
 
 def _with_digit(codes: Codes, digits: Codes) -> Codes:
-    """Return codes that tell a digit, too; numbered anew where they would grow too long."""
+    """Return codes that also encode a digit; renumbered where they would exceed 31 bits."""
     room = int(digits.max(initial=0)) + 1
     if (int(codes.max(initial=0)) + 1) * room >= 1 << 31:
         codes = np.unique(codes, return_inverse=True)[1].reshape(codes.shape)
@@ -372,9 +378,9 @@ def _with_digit(codes: Codes, digits: Codes) -> Codes:
     return codes * np.int32(room) + digits
 
 
-class _Past:
-    """Elements held before a step: (element, chain) of each, by which siblings, the groups of its points, and that of
-    the step."""
+class _History:
+    """Elements held before a step: (element, chain) of each, their siblings, the groups of their points and of the
+    step."""
 
     def __init__(
         self,
@@ -391,8 +397,11 @@ class _Past:
         ]
 
     def last_change(self, inner: Sequence[_Column]) -> tuple[Integers, Booleans]:
-        """Return with which of these loops the siblings that hold an element changed last since the outermost of them
-        began (`WindowKind`), and whether one started then."""
+        """Return the loop with which the set of siblings that hold an element last changed, and whether one of them
+        started.
+
+        Only changes since the outermost of the loops `inner` restarted count (`WindowKind`).
+        """
         numbers = [time.number for time in self._walk.times()]
         first = numbers.index(inner[0].number)
         end = [each.copy() for each in self._points[0][2]]
@@ -400,7 +409,7 @@ class _Past:
             for at in range(first):
                 end[at] = np.where(there, digits[at], end[at])
         free = [np.full(len(self._held), at >= first) for at in range(len(end))]
-        self._walk.let_end(self._chain, end, free)
+        self._walk.restart_backwards(self._chain, end, free)
         step = list(end)
         place, started = np.full(len(self._held), NOTHING), np.zeros(len(self._held), dtype=np.bool_)
         open_ = np.ones(len(self._held), dtype=np.bool_)
@@ -408,7 +417,7 @@ class _Past:
             open_ = open_ & self._step_back(step, first)
             if not open_.any():
                 return place, started
-            held = self._held_at(step)
+            held = self._holders_at(step)
             changed = open_ & (held != self._held)
             started[changed] = (self._held & ~held)[changed] > 0
             for at in reversed(range(first, len(step))):
@@ -416,7 +425,8 @@ class _Past:
             open_ = open_ & ~changed
 
     def _step_back(self, step: list[Codes], first: int) -> Booleans:
-        """Let steps become the ones before them; return where there is one, the loops from number `first` on moving."""
+        """Move the steps to the ones before them; return a mask of those that exist. Loops from number `first` on
+        move."""
         free: list[Booleans] = [np.zeros(len(self._held), dtype=np.bool_) for _ in step]
         left = np.ones(len(self._held), dtype=np.bool_)
         for at in reversed(range(first, len(step))):
@@ -424,10 +434,10 @@ class _Past:
             free[at] = left & ~moves
             step[at] = step[at] - moves
             left = left & ~moves
-        self._walk.let_end(self._chain, step, free)
+        self._walk.restart_backwards(self._chain, step, free)
         return ~left
 
-    def _held_at(self, step: Sequence[Codes]) -> Masks:
+    def _holders_at(self, step: Sequence[Codes]) -> Masks:
         held: Masks = np.zeros(len(self._held), dtype=np.uint8)
         for there, bit, digits in self._points:
             same = there

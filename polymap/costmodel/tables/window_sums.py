@@ -1,13 +1,13 @@
-"""Tiles along one window of two dims, for many mappings at once: sizes, overlaps, and sums over the kinds of steps.
+"""Tiles along one window of two dims for many mappings at once: sizes, overlaps, and sums over the kinds of steps.
 
-Where all tiles divide, a tile is {a x + y : x < many, y < run} up to a translation and a reflection, a > 0: every
-window of two dims of which one has the coefficient 1 or -1 (`Tiles`).
+Where all tiles divide, a tile is {a x + y : x < many, y < run} with a > 0, up to a translation and a reflection; so is
+every window of two dims of which one has the coefficient 1 or -1 (`Tiles`).
 
-Where they need not, `sums` counts windows whose dims have temporal loops and inside them at most one spatial loop: then
-all siblings that one step compares hold and load the same but for an offset, as long as the spatial loop divides.
-Where siblings differ in more than an offset (the last is shorter, or their inner loops end at other times), no formula
-says how many loads are distinct: `listed_sums` lists them, as intervals, and compares by sorting; tiles must be
-intervals or, all of a mapping, multiples of one stride.
+Otherwise `sums` counts windows whose dims have temporal loops with at most one spatial loop inside. If the spatial loop
+divides, all siblings that one step compares hold and load translates of the same sets. If siblings differ in more than
+an offset (the last is shorter, or inner loops end at other times), no formula says how many loads are distinct.
+`listed_sums` lists these loads as intervals and compares them by sorting; tiles must be intervals, or all of a mapping
+multiples of one stride.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from polymap.costmodel.tables.tuning import TUNING
 
 
 class Tiles:
-    """stride: a. size: elements."""
+    """The sets {stride x + y : x < many, y < run}. size: their elements."""
 
     __slots__ = ("_length", "_many", "_run", "_solid", "_stride", "size")
 
@@ -40,7 +40,7 @@ class Tiles:
             self.size = np.where(self._solid, self._length, many * run)
 
     def overlap(self, shift: Many) -> Many:
-        """Return how many elements each tile has in common with itself moved by `shift`."""
+        """Return the number of elements that each tile shares with its translate by `shift`."""
         away = np.abs(shift)
         solid = np.maximum(self._length - away, 0)
         if self._solid is None:
@@ -52,25 +52,25 @@ class Tiles:
 
 
 def sum_size(stride: Many, many: Many, other_stride: Many, other_many: Many) -> Many:
-    """Return the elements of {0, stride, ...} + {0, other_stride, ...}.
+    """Return the number of elements of {0, stride, ...} + {0, other_stride, ...}.
 
-    Two sums are equal where the digits differ by multiples of other_stride / g and stride / g, g the greatest common
-    divisor: all but the least of each such chain are counted once too often.
+    Two sums are equal if the digits differ by multiples of other_stride / g and stride / g, where g is the greatest
+    common divisor. Equal sums form chains, of which all but the least element are counted once too often.
     """
-    common = np.gcd(stride, other_stride)
+    divisor = np.gcd(stride, other_stride)
     # A chain of length n of equal sums is counted n times: once too often for each of its n - 1 neighbours.
-    twice = np.maximum(many - other_stride // common, 0) * np.maximum(other_many - stride // common, 0)
+    twice = np.maximum(many - other_stride // divisor, 0) * np.maximum(other_many - stride // divisor, 0)
     return many * other_many - twice
 
 
 def is_simple(window: Window) -> bool:
-    """Return whether the tiles of a window are of this kind."""
+    """Return whether a window has two dims, one of them with coefficient 1 or -1."""
     return len(window.terms) == 2 and min(abs(factor) for _, factor in window.terms) == 1
 
 
 class Kind(NamedTuple):
-    """Steps of one dim. often: how many, instances that count on their own included. now, before: the lengths of the
-    tiles. rise: how much lower the tile before lay. stride, siblings: of those that one step compares."""
+    """Steps of one dim. often: their number times the separately counted instances. now, before: the lengths of the
+    tiles. rise: by how much lower the tile before begins. stride, siblings: of the siblings that one step compares."""
 
     often: Many
     now: Many
@@ -81,7 +81,7 @@ class Kind(NamedTuple):
 
 
 def is_in_reach(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
-    """Return whether arrays count a window; cuts: of its dims at a carry, None: for all steps."""
+    """Return whether `sums` counts a window. cuts: of its dims at a carry; None: over all steps."""
     if len(axes) != 2 or min(abs(factor) for factor, _, _ in axes) != 1:
         return False
     for (_, _, chain), cut in zip(axes, cuts, strict=True):
@@ -97,7 +97,7 @@ def is_in_reach(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
 
 
 def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[list[Kind], Many]:
-    """Return the kinds of steps of one dim, and 1 where the last of the siblings that are compared is shorter."""
+    """Return the kinds of steps of one dim, and 1 where the last of the compared siblings is shorter."""
     states: list[tuple[Many, Many, Many, Many]] = [(1, extent, extent, 0)]  # how many, now, before, rise
     outside = len(digits) if cut is None else cut.outside
     for tile, part, pin in digits:
@@ -118,7 +118,7 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[lis
 def _states_below(
     states: list[tuple[Many, Many, Many, Many]], tile: Integers, cut: Cut
 ) -> Iterator[tuple[Many, Many, Many, Many]]:
-    """Yield the states below a TIME loop; the cut counts from here, and is negative inside the carry."""
+    """Yield the states below a TIME loop. The cut counts from here, and is negative inside the carry."""
     full: Many = 0
     for often, now, before, rise in states:
         whole = quotient(now, tile)
@@ -137,7 +137,7 @@ def _states_below(
 
 
 def _each(state: tuple[Many, Many, Many, Many], tile: Integers) -> Iterator[Kind]:
-    """Yield the kinds of instances along a spatial loop, each counted on its own: full tiles, and the rest."""
+    """Yield the kinds of separately counted instances along a spatial loop: full tiles, and the rest."""
     often, now, before, rise = state
     whole = quotient(now, tile)
     rest = now - whole * tile
@@ -173,7 +173,7 @@ class Tile(NamedTuple):
 
 
 def tile_at(axes: Axes, lengths: Sequence[Many], offset: Many) -> Tile:
-    """Return the tile of a window of two dims, its dims' index sets of these lengths and with offset 0."""
+    """Return the tile of a window of two dims. lengths: of the dims' index sets, which begin at 0."""
     low: Many = offset
     for (factor, _, _), length in zip(axes, lengths, strict=True):
         if factor < 0:
@@ -182,48 +182,49 @@ def tile_at(axes: Axes, lengths: Sequence[Many], offset: Many) -> Tile:
     return Tile(low, abs(axes[one][0]), lengths[one], lengths[other])
 
 
-def common(one: Tile, other: Tile) -> tuple[Many, Booleans]:
-    """Return how many elements two tiles share, and the rows without an answer: an interval and a tile with gaps."""
+def shared_elements(one: Tile, other: Tile) -> tuple[Many, Booleans]:
+    """Return the number of elements that two tiles share, and a mask of the rows without an answer (tiles with
+    gaps)."""
     shift = other.low - one.low
-    solid = _along(shift, one.length, other.length)
+    solid = _interval_overlap(shift, one.length, other.length)
     if one.stride == 1:
         return solid, np.zeros(1, dtype=np.bool_)
     whole = np.floor_divide(shift, one.stride)
     rest = shift - whole * one.stride
-    gaps = _along(whole, one.many, other.many) * _along(rest, one.run, other.run) + _along(
-        whole + 1, one.many, other.many
-    ) * _along(rest - one.stride, one.run, other.run)
+    gaps = _interval_overlap(whole, one.many, other.many) * _interval_overlap(
+        rest, one.run, other.run
+    ) + _interval_overlap(whole + 1, one.many, other.many) * _interval_overlap(rest - one.stride, one.run, other.run)
     return np.where(one.solid, solid, gaps), one.solid != other.solid
 
 
-def _along(shift: Many, one: Many, other: Many) -> Many:
-    """Return how many of 0 .. one - 1 lie in shift .. shift + other - 1."""
+def _interval_overlap(shift: Many, one: Many, other: Many) -> Many:
+    """Return the size of the intersection of [0, one) and [shift, shift + other)."""
     return np.maximum(np.minimum(one, shift + other) - np.maximum(shift, 0), 0)
 
 
 def sums(axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None]) -> tuple[dict[str, Many], Booleans]:
-    """Return the sums of `Sums` by name, and for which mappings they do not hold."""
+    """Return the sums of `Sums` by name, and a mask of the mappings for which they do not hold."""
     total: dict[str, Many] = dict.fromkeys(Sums._fields, 0)
-    wrong: Booleans = np.zeros(1, dtype=np.bool_)
+    unknown: Booleans = np.zeros(1, dtype=np.bool_)
     per_dim: list[list[Kind]] = []
     for (_, extent, _), each, cut in zip(axes, digits, cuts, strict=True):
         kinds, uneven = kinds_of(extent, each, cut)
         per_dim.append(kinds)
-        wrong = wrong | np.asarray(uneven, dtype=np.bool_)
+        unknown = unknown | np.asarray(uneven, dtype=np.bool_)
     for kinds in product(*per_dim):
         tile = tile_at(axes, [kind.now for kind in kinds], 0)
         rise: Many = 0
         for (factor, _, _), kind in zip(axes, kinds, strict=True):
             rise = rise - factor * kind.rise
-        kept, odd = common(tile, tile_at(axes, [kind.before for kind in kinds], rise))
+        kept, odd = shared_elements(tile, tile_at(axes, [kind.before for kind in kinds], rise))
         often = kinds[0].often * kinds[1].often * _offsets(axes, kinds)
-        wrong = wrong | (odd & (often != 0))
+        unknown = unknown | (odd & (often != 0))
         _add(total, tile.size, kept, often)
-    return total, wrong
+    return total, unknown
 
 
 def _add(total: dict[str, Many], size: Many, kept: Many, often: Many) -> None:
-    """Add steps at which so many distinct tiles of one size keep so much."""
+    """Add steps at which distinct tiles of one size keep `kept` elements each."""
     all_kept = often * np.equal(kept, size)
     part = often * ((kept > 0) & (kept < size))
     for name, value in (
@@ -238,7 +239,7 @@ def _add(total: dict[str, Many], size: Many, kept: Many, often: Many) -> None:
 
 
 def _offsets(axes: Axes, kinds: tuple[Kind, ...]) -> Many:
-    """Return how many different offsets the siblings that one step compares have."""
+    """Return the number of different offsets of the siblings that one step compares."""
     one, other = kinds
     if isinstance(one.siblings, int) or isinstance(other.siblings, int):
         return one.siblings * other.siblings
@@ -247,7 +248,7 @@ def _offsets(axes: Axes, kinds: tuple[Kind, ...]) -> Many:
 
 
 def first_size(axes: Axes, digits: Sequence[Sequence[Digit]]) -> Many:
-    """Return the elements of the first tile of the first instance, no loop being FREE."""
+    """Return the elements of the first tile of the first instance; no loop may be FREE."""
     lengths: list[Many] = []
     for (_, extent, _), each in zip(axes, digits, strict=True):
         length: Many = extent
@@ -261,8 +262,9 @@ State = tuple[Many, Many, Many, Many]  # how often, the length now, the length b
 
 
 class Cells(NamedTuple):
-    """What one step of one dim compares. row: of the table, ascending. often: steps. first, many: of its siblings in
-    the columns that follow: lengths now and before (0: idle), how much lower the latter lay, offset."""
+    """The steps of one dim, with the siblings that each compares. row: of the table, ascending. often: steps. first,
+    many: the range of its siblings in the columns that follow: lengths now and before (0: idle), by how much lower the
+    latter begins, offset."""
 
     row: Integers
     often: Integers
@@ -274,9 +276,9 @@ class Cells(NamedTuple):
     offset: Integers
 
 
-class Listed(NamedTuple):
-    """The siblings of all steps. group: number of the step. start, size: of what each holds, `unit` between elements.
-    left, right: how many elements at its two ends are new; all are left where it keeps none."""
+class SiblingIntervals(NamedTuple):
+    """The siblings of all steps. group: number of the step. start, size: the elements held, `unit` apart. left, right:
+    the numbers of new elements at the two ends; all are left where the sibling keeps none."""
 
     group: Integers
     start: Integers
@@ -287,7 +289,7 @@ class Listed(NamedTuple):
 
 
 def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
-    """Return whether this module counts a window; cuts: of its dims at a carry, None: for all steps."""
+    """Return whether `listed_sums` counts a window. cuts: of its dims at a carry; None: over all steps."""
     if len(axes) != 2 or min(abs(factor) for factor, _, _ in axes) != 1:
         return False
     for (_, _, chain), cut in zip(axes, cuts, strict=True):
@@ -302,10 +304,12 @@ def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
 def listed_sums(
     axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None], name: str, counted: CountedSteps
 ) -> tuple[Integers, Booleans]:
-    """Return one sum over the steps (of `Sums`; "tile": of distinct tiles; "all": of what is kept), and for which
-    mappings it is not known."""
+    """Return one sum over the steps, and a mask of the mappings for which it is not known.
+
+    name: of `Sums`; or "tile": elements of distinct tiles; "all": elements kept.
+    """
     rows = next(len(digit.tile) for each in digits for digit in each)
-    values, wrong = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.bool_)
+    values, unknown = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.bool_)
     start, stop = 0, rows
     while start < rows:
         stop = min(stop, rows)
@@ -322,9 +326,9 @@ def listed_sums(
             stop = start + (stop - start) // 2
             continue
         far = work > TUNING.siblings_of_a_mapping
-        values[start:stop], wrong[start:stop] = _sums(axes, cells, far, name)
+        values[start:stop], unknown[start:stop] = _sums(axes, cells, far, name)
         start, stop = stop, stop + (stop - start)
-    return values, wrong
+    return values, unknown
 
 
 def _part_of(digit: Digit, rows: slice) -> Digit:
@@ -332,13 +336,13 @@ def _part_of(digit: Digit, rows: slice) -> Digit:
 
 
 def _owners_and_numbers(counts: Integers) -> tuple[Integers, Integers]:
-    """Return, for each of so many places per owner, the owner and its number among that owner's."""
+    """Return two columns of length sum(counts): the owner of each entry, and its number among the owner's entries."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: CountedSteps, rows: int) -> Cells:
-    """Return what the steps of one dim compare."""
+    """Return the steps of one dim with the siblings that each compares."""
     states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
     moved = cut is not None and cut.moved
@@ -368,7 +372,7 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
 
 
 def _states_of_digits(states: list[State], digit: Digit) -> list[State]:
-    """Return what the digits of a loop leave, the same now and before."""
+    """Return the lengths that the digits of a loop leave, equal now and before."""
     tile, part, pin = digit
     if part is Part.PINNED:
         rests = [(often, now - pin * tile) for often, now, _, _ in states]
@@ -385,7 +389,7 @@ def _states_of_digits(states: list[State], digit: Digit) -> list[State]:
 
 
 def _successor_states(state: State, tile: Integers) -> list[State]:
-    """Return what the digits above 0 of a loop leave, and their predecessors."""
+    """Return the lengths below the digits above 0 of a loop, and below their predecessors."""
     often, now, _, _ = state
     whole = quotient(now, tile)
     rest = now - whole * tile
@@ -405,7 +409,7 @@ def _siblings(
     spatial: Digit | None,
     counted: CountedSteps,
 ) -> Cells:
-    """Return the cells of steps, the TIME loops `inner` starting again at them, and a spatial loop inside all these."""
+    """Return the cells of steps at which the TIME loops `inner` restart, with a spatial loop inside all of them."""
     for tile in inner:
         now = np.minimum(now, tile)
     width = np.maximum(now, before) if spatial is None else spatial.tile[row]
@@ -449,17 +453,17 @@ def _sums(axes: Axes, cells: list[Cells], far: Booleans, name: str) -> tuple[Int
     found, bad = _sibling_intervals(
         axes, cells, [(one.first[at_one])[group] + high, (other.first[at_other])[group] + low], group, row
     )
-    wrong = far.copy()
-    wrong[row[group[bad]]] = True
+    unknown = far.copy()
+    unknown[row[group[bad]]] = True
     total = np.zeros(rows, dtype=np.int64)
     np.add.at(total, row, often * _per_step(found, len(row), name))
-    return total, wrong
+    return total, unknown
 
 
 def _sibling_intervals(
     axes: Axes, cells: list[Cells], at: list[Integers], group: Integers, row: Integers
-) -> tuple[Listed, Booleans]:
-    """Return the siblings of pairs of cells, and which of them are out of reach."""
+) -> tuple[SiblingIntervals, Booleans]:
+    """Return the siblings of pairs of cells, and a mask of those out of reach."""
     start: Integers = np.zeros(len(group), dtype=np.int64)
     start_before = start
     for (factor, _, _), each, here in zip(axes, cells, at, strict=True):
@@ -488,11 +492,11 @@ def _sibling_intervals(
     apart = idle | (shift >= size) | (shift + size_before <= 0)
     left = np.where(apart, size, np.maximum(shift, 0))
     right = np.where(apart, 0, np.maximum(size - shift - size_before, 0))
-    return Listed(group, start, size, left, right, unit), bad
+    return SiblingIntervals(group, start, size, left, right, unit), bad
 
 
-def _per_step(found: Listed, steps: int, name: str) -> Integers:
-    """Return, per step, one of the sums."""
+def _per_step(found: SiblingIntervals, steps: int, name: str) -> Integers:
+    """Return one of the sums per step."""
     new = found.left + found.right
     if name == "all":
         return _group_sums(found.group, found.size - new, steps)
@@ -522,7 +526,7 @@ def _per_step(found: Listed, steps: int, name: str) -> Integers:
 
 
 def _group_sums(group: Integers, values: Integers, steps: int) -> Integers:
-    """Return the sums of values per group; groups ascend."""
+    """Return the sum of values per group; groups ascend."""
     ends = np.cumsum(np.bincount(group, minlength=steps))
     total = np.append(0, np.cumsum(values))
     return total[ends] - total[np.append(0, ends[:-1])]
@@ -531,7 +535,7 @@ def _group_sums(group: Integers, values: Integers, steps: int) -> Integers:
 def _distinct_group_sums(
     group: Integers, keys: list[Integers], values: Integers, steps: int, where: Booleans | None = None
 ) -> Integers:
-    """Return the sums of values per group, each distinct key of a group once."""
+    """Return the sum of values per group, each distinct key of a group counted once."""
     if where is not None:
         group, keys, values = group[where], [key[where] for key in keys], values[where]
     if not len(group):

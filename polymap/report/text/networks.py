@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from polymap.formatting import exact, listing, percent, plural, short, table
 from polymap.inputs import is_table
-from polymap.networks import How, LayerAnswer, Network, NetworkAnswer, SweepTable, missing_text, share_of
+from polymap.networks import LayerAnswer, Network, NetworkAnswer, Provenance, SweepTable, missing_text, share_of
 from polymap.search.problem import unit_of
 
 _COSTLIEST = 3
@@ -79,9 +79,9 @@ def _sources(found: SweepTable) -> str:
     """Return how many rows were searched, and where the others come from."""
     told = f"{plural(found.asked, 'question')} searched"
     ways = (
-        (How.NEIGHBOUR, "from proofs on other machines"),
-        (How.KNOWN, "from the store"),
-        (How.DISMISSED, "dismissed, off the front"),
+        (Provenance.NEIGHBOUR, "from proofs on other machines"),
+        (Provenance.KNOWN, "from the store"),
+        (Provenance.DOMINATED, "dismissed, off the front"),
     )
     for how, text in ways:
         count = found.count(how)

@@ -1,7 +1,8 @@
-"""The least cost of a structure, capacity aside: one backward pass over holder states and the lattice.
+"""The least cost of a structure without joint capacities: one backward pass over holder states and the lattice.
 
 A mapping is a chain of tiles N >= T1 >= T2 >= ... with one storage node per entry. inside[s][T] is the least cost of
-everything below tile T when the tensors are held as state s says: place a node here, or go to a smaller tile.
+everything below tile T if state s says which level holds each tensor. The recursion places a node at T, or moves to a
+smaller tile.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ State = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inside:
-    """Least costs inside, per joint state, at the tile or at any tile that divides it; costs: of each node, priced, by
-    (tensor, number of its edge, whether crossed); arithmetic: how all of them are kept."""
+    """Least costs inside.
+
+    reach: per joint state, the minimum over the tile and all tiles that divide it. costs: of each node, priced, by
+    (tensor, number of its edge, crossed). arithmetic: of all these numbers.
+    """
 
     reach: dict[State, Numbers]
     costs: dict[tuple[int, int, bool], Numbers]
@@ -33,14 +37,17 @@ class Inside:
 
 
 def no_multipliers(tables: Tables) -> Multipliers:
-    """Return multipliers that charge for nothing."""
+    """Return multipliers with all prices 0."""
     return Multipliers((0,) * tables.problem.level_count, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A node that may be placed next in a joint state: tensor, number of its edge, whether free spatial loops stand
-    above the node, state after it."""
+    """A node that may be placed next in a joint state.
+
+    tensor, edge: its tensor and the number of its edge. crossed: free spatial loops are above the node. after: the next
+    state.
+    """
 
     tensor: int
     edge: int
@@ -49,14 +56,14 @@ class Move:
 
     @property
     def key(self) -> tuple[int, int, bool]:
-        """Return what tells the node's cost from that of others."""
+        """The key of the node's cost in `Inside.costs`."""
         return self.tensor, self.edge, self.crossed
 
     def edge_of(self, tables: Tables) -> Edge:
         return tables.tensors[self.tensor].edges[self.edge]
 
     def cost(self, tables: Tables) -> NodeCost:
-        """Return what the node adds."""
+        """Return the node's own cost."""
         return self.edge_of(tables).cost(crossed=self.crossed)
 
 
@@ -108,7 +115,7 @@ def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
 
 
 def final_cost(tables: Tables, state: State, component: int) -> int | None:
-    """Return what the statement instances cost in a state (None: some tensor may not stay there)."""
+    """Return the cost of the statement instances in a state (None: some tensor may not remain there)."""
     total = 0
     for table, s in zip(tables.tensors, state, strict=True):
         cost = table.final[s]
@@ -126,10 +133,10 @@ def first_states(tables: Tables) -> tuple[State, ...]:
 def costs_inside(
     tables: Tables, component: int, multipliers: Multipliers, only: frozenset[State] | None = None
 ) -> Inside:
-    """Return the least costs inside for one component x unit, plus what the multipliers charge.
+    """Return the least costs inside for one component x unit, plus the prices of the multipliers.
 
-    A node that alone exceeds its level's capacity is never placed. only: the states to bound (None: all).
-    Raises OutOfTime where the tables are large.
+    A node that alone exceeds its level's capacity is never placed. only: the states to bound (None: all). Raises
+    OutOfTime where the tables are large.
     """
     graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]
     costs: dict[tuple[int, int, bool], Numbers] = {}
@@ -156,7 +163,7 @@ def costs_inside(
 
 
 def priced_final(tables: Tables, state: State, component: int, multipliers: Multipliers) -> int | None:
-    """Return final_cost x unit plus what the multipliers charge."""
+    """Return final_cost x unit plus the prices of the multipliers."""
     end = final_cost(tables, state, component)
     if end is None or not multipliers.per_component:
         return None if end is None else end * multipliers.unit
@@ -165,7 +172,7 @@ def priced_final(tables: Tables, state: State, component: int, multipliers: Mult
 
 
 def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipliers) -> Numbers:
-    """Return the node's cost x unit plus what the multipliers charge; infeasible where it does not fit."""
+    """Return the node's cost x unit plus the prices of the multipliers; infeasible where it does not fit."""
     arithmetic, edge, node = tables.arithmetics[component], move.edge_of(tables), move.cost(tables)
     cost, bits = node.costs[component], node.bits
     capacity = usable_bits(tables, edge.level)
@@ -180,12 +187,12 @@ def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipl
 
 
 def usable_bits(tables: Tables, level: int) -> int | None:
-    """Return the capacity that tiles may fill (None: unlimited)."""
+    """Return the capacity available to tiles (None: unlimited)."""
     return tables.problem.arch.levels[level].usable_bits
 
 
 def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:
-    """Return the least cost from the top over all first states (None: nothing fits), and the state that has it."""
+    """Return the least cost from the top over all first states (None: nothing fits), and a state that attains it."""
     found: list[tuple[int, State]] = []
     for state in first_states(tables):
         cost = least_from(tables, inside, state)

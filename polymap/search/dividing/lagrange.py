@@ -1,4 +1,4 @@
-"""Multipliers on capacity: what the least-cost chain would pay per bit so that all levels' tiles fit together.
+"""Lagrange multipliers on capacities: prices per bit under which the least-cost chain fits all levels.
 
 A Lagrange bound: for multipliers >= 0 the least cost with them, minus multiplier x capacity, is at most the cost of any
 chain that fits. The multipliers are integers (over a fixed unit), so the bound is exact arithmetic.
@@ -42,7 +42,7 @@ from polymap.search.problem import most_costed
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:
-    """Return the levels of limited capacity that more than one tensor may use."""
+    """Return the levels with a capacity that more than one tensor may use."""
     problem = tables.problem
     return tuple(
         level
@@ -52,7 +52,7 @@ def shared_levels(tables: Tables) -> tuple[int, ...]:
 
 
 def cheapest_chain(search: StructureSearch, inside: Inside, multipliers: Multipliers, first: State) -> SearchNode:
-    """Return the end of a least-cost chain (capacity of several tensors together not looked at)."""
+    """Return the end of a least-cost chain; joint capacities of several tensors are ignored."""
     tables = search.tables
     moves = search.moves
     node = root_node(tables, first)
@@ -76,21 +76,24 @@ def cheapest_chain(search: StructureSearch, inside: Inside, multipliers: Multipl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """What chains share: the bits of a level (component 0), or what a bandwidth passes in the cycles that are asked
-    about (component above 0, level -1). usable: how much there is, of a component without its start."""
+    """A resource that chains share: the bits of a level (component 0), or the throughput of a bandwidth in given
+    cycles.
+
+    The latter has a component above 0 and level -1. usable: how much there is, for a component without its start.
+    """
 
     level: int
     component: int
     usable: int | Fraction
 
     def used(self, tables: Tables, node: SearchNode) -> int:
-        """Return how much of it a whole chain takes."""
+        """Return the amount that a whole chain takes."""
         if not self.component:
             return node.used[self.level]
         return node.parts[self.component] + (final_cost(tables, node.state, self.component) or 0)
 
     def price(self, multipliers: Multipliers) -> int:
-        """Return what the multipliers charge for it (0: nothing)."""
+        """Return its price in the multipliers (0: none)."""
         if not self.component:
             return multipliers.per_level[self.level]
         return multipliers.per_component[self.component] if multipliers.per_component else 0
@@ -101,7 +104,7 @@ Excess = dict[Resource, int | Fraction]
 
 
 def resources_of(tables: Tables, cycles: Fraction | None) -> tuple[Resource, ...]:
-    """Return the levels that tensors share and, with cycles, what limits latency."""
+    """Return the levels that tensors share and, given cycles, the components that limit latency."""
     levels = [Resource(level, 0, usable_bits(tables, level) or 0) for level in shared_levels(tables)]
     if cycles is None:
         return tuple(levels)
@@ -117,9 +120,9 @@ def resources_of(tables: Tables, cycles: Fraction | None) -> tuple[Resource, ...
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
-    """Multipliers with the least costs inside under them, the bound of component 0 and the first state that has it.
+    """Multipliers, the least costs inside under them, the bound of component 0, and the first state that attains it.
 
-    Multipliers bar nothing: where something fits without them, it does with them.
+    Multipliers exclude nothing: if something fits without them, it fits with them.
     """
 
     multipliers: Multipliers
@@ -129,7 +132,7 @@ class _Trial:
 
 
 def _trial_of(tables: Tables, wanted: Wanted, unit: int) -> _Trial:
-    """Return what multipliers of about `wanted` give."""
+    """Return the trial of multipliers of about `wanted`."""
     per_level, per_component = [0] * tables.problem.level_count, [0] * len(tables.measure.components)
     for resource, price in wanted.items():
         owner, at = (per_component, resource.component) if resource.component else (per_level, resource.level)
@@ -144,7 +147,8 @@ def _trial_of(tables: Tables, wanted: Wanted, unit: int) -> _Trial:
 
 
 def _most_priced(tables: Tables, resource: Resource, count: int) -> int:
-    """Return the highest price: what all resources cost is at most half of the limit, besides cost x unit (_unit)."""
+    """Return the highest price: all resources together then cost at most half of the limit, in addition to cost x
+    unit."""
     limit = tables.arithmetics[0].limit
     if resource.component:
         problem = tables.problem
@@ -155,7 +159,8 @@ def _most_priced(tables: Tables, resource: Resource, count: int) -> int:
 
 
 def _next_wanted(wanted: Wanted, excess: Excess, length: float) -> Wanted:
-    """Return the multipliers one step further: what is short gets dearer, by what `length` is worth."""
+    """Return the multipliers after one subgradient step: prices of overused resources rise, in proportion to
+    `length`."""
     usable = {resource: float(resource.usable) or 1.0 for resource in excess}
     shares = {resource: float(amount) / usable[resource] for resource, amount in excess.items()}
     norm = sum(share**2 for share in shares.values()) or 1.0
@@ -166,7 +171,7 @@ def _next_wanted(wanted: Wanted, excess: Excess, length: float) -> Wanted:
 
 
 def _is_far(bound: int, best_bound: int, limit: int | None) -> bool:
-    """Return whether less than a third of the way to the limit is closed."""
+    """Return whether less than a third of the distance to the limit is covered."""
     return limit is not None and 3 * (best_bound - bound) < limit - bound
 
 
@@ -179,8 +184,8 @@ def improve_multipliers(
 ) -> tuple[Multipliers | None, bool, int]:
     """Return (best multipliers, whether the unpriced optimum fits, best bound of component 0).
 
-    Subgradient steps towards the incumbent until a limit is reached; chains that fit are scored. limit: the value of
-    component 0 that refutes (None: no incumbent). start: those of another structure. cycles: the most they take.
+    Subgradient steps towards the incumbent until a limit; chains that fit are scored. limit: the value of component 0
+    that refutes (None: no incumbent). start: multipliers of another structure. cycles: an upper bound.
     """
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
@@ -232,7 +237,7 @@ def _score_once(search: StructureSearch, node: SearchNode, excess: Excess, score
 def _first_wanted(
     tables: Tables, resources: tuple[Resource, ...], start: Multipliers | None, unit: int
 ) -> tuple[Wanted, _Trial | None]:
-    """Return the multipliers to begin with, and what those that served another structure give."""
+    """Return the initial multipliers, and the trial of those that served another structure."""
     if start is None or not any((*start.per_level, *start.per_component)):
         return dict.fromkeys(resources, 0.0), None
     wanted = {resource: resource.price(start) / start.unit for resource in resources}
@@ -244,22 +249,22 @@ def _excess(tables: Tables, node: SearchNode, resources: tuple[Resource, ...]) -
 
 
 def _is_settled(excess: Excess, multipliers: Multipliers) -> bool:
-    """Return whether no other multipliers give a higher bound: all that costs something is used up."""
+    """Return whether no other multipliers give a higher bound: every priced resource is fully used."""
     return all(amount == 0 or (amount < 0 and not r.price(multipliers)) for r, amount in excess.items())
 
 
 def _fits(excess: Excess) -> bool:
-    """Return whether no level holds too much: a chain may still take more cycles than asked about."""
+    """Return whether no level is overfull; a chain may still take more cycles than given."""
     return all(amount <= 0 or resource.component for resource, amount in excess.items())
 
 
 def tradeoff_multipliers(
     search: StructureSearch, bounds: BoundTables, start: tuple[Multipliers, ...]
 ) -> tuple[Multipliers, ...]:
-    """Return multipliers that tell what latency takes from energy (none where the measure has no use for them).
+    """Return multipliers whose bounds trade latency for energy; () where the measure has no use for them.
 
-    Multipliers for the least cycles first, then for those at which what is known leaves the least value.
-    start: those of another structure.
+    First those for the least cycles, then for the cycles at which the known bounds give the least value. start: those
+    of another structure.
     """
     tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
     powers = measure.goal.powers
@@ -295,14 +300,14 @@ def least_parts(bounds: BoundTables) -> tuple[int, ...]:
 
 
 def is_refuted(search: StructureSearch, bounds: BoundTables) -> bool:
-    """Return whether the tradeoffs leave nothing better than the incumbent below the top."""
+    """Return whether, by the tradeoffs, nothing below the top beats the incumbent."""
     best, least = search.incumbent.value, traded_bound(bounds, search.multipliers)
     return best is not None and least is not None and not may_win(least, best).any()
 
 
 def traded_bound(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> FloatArray | None:
-    """Return what is at most the value of all mappings below the top, from the bounds at these multipliers [1] (None:
-    there is no such estimate)."""
+    """Return lower bounds on the values of all mappings below the top, from the bounds at the multipliers [1]; None
+    without."""
     tables, measure = bounds.tables, bounds.tables.measure
     tradeoffs: list[Tradeoff] = []
     for one, inside in zip(multipliers, bounds.priced, strict=True):
@@ -314,7 +319,7 @@ def traded_bound(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> F
 
 
 def _unit(tables: Tables) -> int:
-    """Return the power of two by which costs may be multiplied in int64; long costs need no fractions."""
+    """Return the power of two by which costs may be multiplied in int64; large costs need no fractions."""
     arithmetic = tables.arithmetics[0]
     if arithmetic.kind is not Kind.NARROW:
         return 1

@@ -1,4 +1,4 @@
-"""What a search has found so far, what a new tree must beat, and where every listed structure went.
+"""The incumbents of a search, the value that a new tree must beat, and the fate of every listed structure.
 
 The law behind OPTIMAL is evaluated + pruned + infeasible = listed.
 """
@@ -20,11 +20,11 @@ Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the st
 
 @dataclass(frozen=True, slots=True)
 class OpenStructures:
-    """What a search that a limit ended has left, in plain numbers: structures stand by their place in the list of the
-    problem, which is the same in every run.
+    """The open part of a search that a limit ended, in plain numbers.
 
-    listed: how many there are; bounded: how many of them have a bound; queue: what is left of these; searched, refuted:
-    structures of which trees were searched, and entries refuted.
+    Structures are given by their position in the problem's list, which is the same in every run. listed: how many there
+    are. bounded: how many have a bound. queue: the open ones among these. searched: structures whose trees were
+    searched. refuted: refuted entries.
     """
 
     listed: int
@@ -34,7 +34,7 @@ class OpenStructures:
     refuted: tuple[int, ...]
 
     def fates(self) -> StructureFates:
-        """Return where the structures have gone."""
+        """Return the fates of the structures."""
         waiting: dict[int, int] = dict.fromkeys(range(self.bounded), 0)
         for _, _, number, _ in self.queue:
             waiting[number] += 1
@@ -43,20 +43,20 @@ class OpenStructures:
 
 
 class Polish(Protocol):
-    """What looks for better trees near the best one."""
+    """A local search for better trees near the best one."""
 
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
-        """Return a better tree with its scaled value, if one was found in the share of so many steps."""
+        """Return a better tree with its scaled value if the effort allotted to so many steps found one."""
         ...
 
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best trees so far, at most `keep` of them, best first (values scaled as Measure.value), and how to stop.
+    """The best trees so far, at most `keep`, best first (values scaled as Measure.value), and the stopping condition.
 
-    multipliers: those that served the last structure. work: what the search has done. told: called whenever what is
-    found changes. has_descended: whether a structure was searched. polish: what looks for better trees near the best
-    one, a little after each step. caches: what the search remembers.
+    multipliers: those of the last structure. work: of the search. told: called whenever the trees change.
+    has_descended: a structure was searched. polish: a local search, run a little after each step. caches: of the
+    search.
     """
 
     out_of_time: Callable[[], bool]
@@ -82,12 +82,13 @@ class Incumbent:
 
     @property
     def value(self) -> int | None:
-        """Return the value that a new tree must beat; None while there is room."""
+        """Return the value that a new tree must beat; None while fewer than `keep` trees are known."""
         return self.found[-1][0] if len(self.found) == self.keep else None
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether values are totally ordered: once one bound fails, all larger ones fail (not so of a front)."""
+        """Whether values are totally ordered: once one bound fails to win, all larger ones do. It is not so for a
+        front."""
         return True
 
     @property
@@ -95,12 +96,12 @@ class Incumbent:
         return self.found[0][1] if self.found else None
 
     def beats(self, value: int | None) -> bool:
-        """Return whether a tree of this value improves on what was found, or one with this bound may (None: it breaks a
-        limit)."""
+        """Return whether a tree of this value improves on the known ones, or one with this bound may; None: it exceeds
+        a limit."""
         return value is not None and (self.value is None or value < self.value)
 
     def add(self, value: int, completed: CompletedMapping) -> None:
-        """Take a tree in, unless it is known already; the worst one goes where there are too many."""
+        """Add a tree unless it is known already; the worst is dropped if there are too many."""
         if any(completed.mapping == known.mapping for _, known in self.found):
             return
         self.found.append((value, completed))
@@ -112,9 +113,9 @@ class Incumbent:
 
 @dataclass(slots=True)
 class Front(Incumbent):
-    """The trees so far of which none is as good as another in every part of the objective, by rising first part.
+    """The trees so far that do not dominate each other, by rising first part.
 
-    parts: how many parts the packed values have, of `digit` bits each.
+    parts: the number of parts of the packed values, of `digit` bits each.
     """
 
     parts: int = 2
@@ -137,7 +138,7 @@ class Front(Incumbent):
         return not any(covers(point, new) for point in self._points)
 
     def add(self, value: int, completed: CompletedMapping) -> None:
-        """Take a tree in that beats the front; those that it covers go."""
+        """Add a tree that the front does not dominate; those that it dominates are dropped."""
         new = part_values(value, self.parts, self.digit)
         self.found[:] = [item for item in self.found if not covers(new, part_values(item[0], self.parts, self.digit))]
         self.found.append((value, completed))
@@ -149,8 +150,11 @@ class Front(Incumbent):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Structures (classes that symmetry merges count once): listed (None: not all of them are known), evaluated (their
-    trees were searched), pruned (refuted by a bound), infeasible (nothing fits, or every tree breaks a rule)."""
+    """Numbers of structures; symmetric ones count once.
+
+    listed: None where not all are known. evaluated: their trees were searched. pruned: refuted by a bound. infeasible:
+    nothing fits, or every tree breaks a rule.
+    """
 
     listed: int | None = None
     evaluated: int = 0
@@ -165,9 +169,11 @@ class Count:
 
 @dataclass(slots=True)
 class StructureFates:
-    """What has become of `listed` structures, by number. A structure has entries in the queue until it is closed: as
-    evaluated where the trees of one of its entries were searched, as pruned where a bound refuted one of them, as
-    infeasible where its bounds said so of all."""
+    """The fates of `listed` structures, by number. A structure has entries in the queue until it is closed.
+
+    It is closed as evaluated where the trees of one of its entries were searched, as pruned where a bound refuted one
+    of them, and as infeasible where all its bounds say so.
+    """
 
     listed: int
     entries: dict[int, int] = field(default_factory=dict[int, int])
@@ -176,20 +182,20 @@ class StructureFates:
     closed: set[int] = field(default_factory=set[int])
 
     def begun(self, number: int, *, fits: bool) -> None:
-        """Note a structure's first bound: it goes into the queue, or fits nowhere."""
+        """Record a structure's first bound: it is queued, or nothing fits."""
         if fits:
             self.entries[number] = 1
         else:
             self.closed.add(number)
 
     def prune(self, numbers: Iterable[int]) -> None:
-        """Note entries that a bound refutes."""
+        """Record entries that a bound refutes."""
         for number in numbers:
             self.refuted.add(number)
             self._replace(number, 0)
 
     def step(self, number: int, entries: int, *, searched: bool) -> None:
-        """Note a step on an entry that puts so many in its place. searched: its trees were searched."""
+        """Record a step that replaces an entry by `entries` others. searched: its trees were searched."""
         if searched:
             self.searched.add(number)
         self._replace(number, entries)
@@ -200,7 +206,7 @@ class StructureFates:
             self.closed.add(number)
 
     def count(self) -> Count:
-        """Return how many structures there are of each kind."""
+        """Return the number of structures of each kind."""
         searched = self.closed & self.searched
         refuted = (self.closed & self.refuted) - searched
         rest = len(self.closed) - len(searched) - len(refuted)

@@ -1,4 +1,4 @@
-"""A cheap bound of all structures at once: every tensor alone, each of its elements loaded once by who needs it.
+"""A cheap bound for all structures at once: tensor by tensor, each instance loads each element that it needs once.
 
 Loops over dims that a tensor lacks then stand inside all its nodes and cost nothing, a plain axis is loaded once
 whatever the tile, and a window at least each of its elements: no tile is looked at, and arrays have one entry per
@@ -95,7 +95,7 @@ class StructureBatch(SpatialFactors[IntArray]):
 
     @property
     def infeasible(self) -> IntArray:
-        """Return the cost of what does not fit, for every structure."""
+        """Return the cost that marks a structure in which nothing fits, for every structure."""
         return self.arithmetic.where(self.one < 1, self.one)
 
     def plain_dims(self, term: TensorTerm) -> list[str]:
@@ -107,24 +107,24 @@ class StructureBatch(SpatialFactors[IntArray]):
         return self.product(extents[dim] // self.factor(dim, -1, level) for dim in self.plain_dims(term))
 
     def held(self, term: TensorTerm, level: int) -> IntArray:
-        """Return the fewest elements that an instance holds."""
+        """Return a lower bound on the elements that an instance holds."""
         last = self.problem.level_count
         plain = self.product(self.factor(dim, level, last) for dim in self.plain_dims(term))
         return plain * self.windows(term, (level - 1, level), _fewest_held)
 
     def fits(self, term: TensorTerm, level: int) -> NDArray[np.bool_]:
-        """Return where the fewest elements that an instance holds fit into the level."""
+        """Return where that lower bound fits into the level."""
         usable_bits = self.problem.arch.levels[level].usable_bits
         if usable_bits is None:
             return self.one > 0
         return np.asarray(self.held(term, level) * term.tensor.bits <= usable_bits, dtype=np.bool_)
 
     def window_messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
-        """Return the fewest messages per element that a sibling loads."""
+        """Return a lower bound on the messages per element that a sibling loads."""
         return self.messages(term, after, upto) * self.windows(term, (after, upto), _messages)
 
     def windows(self, term: TensorTerm, levels: tuple[int, int], count: _Count) -> IntArray:
-        """Return the product over the window groups of what `count` says for (parent, level)."""
+        """Return the product over the window groups of `count` at (parent, level)."""
         return self.product(self._group(group, levels, count) for group in term.groups if group.is_window)
 
     def _group(self, group: IndexGroup, levels: tuple[int, int], count: _Count) -> IntArray:

@@ -372,11 +372,11 @@ class WindowCounts:
     def tile_counts(
         self, coefficients: tuple[int, ...], views: tuple[DimView, ...], *, united: bool = True
     ) -> tuple[int, int, list[int]]:
-        """Return (elements of a tile, elements that need no new message across a loop outside the group, and across a
-        loop over each dim of the group).
+        """Return (elements of a tile, elements already present after one step of an outer loop, and after one step of
+        each loop of the group).
 
-        united: of the union P = A + O of siblings whose loads become one message; across a loop, what is not reached
-        by the new parts: P without Q, Q = (A without the tile before) + O. Else of one instance.
+        united: of the union P = A + O over siblings whose loads become one message; present are the elements of P
+        outside Q = (A without the tile before) + O. Otherwise of one instance.
         """
         elements = self._form_set(coefficients, tuple(view.indices for view in views))
         offsets = self._form_set(coefficients, tuple(view.united for view in views)) if united else 1

@@ -14,7 +14,7 @@ def sum_by(group: Ints, size: int, values: Ints | None = None) -> Ints:
 
 
 def unique(values: Ints) -> Ints:
-    """Return the different values, sorted (np.unique with less to do before)."""
+    """Return the distinct values, sorted (like np.unique, with less overhead)."""
     ordered = np.sort(values, axis=None)
     new = np.empty(len(ordered), dtype=np.bool_)
     new[:1] = True
@@ -31,7 +31,7 @@ def join(*columns: Ints) -> Ints:
 
 
 def changes(values: Ints) -> NDArray[np.bool_]:
-    """Return where a value differs from the one before (the first does)."""
+    """Return where a value differs from its predecessor; the first one does."""
     new = np.empty(len(values), dtype=np.bool_)
     new[:1] = True
     np.not_equal(values[1:], values[:-1], out=new[1:])
@@ -39,7 +39,7 @@ def changes(values: Ints) -> NDArray[np.bool_]:
 
 
 def starts(codes: Ints) -> Ints:
-    """Return where runs of consecutive numbers begin in a sorted array without repetitions."""
+    """Return the positions at which runs of consecutive integers begin in a strictly increasing array."""
     new = np.empty(len(codes), dtype=np.bool_)
     new[:1] = True
     np.not_equal(codes[1:], codes[:-1] + 1, out=new[1:])

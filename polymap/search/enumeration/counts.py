@@ -1,11 +1,11 @@
-"""What tensors move in one loop tree, counted over all statement instances at once: the referee's own counter.
+"""The traffic of tensors in one loop tree, counted over all statement instances at once: the referee's own counter.
 
-It follows the definition (docs/counting.md) directly: every (instance, element, step) that a tile holds is listed,
-runs of steps are stays, and sorting finds what enters, leaves and is shared. Nothing is estimated, and no code is
-shared with the cost model. For one accumulation over a box; small problems only, since all instances are listed.
+It follows the definition (docs/counting.md) directly: it lists every (instance, element, step) that a tile holds; runs
+of steps are residencies; sorting finds what enters, leaves and is shared. Nothing is estimated, and no code is shared
+with the cost model. It is for one accumulation over a box, and for small problems only, as all instances are listed.
 
-A node is fixed by the temporal loops above it, in order (its clock), and by the spatial loops over the fan-outs above
-its level. Instances are numbered along the spatial loops, outermost fan-out first.
+The tile of a node is chosen by the temporal loops above it, in order (its clock), and by the spatial loops over the
+fan-outs above its level. Instances are numbered along the spatial loops, outermost fan-out first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Numbers = tuple[int, ...]  # of loops
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """tiles: of all loops of the dim from the outermost down to this one. fanout: its position; None: temporal."""
+    """One loop. tiles: of all loops over the dim from the outermost to this one. fanout: its position; None:
+    temporal."""
 
     dim: str
     tiles: tuple[int, ...]
@@ -44,7 +45,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A storage node: its level (0 the outermost) and the temporal loops above it, by number."""
+    """A storage node. level: 0 is the outermost. clock: the temporal loops above it, by number."""
 
     level: int
     clock: Numbers
@@ -52,8 +53,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """Per instance: its owner (the parent's instance), and its place along the fan-outs between that do not merge loads
-    (separate), that merge equal loads (shared), and that do not add partial sums (apart)."""
+    """Per instance: its owner (the instance of the parent), and its position along the fan-outs between them.
+
+    The position is along those that do not merge loads (separate), that merge equal loads (shared), and that do not add
+    partial sums (apart).
+    """
 
     owner: Ints
     separate: Ints
@@ -67,7 +71,7 @@ class Siblings:
 
 
 class Nest:
-    """All statement instances of a workload, and the indices of its loops at each; loops are numbered as they come."""
+    """All statement instances of a workload, and the indices of its loops at each; loops are numbered as they occur."""
 
     def __init__(self, workload: Workload, arch: Architecture) -> None:
         statement = workload.statements[0]
@@ -95,7 +99,7 @@ class Nest:
         self._siblings: dict[tuple[Numbers, int, int], Siblings] = {}
 
     def meet(self, loop: Loop) -> int:
-        """Return the loop's number."""
+        """Return the loop's number; a new one for a loop not met before."""
         if loop not in self._met:
             self._met[loop] = len(self.loops)
             self.loops.append(loop)
@@ -108,7 +112,7 @@ class Nest:
         return self._met[loop]
 
     def elements(self, accesses: Sequence[Access]) -> tuple[Ints, int]:
-        """Return [access, point] -> number of the element touched, and how many elements there are."""
+        """Return [access, point] -> number of the element touched, and the number of elements."""
         rows = np.zeros((len(accesses), self.count), dtype=np.int64)
         for row, access in zip(rows, accesses, strict=True):
             tensor = self.workload.tensor(access.tensor)
@@ -121,14 +125,14 @@ class Nest:
         return numbers.reshape(rows.shape).astype(np.int64), len(names)
 
     def number(self, loops: Numbers) -> Ints:
-        """Return per point one number for the indices of `loops`, the first most significant."""
+        """Return per point one number that encodes the indices of `loops`, the first most significant."""
         if loops not in self._codes:
             *outer, last = loops
             self._codes[loops] = self.number(tuple(outer)) * self.trips[last] + self._digits[last]
         return self._codes[loops]
 
     def above(self, spatial: Numbers, level: int) -> Numbers:
-        """Return the spatial loops over the fan-outs above a level (all for the number of levels: the compute unit)."""
+        """Return the spatial loops over the fan-outs above a level; all for the compute unit (the number of levels)."""
         return tuple(number for number in spatial if self._home(number) < level)
 
     def _home(self, number: int) -> int:
@@ -140,13 +144,13 @@ class Nest:
         return prod(self.trips[number] for number in loops)
 
     def siblings(self, spatial: Numbers, parent: int, level: int) -> Siblings:
-        """Return how the instances of `level` stand below those of the level `parent`."""
+        """Return the positions of the instances of `level` below those of the level `parent`."""
         key = (spatial, parent, level)
         if key not in self._siblings:
-            self._siblings[key] = self._placed(self.above(spatial, level), parent)
+            self._siblings[key] = self._siblings_of(self.above(spatial, level), parent)
         return self._siblings[key]
 
-    def _placed(self, loops: Numbers, parent: int) -> Siblings:
+    def _siblings_of(self, loops: Numbers, parent: int) -> Siblings:
         numbers = np.arange(self.size(loops), dtype=np.int64)
         owner, separate, shared, apart = (np.zeros_like(numbers) for _ in range(4))
         weight, owners = len(numbers), 1
@@ -168,7 +172,7 @@ class Nest:
 
 
 def _messages(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> Ints:
-    """Return the elements read per owner when the instances load `element` at `time`, multicast merged."""
+    """Return the elements read per owner if the instances load `element` at `time`, merged by multicast."""
     shared = siblings.shared[instance]
     members = int(shared.max()) + 1
     size = int(element.max()) + 1
@@ -186,7 +190,7 @@ def _messages(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> 
 
 
 def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) -> Ints:
-    """Return one message of each set of elements in each group."""
+    """Return one message of each distinct set of elements in each group."""
     if size <= 62:
         masks = np.add.reduceat(np.left_shift(np.int64(1), what), begin)
         order = np.lexsort((masks, group))
@@ -200,9 +204,9 @@ def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Loads:
-    """What a node loads: per load the instance, the time and the element; loads per instance; the elements of the first
-    tile, and of the largest one of any instance and step."""
+class _NodeLoads:
+    """The loads of a node: instance, time and element of each; loads per instance; the elements of the first tile and
+    of the largest tile of any instance and step."""
 
     instance: Ints
     time: Ints
@@ -218,26 +222,27 @@ class ReadCounter:
     def __init__(self, nest: Nest, tensor: str) -> None:
         self.nest = nest
         self.elements, self.size = nest.elements(accesses_of(nest.workload.statements[0], tensor))
-        self._loads: dict[tuple[Numbers, Numbers], _Loads] = {}
+        self._loads: dict[tuple[Numbers, Numbers], _NodeLoads] = {}
 
     def fills(self, parent: int, node: Node, spatial: Numbers, *, divides: bool) -> tuple[Ints, Ints, int]:
         """Return fills per instance of the node, reads per instance of its parent level, elements of the largest tile.
 
-        divides: whether all tiles do; else, of several accesses, the elements of the first tile are told, as the
-        largest may be there where tiles of others are smaller. Of one access the first tile is the largest.
+        divides: all tiles divide. Otherwise, of a tensor with several accesses, the elements of the first tile are
+        returned, as the largest may occur where tiles of other tensors are smaller. With one access the first tile is
+        the largest.
         """
         siblings = self.nest.siblings(spatial, parent, node.level)
         key = (self.nest.above(spatial, node.level), node.clock)
         if key not in self._loads:
-            self._loads[key] = self._loaded(*key)
+            self._loads[key] = self._loads_of(*key)
         loads = self._loads[key]
         if siblings.owners == siblings.count:  # nobody to share a read with
             return loads.counts, loads.counts, loads.most if divides else loads.first
         messages = _messages(siblings, loads.instance, loads.time, loads.element)
         return loads.counts, messages, loads.most if divides else loads.first
 
-    def _loaded(self, loops: Numbers, clock: Numbers) -> _Loads:
-        """Return what the instances along spatial `loops` load when the loops of the clock go on."""
+    def _loads_of(self, loops: Numbers, clock: Numbers) -> _NodeLoads:
+        """Return the loads of the instances along spatial `loops` over the steps of the clock."""
         nest = self.nest
         instance, instances, times = nest.number(loops), nest.size(loops), nest.size(clock)
         now = instance * times + nest.number(clock)
@@ -252,7 +257,7 @@ class ReadCounter:
         loads = held[starts(held)]
         turn, what = loads % span, loads // span
         instance = what % instances
-        return _Loads(instance, active[turn] % times, what // instances, sum_by(instance, instances), first, most)
+        return _NodeLoads(instance, active[turn] % times, what // instances, sum_by(instance, instances), first, most)
 
     def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
         """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""

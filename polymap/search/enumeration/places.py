@@ -1,4 +1,4 @@
-"""All places where the storage nodes of all tensors can stand in a word of a given length."""
+"""All placements of the storage nodes of all tensors in a word (a sequence of loops) of a given length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple[tuple[int, int], ...]  # (level, gap) of a tensor's nodes, outermo
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """places[tensor]: where its nodes may stand. chosen[tensor][k]: the place that it has in the k-th arrangement.
+    """places[tensor]: the possible placements of its nodes. chosen[tensor][k]: its placement in the k-th arrangement.
 
     occupied[k]: the gaps that hold a node, as bits.
     """
@@ -31,39 +31,41 @@ class Arrangement:
 
 
 class Arrangements:
-    """Arrangements by length of the word and position of its units, and by where nodes must stand."""
+    """Arrangements, cached by length of the word, positions of its units, and gaps that need a node."""
 
     def __init__(self, workload: Workload, arch: Architecture) -> None:
         self.tensors = workload.tensors
         self.levels = arch.levels
         self.groups = fanout_groups(arch)
-        self._holding = {tensor.name: _holding(self.levels, tensor) for tensor in workload.tensors}
-        self._placed: dict[tuple[tuple[int, ...], frozenset[int], tuple[int, ...], int], tuple[Place, ...]] = {}
+        self._levels_of = {tensor.name: _levels_of(self.levels, tensor) for tensor in workload.tensors}
+        self._place_choices: dict[tuple[tuple[int, ...], frozenset[int], tuple[int, ...], int], tuple[Place, ...]] = {}
         self._most: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self._all: dict[tuple[int, tuple[tuple[int, int], ...]], Arrangement] = {}
         self._kept: dict[tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], Ints] = {}
 
     @property
     def most_nodes(self) -> int:
-        """Return how many nodes a tree can have."""
+        """Return an upper bound on the nodes of a tree."""
         return sum(_may_hold(level, tensor) for level in self.levels[1:] for tensor in self.tensors)
 
     def arrangement(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
         """Return all arrangements in a word of `length` items with units (group, position)."""
         key = (length, units)
         if key not in self._all:
-            self._all[key] = self._arranged(length, units)
+            self._all[key] = self._list_arrangement(length, units)
         return self._all[key]
 
     def most_arrangements(self, length: int, units: tuple[tuple[int, int], ...]) -> int:
-        """Return how many arrangements there are at most, without listing them."""
+        """Return an upper bound on the number of arrangements, without listing them."""
         key = (length, units)
         if key not in self._most:
             self._most[key] = prod(len(self._places(tensor, length, units)) for tensor in self.tensors)
         return self._most[key]
 
-    def kept(self, length: int, units: tuple[tuple[int, int], ...], gaps: tuple[tuple[int, int], ...]) -> Ints:
-        """Return the arrangements (their positions) with a node between `first` and `last` for each of the gaps."""
+    def with_nodes_in_gaps(
+        self, length: int, units: tuple[tuple[int, int], ...], gaps: tuple[tuple[int, int], ...]
+    ) -> Ints:
+        """Return the arrangements (their numbers) that have a node between `first` and `last` for each of the gaps."""
         key = (length, units, gaps)
         if key not in self._kept:
             occupied = self.arrangement(length, units).occupied
@@ -73,7 +75,7 @@ class Arrangements:
             self._kept[key] = np.flatnonzero(fits)
         return self._kept[key]
 
-    def _arranged(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
+    def _list_arrangement(self, length: int, units: tuple[tuple[int, int], ...]) -> Arrangement:
         places = tuple(self._places(tensor, length, units) for tensor in self.tensors)
         shape = tuple(len(of_tensor) for of_tensor in places)
         occupied = np.zeros(shape, dtype=np.int64)
@@ -87,20 +89,20 @@ class Arrangements:
         return Arrangement(places, chosen, occupied[chosen])
 
     def _places(self, tensor: Tensor, length: int, units: tuple[tuple[int, int], ...]) -> tuple[Place, ...]:
-        """Return the places of one tensor; a node below a unit's fan-outs stands below the unit."""
-        may, must = self._holding[tensor.name]
+        """Return the placements of one tensor; a node of a level below a unit's fan-outs is below the unit."""
+        may, must = self._levels_of[tensor.name]
         lowest = tuple(max((at + 1 for g, at in units if self.groups[g].below <= level), default=0) for level in may)
         key = (may, must, lowest, length)
-        if key not in self._placed:
-            self._placed[key] = tuple(_placed(may, must, lowest, length))
-        return self._placed[key]
+        if key not in self._place_choices:
+            self._place_choices[key] = tuple(_place_choices(may, must, lowest, length))
+        return self._place_choices[key]
 
     def _directly_above(
         self, places: Sequence[Sequence[Place]], occupied: Ints, below: int, position: int, length: int
     ) -> NDArray[np.bool_]:
-        """Return where no node stands between the unit and the first node of the levels below its fan-outs.
+        """Return where no node is between the unit and the first node of the levels below its fan-outs.
 
-        In the gap of that node another tensor's node may stand, but not one of its own above it.
+        In the gap of that node, another tensor's node may be above it, but not one of its own tensor.
         """
         none = length + 1
         firsts = [np.array([_first_below(p, below, none) for p in of_tensor], dtype=np.int64) for of_tensor in places]
@@ -115,15 +117,15 @@ class Arrangements:
         return headed & ((occupied & between) == 0)
 
 
-def _holding(levels: Sequence[MemoryLevel], tensor: Tensor) -> tuple[tuple[int, ...], frozenset[int]]:
+def _levels_of(levels: Sequence[MemoryLevel], tensor: Tensor) -> tuple[tuple[int, ...], frozenset[int]]:
     """Return the levels that may hold a tensor, and those that must."""
     inner = range(1, len(levels))
     may = tuple(level for level in inner if _may_hold(levels[level], tensor))
-    return may, frozenset(level for level in inner if _named(levels[level].must_hold, tensor))
+    return may, frozenset(level for level in inner if _is_named(levels[level].must_hold, tensor))
 
 
-def _placed(may: tuple[int, ...], must: frozenset[int], lowest: tuple[int, ...], length: int) -> Iterator[Place]:
-    """Yield every choice of levels and, for each, a gap of at least its lowest; the gaps do not fall."""
+def _place_choices(may: tuple[int, ...], must: frozenset[int], lowest: tuple[int, ...], length: int) -> Iterator[Place]:
+    """Yield every choice of levels with a gap for each, at least its lowest; gaps do not decrease."""
     for count in range(len(may) + 1):
         for held in combinations(range(len(may)), count):
             levels, least = [may[i] for i in held], [lowest[i] for i in held]
@@ -134,7 +136,7 @@ def _placed(may: tuple[int, ...], must: frozenset[int], lowest: tuple[int, ...],
 
 
 def _along(values: NDArray[np.generic], axis: int, count: int) -> Ints:
-    """Return the values along one of `count` axes."""
+    """Return the values as an array along one of `count` axes."""
     return values.reshape([-1 if a == axis else 1 for a in range(count)])  # pyright: ignore[reportReturnType]
 
 
@@ -143,14 +145,14 @@ def _first_below(place: Place, below: int, none: int) -> int:
 
 
 def _first_heads(place: Place, below: int) -> bool:
-    """Return whether the tensor's first node at or below level `below` stands in a gap with none of its own above."""
+    """Return whether the tensor's first node at or below level `below` has none of its own above it in its gap."""
     first = _first_below(place, below, -1)
     return any(level >= below for level, _ in place) and not any(gap == first and level < below for level, gap in place)
 
 
-def _named(names: Sequence[str], tensor: Tensor) -> bool:
+def _is_named(names: Sequence[str], tensor: Tensor) -> bool:
     return tensor.name in names or f"@{tensor.role.value}" in names
 
 
 def _may_hold(level: MemoryLevel, tensor: Tensor) -> bool:
-    return level.holds is None or _named(level.holds, tensor)
+    return level.holds is None or _is_named(level.holds, tensor)

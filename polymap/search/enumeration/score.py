@@ -1,4 +1,4 @@
-"""What an objective needs to know of one tensor at one place, as columns of integers that add up over tensors."""
+"""The contributions of one tensor at one placement to an objective, as columns of integers that add up over tensors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PRODUCTS = {"energy": (1, 0), "latency": (0, 1), "edp": (1, 1), "ed2p": (1, 2)} 
 class Scale:
     """The objective in integers: energies times energy_scale, transfer cycles times cycle_scale.
 
-    kind: "weighted" (also for one objective alone), "lex" or "pareto". parts: weight and text of each objective.
-    read_energy and write_energy: [level][tensor].
+    kind: "weighted" (also for a single objective), "lex" or "pareto". parts: weight and text of each objective.
+    read_energy, write_energy: [level][tensor].
     """
 
     kind: str
@@ -43,18 +43,18 @@ class Scale:
         return bool(texts & timed)
 
     def unit(self, text: str) -> Fraction:
-        """Return what one of the integers of an objective means in its own unit."""
+        """Return the value of 1 in an objective's integers, in the objective's unit."""
         return Fraction(1, self.energy_scale ** PRODUCTS.get(text, (0, 0))[0])
 
     def units(self) -> tuple[Fraction, ...]:
-        """Return what the integers of Columns.vectors mean: one for a sum, else one per part."""
+        """Return the values of 1 in the integers of Columns.vectors: one for a sum, else one per part."""
         if self.kind == "weighted":
             return (Fraction(1, lcm(*((weight * self.unit(text)).denominator for weight, text in self.parts))),)
         return tuple(self.unit(text) for _, text in self.parts)
 
 
 def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
-    """Return the objective in integers; OptionError for an unknown one."""
+    """Return the objective in integers. Raises OptionError for an unknown one."""
     kind, parts = _parts_of(arch, objective)
     share = [[Fraction(tensor.bits, level.word_bits) for tensor in workload.tensors] for level in arch.levels]
     read = [[level.read_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]
@@ -78,7 +78,7 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
 
 
 def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Fraction, str], ...]]:
-    """Return the kind and the weighted parts of an objective's text; OptionError for an unknown one."""
+    """Return the kind and the weighted parts of an objective's text. Raises OptionError for an unknown one."""
     kind, colon, rest = objective.partition(":")
     if not colon or kind not in ("weighted", "lex", "pareto"):
         kind, rest = "weighted", objective
@@ -97,10 +97,11 @@ def _bands(level: MemoryLevel) -> tuple[Fraction | None, Fraction | None, Fracti
 
 
 def most_summed(workload: Workload, arch: Architecture, scale: Scale) -> int:
-    """Return what no column of a tree, no energy or latency in the scale's units, and no step to them exceeds.
+    """Return an upper bound on every column of a tree, on energy and latency in the scale's units, and on every
+    intermediate.
 
-    A load is of one element by one instance at one time, for some statement instance and access; it is read and written
-    once, and a partial sum comes and goes.
+    A load is of one element by one instance at one time, for some statement instance and access. It is read and written
+    once, and a partial sum moves in both directions.
     """
     points = prod(workload.extents().values())
     accesses = sum(1 + len(statement.reads) for statement in workload.statements)
@@ -113,12 +114,12 @@ def most_summed(workload: Workload, arch: Architecture, scale: Scale) -> int:
 
 
 class Columns:
-    """Which column holds what, for words whose levels have these many working instances.
+    """The layout of the columns, for words whose levels have these numbers of working instances.
 
-    Column 0: energy. Then one per level whose traffic the objective names: bits moved. Then one per level of limited
-    capacity, or whose occupancy the objective names: bits held. Then, where the latency counts and the bandwidth is
-    limited, one per instance: bits read, and bits written. kind: int64, or Python's integers where a sum, or what the
-    objective makes of it, may not fit.
+    Column 0: energy. Then one per level whose traffic the objective names: bits moved. Then one per level with a
+    capacity, or whose occupancy the objective names: bits held. Then, where latency counts and the bandwidth is
+    limited, one per instance: bits read, and bits written. kind: int64, or Python integers where a sum or a value may
+    exceed it.
     """
 
     def __init__(self, workload: Workload, arch: Architecture, scale: Scale, instances: Sequence[int]) -> None:
@@ -159,7 +160,7 @@ class Columns:
         return np.zeros(4 * len(self.levels), dtype=np.int64)
 
     def held(self, row: Ints, tensor: int, level: int, elements: int) -> None:
-        """Add a node's first tile to the columns `row`."""
+        """Add the elements of a node's first tile to the columns `row`."""
         if level in self._held:
             row[self._held[level]] += elements * self.bits[tensor]
 
@@ -175,7 +176,7 @@ class Columns:
         fills: int = 0,
         drains: int = 0,
     ) -> None:
-        """Add what the instances of a level read and write of a tensor."""
+        """Add the reads and writes of a level's instances for a tensor."""
         first, count = self._moved.get(level), self.instances[level]
         traffic[4 * level + 2] += fills
         traffic[4 * level + 3] += drains
@@ -185,26 +186,26 @@ class Columns:
                 continue
             total = int(moves[0]) if count == 1 else int(moves.sum())
             traffic[4 * level + kind] += total
-            row[0] = self._checked(int(row[0]) + total * energy[level][tensor])
+            row[0] = self._within_bound(int(row[0]) + total * energy[level][tensor])
             if level in self._bits:
                 row[self._bits[level]] += total * self.bits[tensor]
             if first is not None:
                 row[first + kind * count : first + (kind + 1) * count] += moves * self.bits[tensor]
 
-    def _checked(self, number: int) -> int:
-        """Return the number, which is small enough for sums over all tensors."""
+    def _within_bound(self, number: int) -> int:
+        """Return the number after checking that sums of it over all tensors fit the type."""
         assert self.kind != np.int64 or abs(number) < FITS // self._tensors, "more is moved than most_summed says"
         return number
 
     def fit(self, sums: Ints) -> NDArray[np.bool_]:
-        """Return for each row of `sums` (a tree) whether all capacities suffice."""
+        """Return, per row of `sums` (a tree), whether it respects all capacities."""
         fits = np.ones(len(sums), dtype=np.bool_)
         for column, capacity in self.capacities:
             fits &= np.asarray(sums[:, column] <= capacity, dtype=np.bool_)
         return fits
 
     def vectors(self, sums: Ints, steps: int) -> list[Ints]:
-        """Return the objective of each row, scaled (Scale.units): of a sum one column, else one per part."""
+        """Return the objective of each row, scaled (Scale.units): one column for a sum, else one per part."""
         scale = self.scale
         columns = [self._values(text, sums, steps) for _, text in scale.parts]
         if scale.kind != "weighted":
@@ -217,7 +218,7 @@ class Columns:
         return [total]
 
     def _values(self, text: str, sums: Ints, steps: int) -> Ints:
-        """Return one objective of each row, scaled: energies by energy_scale, the rest by 1."""
+        """Return one objective of each row, scaled: energies by energy_scale, others by 1."""
         kind, _, name = text.partition(":")
         names = [level.name for level in self.levels]
         if kind == "traffic":
@@ -252,14 +253,14 @@ class Columns:
 
 
 def _total(left: Ints, right: Ints) -> Ints:
-    """Return the sums, as Python integers where they may not fit 63 bits."""
+    """Return the sums, as Python integers where they may exceed 63 bits."""
     if max(int(left.max(initial=0)).bit_length(), int(right.max(initial=0)).bit_length()) < 62:
         return left.astype(np.int64) + right.astype(np.int64)
     return left.astype(object) + right.astype(object)
 
 
 def _product(left: Ints, right: Ints) -> Ints:
-    """Return the products, as Python integers where they may not fit 63 bits."""
+    """Return the products, as Python integers where they may exceed 63 bits."""
     if int(left.max(initial=0)).bit_length() + int(right.max(initial=0)).bit_length() < 63:
         return left.astype(np.int64) * right.astype(np.int64)
     return left.astype(object) * right.astype(object)

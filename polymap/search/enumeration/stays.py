@@ -1,6 +1,7 @@
-"""What the tensor that is accumulated into moves in one loop tree: stays of its elements, and the partial sums between.
+"""The traffic of the accumulated tensor in one loop tree: residencies of its elements, and the partial sums between
+nodes.
 
-A part of the referee's own counter (exhaustive_counts): every stay is listed, nothing is estimated.
+It is a part of the referee's own counter (counts.py): every residency is listed, nothing is estimated.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from polymap.search.enumeration.counts import Nest, Node, Numbers, Siblings
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Elements moved at one level, per instance of it; fills and drains are summed."""
+    """Elements moved at one level: reads and writes per instance, fills and drains in total."""
 
     reads: Ints
     writes: Ints
@@ -26,10 +27,10 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stays:
+class _Residencies:
     """Runs of steps in which an instance holds an element, sorted by element, instance and start.
 
-    start and end count the existing steps of the node's clock; partial: the stay began with a partial sum.
+    start, end: numbers of steps of the node's clock. partial: the residency began with a partial sum.
     """
 
     element: Ints
@@ -42,32 +43,31 @@ class _Stays:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Holders of the output from the outermost level inwards: the stays of the last, and per holder what it exchanges
-    with the others and its first tile."""
+    """Nodes of the output from the outermost level inwards: residencies of the last; moves and first tile of each."""
 
-    stays: _Stays
+    stays: _Residencies
     moves: tuple[Moves, ...]
     tiles: tuple[int, ...]
 
 
 class WriteCounter:
-    """Counts the partial sums of the tensor that is accumulated into."""
+    """Counts the partial sums of the accumulated tensor."""
 
     def __init__(self, nest: Nest, tensor: str) -> None:
         self.nest = nest
         elements, self.size = nest.elements((nest.workload.statements[0].target,))
         self.elements = elements[0]
         self.initial = nest.workload.tensor(tensor).initial
-        self._known: dict[tuple[Node, Numbers], tuple[_Stays, Ints]] = {}
+        self._known: dict[tuple[Node, Numbers], tuple[_Residencies, Ints]] = {}
         zeros = np.zeros(self.size, dtype=np.int64)
-        stays = _Stays(np.arange(self.size), zeros, zeros, zeros, 1, np.full(self.size, self.initial))
+        stays = _Residencies(np.arange(self.size), zeros, zeros, zeros, 1, np.full(self.size, self.initial))
         self._outermost = _Chain(stays, (Moves(zeros[:1], zeros[:1], 0, 0),), (self.size,))
         self._chains: dict[tuple[tuple[Node, ...], Numbers], _Chain] = {}
 
     def exchanges(self, nodes: Sequence[Node], spatial: Numbers) -> tuple[tuple[Moves, ...], tuple[int, ...], Ints]:
-        """Return what the holders exchange, the outermost level first (nodes are those below it).
+        """Return the moves of each node, the outermost level first (`nodes` are those below it).
 
-        Also their first tiles, and per instance of the innermost how many of its stays began at zero.
+        Also their first tiles, and per instance of the innermost the number of its residencies that began at zero.
         """
         chain = self._chain(nodes, spatial)
         stays = chain.stays
@@ -80,27 +80,30 @@ class WriteCounter:
         key = (tuple(nodes), self.nest.above(spatial, node.level))
         if key not in self._chains:
             holder = outer[-1] if outer else Node(0, ())
-            self._chains[key] = self._longer(self._chain(outer, spatial), holder, node, spatial)
+            self._chains[key] = self._extended_chain(self._chain(outer, spatial), holder, node, spatial)
         return self._chains[key]
 
-    def _longer(self, outer: _Chain, holder: Node, node: Node, spatial: Numbers) -> _Chain:
-        """Return the chain with one more node, which exchanges with the last so far, the holder."""
+    def _extended_chain(self, outer: _Chain, holder: Node, node: Node, spatial: Numbers) -> _Chain:
+        """Return the chain with one more node, which exchanges partial sums with the last one so far, `holder`."""
         nest = self.nest
-        inner, times = self._stays(node, spatial)
+        inner, times = self._residencies(node, spatial)
         siblings = nest.siblings(spatial, holder.level, node.level)
-        owner = _owning(outer.stays, inner, siblings, times // nest.size(node.clock[len(holder.clock) :]))
+        owner = _enclosing_residencies(
+            outer.stays, inner, siblings, times // nest.size(node.clock[len(holder.clock) :])
+        )
         inner, own, above = _exchange(outer.stays, inner, owner, siblings)
         tile = int(np.count_nonzero((inner.instance == 0) & (inner.start == 0)))
-        return _Chain(inner, (*outer.moves[:-1], _added(outer.moves[-1], above), own), (*outer.tiles, tile))
+        return _Chain(inner, (*outer.moves[:-1], _sum_of_moves(outer.moves[-1], above), own), (*outer.tiles, tile))
 
-    def _stays(self, node: Node, spatial: Numbers) -> tuple[_Stays, Ints]:
-        """Return the stays at a node (not yet which began as partial sums), and the clock value of each step."""
+    def _residencies(self, node: Node, spatial: Numbers) -> tuple[_Residencies, Ints]:
+        """Return the residencies at a node (whether they begin with partial sums is set later), and the clock value of
+        each step."""
         key = (node, self.nest.above(spatial, node.level))
         if key not in self._known:
-            self._known[key] = self._listed(*key)
+            self._known[key] = self._list_residencies(*key)
         return self._known[key]
 
-    def _listed(self, node: Node, loops: Numbers) -> tuple[_Stays, Ints]:
+    def _list_residencies(self, node: Node, loops: Numbers) -> tuple[_Residencies, Ints]:
         instance, instances = self.nest.number(loops), self.nest.size(loops)
         now = self.nest.number(node.clock)
         times = unique(now)
@@ -110,10 +113,12 @@ class WriteCounter:
         last = np.append(begin[1:], len(held)) - 1
         who = held[begin] // span
         none = np.zeros(len(begin), dtype=np.bool_)
-        return _Stays(who // instances, who % instances, held[begin] % span, held[last] % span, instances, none), times
+        return _Residencies(
+            who // instances, who % instances, held[begin] % span, held[last] % span, instances, none
+        ), times
 
     def arrivals(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
-        """Return the writes of the compute unit per instance of the innermost holder."""
+        """Return the writes of the compute unit per instance of the innermost node."""
         nest = self.nest
         siblings = nest.siblings(spatial, holder, nest.levels)
         unit = nest.number(nest.above(spatial, nest.levels))
@@ -123,8 +128,9 @@ class WriteCounter:
         return sum_by(arrivals // inner, siblings.owners)
 
 
-def _owning(outer: _Stays, inner: _Stays, siblings: Siblings, outer_time: Ints) -> Ints:
-    """Return per inner stay the position of the owner's stay that it lies in; outer_time: of each inner step."""
+def _enclosing_residencies(outer: _Residencies, inner: _Residencies, siblings: Siblings, outer_time: Ints) -> Ints:
+    """Return, per inner residency, the number of the owner's residency that contains it. outer_time: of each inner
+    step."""
     outer_turn = np.cumsum(changes(outer_time)) - 1  # inner steps are in order, so the outer ones are
     steps = len(outer_time)
     begins = (outer.element * outer.instances + outer.instance) * steps + outer.start
@@ -132,11 +138,14 @@ def _owning(outer: _Stays, inner: _Stays, siblings: Siblings, outer_time: Ints) 
     return np.searchsorted(begins, wanted, side="right") - 1
 
 
-def _exchange(outer: _Stays, inner: _Stays, owner: Ints, siblings: Siblings) -> tuple[_Stays, Moves, Moves]:
-    """Return the inner stays with how they begin, the moves at the inner node, and those it causes at the outer one.
+def _exchange(
+    outer: _Residencies, inner: _Residencies, owner: Ints, siblings: Siblings
+) -> tuple[_Residencies, Moves, Moves]:
+    """Return the inner residencies with how they begin, the moves at the inner node, and the moves caused at the outer
+    node.
 
-    Per outer stay the events are put in order: a drain arrives (kind 0) or the partial sum is asked for (kind 1, after
-    the drains of the same step). The copy is a partial sum after an arrival, zero after it was asked for.
+    Per outer residency the events are sorted: a drain arrives (kind 0), or the partial sum is requested (kind 1, after
+    the drains of the same step). The copy is a partial sum after an arrival, and zero after a request.
     """
     steps = int(inner.end.max()) + 2
     apart = int(siblings.apart.max()) + 1
@@ -157,9 +166,9 @@ def _exchange(outer: _Stays, inner: _Stays, owner: Ints, siblings: Siblings) -> 
     writes = sum_by(outer.instance[stay[kind == 0]], outer.instances)
     fills = sum_by(inner.instance[takers], inner.instances)
     drains = sum_by(inner.instance, inner.instances)
-    known = _Stays(inner.element, inner.instance, inner.start, inner.end, inner.instances, begins_partial)
+    known = _Residencies(inner.element, inner.instance, inner.start, inner.end, inner.instances, begins_partial)
     return known, Moves(drains, fills, len(takers), len(asks)), Moves(reads, writes, 0, 0)
 
 
-def _added(one: Moves, other: Moves) -> Moves:
+def _sum_of_moves(one: Moves, other: Moves) -> Moves:
     return Moves(one.reads + other.reads, one.writes + other.writes, one.fills + other.fills, one.drains + other.drains)

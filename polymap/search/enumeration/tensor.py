@@ -1,4 +1,4 @@
-"""The columns of one tensor at all its places in a word, each distinct situation counted once."""
+"""The columns of one tensor at all its placements in a word; each distinct situation is counted once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from polymap.search.enumeration.stays import WriteCounter
 
 
 class Situation(Protocol):
-    """A word as a tensor sees it.
+    """The part of a word that one tensor's traffic depends on.
 
-    clocks[gap]: the temporal loops above a gap. key: what places depend on. lockstep: no instance is ever idle while
-    another works.
+    clocks[gap]: the temporal loops above a gap. key: identifies the possible placements. lockstep: no instance is idle
+    while another works.
     """
 
     @property
@@ -50,9 +50,9 @@ class TensorScore:
         self._clocks: dict[tuple[Numbers, bool], Numbers] = {}
 
     def rows(self, columns: Columns, word: Situation, places: Sequence[Place]) -> tuple[Ints, Ints]:
-        """Return [place, column], and [place, 4 x level + (reads, writes, fills, drains)]."""
+        """Return [placement, column], and [placement, 4 x level + (reads, writes, fills, drains)]."""
         if self.reader is None:
-            found = [self._written(columns, word, place) for place in places]
+            found = [self._written_row(columns, word, place) for place in places]
             return np.array([row for row, _ in found]), np.array([traffic for _, traffic in found])
         pairs, plan = self._plan(word, places)
         found = [self._pair(columns, word, *pair) for pair in pairs]
@@ -61,9 +61,9 @@ class TensorScore:
         return rows[plan].sum(axis=1), traffic[plan].sum(axis=1)
 
     def _plan(self, word: Situation, places: Sequence[Place]) -> tuple[list[tuple[int, int, int]], Ints]:
-        """Return all pairs (holder, level, gap), and per place the positions of its pairs, padded with a last one.
+        """Return all pairs (holder, level, gap), and per placement the numbers of its pairs, padded with a last one.
 
-        level: of the node that is loaded from the holder, standing at the gap; -1: the compute unit.
+        level: of the node that loads from the holder, located at the gap; -1: the compute unit.
         """
         if word.key not in self._plans:
             pairs: dict[tuple[int, int, int], int] = {}
@@ -83,7 +83,7 @@ class TensorScore:
         if level < 0:
             clock = tuple(sorted(word.clocks[-1]))
         else:
-            clock = self._reduced(word.clocks[gap], free=word.lockstep)
+            clock = self._equivalent_clock(word.clocks[gap], free=word.lockstep)
         key = (holder, level, clock, word.spatial)
         if key not in self._rows:
             self._rows[key] = self._count_pair(columns, holder, Node(level, clock), word)
@@ -102,11 +102,11 @@ class TensorScore:
         columns.moved(row, traffic, self.number, holder, reads=reads)
         return row, traffic
 
-    def _written(self, columns: Columns, word: Situation, place: Place) -> tuple[Ints, Ints]:
+    def _written_row(self, columns: Columns, word: Situation, place: Place) -> tuple[Ints, Ints]:
         nodes: list[tuple[int, Numbers]] = []
         clock: Numbers = ()
         for level, gap in place:
-            clock += self._reduced(word.clocks[gap][len(clock) :], free=word.lockstep)
+            clock += self._equivalent_clock(word.clocks[gap][len(clock) :], free=word.lockstep)
             nodes.append((level, clock))
         compute = self._arrivals(columns, nodes[-1][0] if nodes else 0, tuple(sorted(word.clocks[-1])), word.spatial)
         key = (tuple(nodes), word.spatial)
@@ -116,7 +116,7 @@ class TensorScore:
         return known[0] + compute[0], known[1] + compute[1]
 
     def _arrivals(self, columns: Columns, holder: int, temporal: Numbers, spatial: Numbers) -> tuple[Ints, Ints]:
-        """Return what the compute unit moves at the innermost holder, as if no stay began at zero."""
+        """Return the compute unit's moves at the innermost node, as if no residency began at zero."""
         assert self.writer is not None
         key = (holder, temporal, spatial)
         if key not in self._rows:
@@ -129,7 +129,7 @@ class TensorScore:
     def _count_written(
         self, columns: Columns, nodes: Sequence[tuple[int, Numbers]], spatial: Numbers
     ) -> tuple[Ints, Ints]:
-        """Return what the holders exchange, less the reads that the compute unit saves where a stay began at zero."""
+        """Return the nodes' moves, minus the reads that the compute unit saves where a residency began at zero."""
         assert self.writer is not None
         row, traffic = columns.empty(), columns.no_traffic()
         moves, tiles, zero = self.writer.exchanges([Node(*node) for node in nodes], spatial)
@@ -142,10 +142,11 @@ class TensorScore:
         columns.moved(row, traffic, self.number, levels[-1], -zero)
         return row, traffic
 
-    def _reduced(self, clock: Numbers, *, free: bool) -> Numbers:
-        """Return a clock with the same stays: irrelevant loops directly above the node dropped, runs of them sorted.
+    def _equivalent_clock(self, clock: Numbers, *, free: bool) -> Numbers:
+        """Return a clock with the same residencies: irrelevant loops directly above the node dropped, runs of them
+        sorted.
 
-        Only where free (in lock step): an instance that is idle for a while would see another order of its steps.
+        Only if `free` (lock step): an instance that is idle for a while would see another order of its steps.
         """
         key = (clock, free)
         if key not in self._clocks:
@@ -156,7 +157,7 @@ class TensorScore:
         return self._clocks[key]
 
     def _sorted_runs(self, clock: Numbers, *, free: bool) -> Numbers:
-        """Return the clock with each run of loops over dims that the tensor lacks sorted, where that is free."""
+        """Return the clock with each run of loops over dims that the tensor lacks sorted, if `free`."""
         if not free:
             return clock
         done: list[int] = []

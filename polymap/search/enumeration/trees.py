@@ -1,9 +1,9 @@
 """The referee of the search: every legal canonical loop tree, scored exactly (docs/counting.md, "The mapping space").
 
-It walks sequences of loops and, for each, all places of the storage nodes. What one tensor moves depends on the loops
-and its own nodes alone, so that is counted once per tensor and place, and trees are sums over tensors. It shares no
-code with the search, with the counting of the space, or with the cost model. For small problems: one accumulation
-over a box.
+It walks all sequences of loops and, for each, all placements of the storage nodes. A tensor's traffic depends only on
+the loops and on its own nodes. So it is counted once per tensor and placement, and a tree is a sum over tensors. The
+referee shares no code with the search, the counting of the space, or the cost model. It is for small problems: one
+accumulation over a box.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ LegalLoops = Callable[[Mapping], bool]
 
 @dataclass(frozen=True, slots=True)
 class ExhaustiveResult:
-    """value: the least objective among the legal trees within capacity, exact; None where there is none. values: of an
-    order or a front one per part, of the best tree. front: the values of all trees that no tree beats; front_trees: one
-    tree for each of them.
+    """value: the exact least objective among legal trees within capacity; None where there is none.
 
-    legal: number of legal canonical trees; fitting: of those within capacity; distinct: number of different cost
-    vectors among the legal ones (traffic per level and tensor, steps), where it was asked for.
+    values: of an order or a front, one per part, of the best tree. front: the values of all undominated trees.
+    front_trees: one tree for each of them. legal: number of legal canonical trees. fitting: those within capacity.
+    distinct: number of different cost vectors among the legal ones (traffic per level and tensor, steps), if requested.
     """
 
     value: Fraction | None
@@ -49,8 +48,11 @@ class ExhaustiveResult:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTree:
-    """One legal tree: its objective (values: of an order or a front, one per part), whether it is within capacity, and
-    per tensor the rows (reads, writes, fills, drains) of all levels, outermost first, zeros where it is not held."""
+    """One legal tree. value: its objective. fits: it is within capacity. values: of an order or a front, one per part.
+
+    traffic: per tensor the rows (reads, writes, fills, drains) of all levels, outermost first; zeros where it is not
+    held.
+    """
 
     mapping: Mapping
     value: Fraction
@@ -72,12 +74,14 @@ def exhaustive(
     meets: Callable[[Mapping], bool] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> ExhaustiveResult | None:
-    """Return the best of all legal trees; objective: energy, latency, edp, ed2p, traffic:LEVEL, capacity:LEVEL, or
-    several as weighted:.., lex:.. or pareto:..; tiles: divide or any.
+    """Return the best of all legal trees.
 
-    legal_loops: asked once per sequence of loops; None: all are legal (associative accumulations). None comes back as
-    soon as more than `most_trees` are met, or `stop` says so. meets: what the best tree, or those of a front, must meet
-    besides; it is asked of those only that are better than the best so far, or that no known one beats.
+    objective: energy, latency, edp, ed2p, traffic:LEVEL, capacity:LEVEL, or several as weighted:.., lex:.. or
+    pareto:... tiles: "divide" or "any". legal_loops: called once per sequence of loops; None: all are legal
+    (associative accumulations). meets: a further condition on the best tree, or on those of a front; called only for
+    trees that improve on the best, or that no known one dominates.
+
+    Returns None as soon as there are more than `most_trees` trees, or `stop` returns True.
     """
     walking = Walking(
         workload, arch, objective, tiles, count_distinct=count_distinct, legal_loops=legal_loops, meets=meets
@@ -90,7 +94,7 @@ def exhaustive(
 
 
 class Walking:
-    """A walk over all trees, as of `exhaustive`, that can be ended and taken up again."""
+    """A walk over all trees, as by `exhaustive`, that can be interrupted and continued."""
 
     def __init__(
         self,
@@ -104,7 +108,7 @@ class Walking:
         meets: Callable[[Mapping], bool] | None = None,
     ) -> None:
         self._meets, self._legal_loops = meets, legal_loops
-        asked = None if meets is None else self._asked
+        asked = None if meets is None else self._meets_in_time
         self._walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles, asked)
         self._words = iter(self._walk.words)
         self._taken = 0
@@ -115,14 +119,14 @@ class Walking:
 
     @property
     def legal(self) -> int:
-        """Return the number of legal trees that were met."""
+        """The number of legal trees visited."""
         return self._walk.legal
 
     def go_on(self, stop: Callable[[], bool]) -> ExhaustiveResult | None:
-        """Return the best of all trees; None where stop says so before (one sequence of loops is walked at least)."""
+        """Return the best of all trees; None if `stop` ended the walk. At least one sequence of loops is visited."""
         self._stop = None
         while (word := self._next()) is not None:
-            if not self._noted(word):
+            if not self._visit_word(word):
                 self._pending = word
                 return None
             if stop():
@@ -138,7 +142,7 @@ class Walking:
         return word
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state to pickle: how many sequences of loops were walked stands for the iterator over them."""
+        """Return the state to pickle; the number of visited sequences of loops replaces the iterator."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_words", "_stop")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -146,8 +150,8 @@ class Walking:
         self._stop = None
         self._words = islice(iter(self._walk.words), self._taken, None)
 
-    def _noted(self, word: Word) -> bool:
-        """Return whether all trees of these loops were seen; where not, none were."""
+    def _visit_word(self, word: Word) -> bool:
+        """Return whether all trees of these loops were scored; otherwise none was."""
         walk = self._walk
         if self._legal_loops is not None and not self._legal_loops(walk.mapping(word, None)):
             return True
@@ -161,7 +165,7 @@ class Walking:
             self._vectors.update(walk.cost_vectors(scores))
         return True
 
-    def _asked(self, mapping: Mapping) -> bool:
+    def _meets_in_time(self, mapping: Mapping) -> bool:
         self._is_late = self._is_late or (self._stop is not None and self._stop())
         return not self._is_late and self._meets is not None and self._meets(mapping)
 
@@ -169,7 +173,7 @@ class Walking:
 def scored_trees(
     workload: Workload, arch: Architecture, objective: str, tiles: str, *, every: int = 1
 ) -> Iterator[ScoredTree]:
-    """Yield every so many-th legal tree of the walk."""
+    """Yield every `every`-th legal tree of the walk."""
     walk = _Walk(workload, arch, scale_of(workload, arch, objective), tiles)
     met = 0
     for word in walk.words:
@@ -179,8 +183,8 @@ def scored_trees(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A word as the tensors see it (exhaustive_tensor.Situation)."""
+class _WordSituation:
+    """A word as the tensors' counters need it (`tensor.Situation`)."""
 
     clocks: tuple[tuple[int, ...], ...]
     spatial: tuple[int, ...]
@@ -190,7 +194,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """All trees of one word: per tensor the position of its place, and the sums of the tensors' columns."""
+    """All trees of one word: per tensor the number of its placement, and the sums of the tensors' columns."""
 
     word: Word
     arrangement: Arrangement
@@ -205,7 +209,7 @@ class _Scores:
         return len(self.sums)
 
     def places(self, tree: int) -> tuple[Place, ...]:
-        """Return where the nodes of each tensor stand."""
+        """Return the placement of each tensor's nodes."""
         return tuple(of[int(c[tree])] for of, c in zip(self.arrangement.places, self.chosen, strict=True))
 
 
@@ -242,11 +246,11 @@ class _Walk:
     def scores(self, word: Word) -> _Scores:
         """Return the sums over tensors of all trees with these loops."""
         arrangement = self.arrangements.arrangement(len(word.items), word.units)
-        kept = self.arrangements.kept(len(word.items), word.units, word.gaps)
+        kept = self.arrangements.with_nodes_in_gaps(len(word.items), word.units, word.gaps)
         chosen = [of_tensor[kept] for of_tensor in arrangement.chosen]
         if not len(kept):
             return _Scores(word, arrangement, self._columns_of(()), chosen, [], np.zeros((0, 1), dtype=np.int64), 0)
-        seen = self._seen(word)
+        seen = self._situation_of(word)
         columns = self._columns_of(seen.spatial)
         tables = [
             tensor.rows(columns, seen, places) for tensor, places in zip(self.tensors, arrangement.places, strict=True)
@@ -256,7 +260,7 @@ class _Walk:
         return _Scores(word, arrangement, columns, chosen, traffic, sums, self._steps(seen.clocks[-1]))
 
     def note(self, scores: _Scores) -> None:
-        """Count the trees of a word and keep the best."""
+        """Count the trees of a word and record the best."""
         if not scores.count:
             return
         self.legal += scores.count
@@ -264,7 +268,7 @@ class _Walk:
         self.fitting += len(fits)
         if len(fits):
             vectors = scores.columns.vectors(scores.sums[fits], scores.steps)
-            for row in [_first(vectors)] if self.meets is None else _in_order(vectors):
+            for row in [_first_minimum(vectors)] if self.meets is None else _in_order(vectors):
                 point, places = _point(vectors, row), scores.places(int(fits[row]))
                 if self.best is not None and point >= self.best[0]:
                     break
@@ -275,7 +279,7 @@ class _Walk:
                 self._note_front(scores, fits, vectors)
 
     def _note_front(self, scores: _Scores, fits: Ints, vectors: list[Ints]) -> None:
-        """Add the trees of a word that no known one is as good as in every part."""
+        """Add the trees of a word that no known one dominates or equals."""
         rows: dict[Point, list[int]] = {}
         for row in range(len(fits)):
             rows.setdefault(_point(vectors, row), []).append(row)
@@ -290,20 +294,20 @@ class _Walk:
                     break
 
     def scored(self, scores: _Scores, trees: range) -> Iterator[ScoredTree]:
-        """Yield some trees of a word with all that is known of them."""
+        """Yield some trees of a word with all their figures."""
         sums = scores.sums[trees.start : trees.stop : trees.step]
         if not len(sums):
             return
         vectors = scores.columns.vectors(sums, scores.steps)
         fits = scores.columns.fit(sums).tolist()
-        tables = [_moved(table) for table in scores.traffic]
+        tables = [_traffic_tuples(table) for table in scores.traffic]
         for row, tree in enumerate(trees):
             values = self._unscaled(_point(vectors, row))
             traffic = tuple(table[int(which[tree])] for table, which in zip(tables, scores.chosen, strict=True))
             mapping = self.mapping(scores.word, scores.places(tree))
             yield ScoredTree(mapping, values[0], fits[row], traffic, scores.steps, values)
 
-    def _seen(self, word: Word) -> _Seen:
+    def _situation_of(self, word: Word) -> _WordSituation:
         clocks: list[tuple[int, ...]] = [()]
         spatial: list[int] = []
         for item in word.items:
@@ -313,10 +317,13 @@ class _Walk:
                 clocks.append(clocks[-1])
                 spatial += item
         lockstep = self._in_lockstep(spatial, clocks[-1])
-        return _Seen(tuple(clocks), tuple(sorted(spatial, key=self._rank)), (len(word.items), word.units), lockstep)
+        return _WordSituation(
+            tuple(clocks), tuple(sorted(spatial, key=self._rank)), (len(word.items), word.units), lockstep
+        )
 
     def _in_lockstep(self, spatial: list[int], temporal: tuple[int, ...]) -> bool:
-        """Return whether all tiles divide along the dims that are spread: no instance is idle while another works."""
+        """Return whether all tiles divide along the dims that are spread: then no instance is idle while another
+        works."""
         loops = self.nest.loops
         spread = {loops[number].dim for number in spatial}
         chains = [loops[number] for number in (*spatial, *temporal) if loops[number].dim in spread]
@@ -339,14 +346,14 @@ class _Walk:
         return self._columns[spatial]
 
     def _steps(self, temporal: tuple[int, ...]) -> int:
-        """Return the number of clock ticks: of different temporal indices that some statement instance has."""
+        """Return the number of steps: of distinct temporal indices at which some statement instance runs."""
         key = tuple(sorted(temporal))
         if key not in self._ticks:
             self._ticks[key] = len(np.unique(self.nest.number(key)))
         return self._ticks[key]
 
     def cost_vectors(self, scores: _Scores) -> set[tuple[int, ...]]:
-        """Return the different cost vectors of a word's trees, the traffic of each tensor named by a number."""
+        """Return the distinct cost vectors of a word's trees; each tensor's traffic is encoded as a number."""
         if not scores.count:
             return set()
         columns: list[Ints] = []
@@ -357,7 +364,7 @@ class _Walk:
         return {(scores.steps, *row) for row in rows.tolist()}
 
     def mapping(self, word: Word, places: tuple[Place, ...] | None) -> Mapping:
-        """Return the loop tree, the nodes of one gap by level and then by tensor; None: the loops alone."""
+        """Return the loop tree, nodes of one gap by level and then by tensor. places: None gives the loops only."""
         nodes: list[MappingNode] = []
         for gap in range(len(word.items) + 1):
             here = sorted((level, t) for t, place in enumerate(places or ()) for level, g in place if g == gap)
@@ -380,8 +387,8 @@ class _Walk:
         return tuple(value * unit for value, unit in zip(point, self._units, strict=True))
 
 
-def _moved(table: Ints) -> list[tuple[tuple[int, ...], ...]]:
-    """Return per place and level (reads, writes, fills, drains)."""
+def _traffic_tuples(table: Ints) -> list[tuple[tuple[int, ...], ...]]:
+    """Return, per placement and level, (reads, writes, fills, drains)."""
     return [tuple(tuple(int(n) for n in level) for level in place.reshape(-1, 4)) for place in table]
 
 
@@ -389,8 +396,8 @@ def _point(vectors: list[Ints], row: int) -> Point:
     return tuple(int(vector[row]) for vector in vectors)
 
 
-def _first(vectors: list[Ints]) -> int:
-    """Return the first row that is least by the first column, then by the next ..."""
+def _first_minimum(vectors: list[Ints]) -> int:
+    """Return the first row that is lexicographically least."""
     rows = np.arange(len(vectors[0]))
     for vector in vectors:
         rows = rows[vector[rows] == vector[rows].min()]
@@ -398,12 +405,12 @@ def _first(vectors: list[Ints]) -> int:
 
 
 def _in_order(vectors: list[Ints]) -> list[int]:
-    """Return the rows by the first column, then by the next ..., then as they stand."""
+    """Return the rows in lexicographic order; equal ones keep their order."""
     return sorted(range(len(vectors[0])), key=lambda row: _point(vectors, row))
 
 
 def _covers(one: Point, other: Point) -> bool:
-    """Return whether one point is as good as the other in every part."""
+    """Return whether one point is at most the other in every part."""
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 

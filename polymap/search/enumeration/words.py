@@ -1,8 +1,8 @@
-"""All sequences of loops that a legal tree can have, storage nodes left out.
+"""All sequences of loops of legal trees, without storage nodes.
 
-A word is a sequence of temporal loops and of units; a unit is all spatial loops of one group of fan-outs, sorted by
-fan-out and dim. Tiles shrink strictly along each dim and end at 1. Between two temporal loops of one dim some storage
-node must stand: `gaps` names the places where, so words that would need more nodes than there are are left out.
+A word is a sequence of temporal loops and of units. A unit is all spatial loops of one group of fan-outs, sorted by
+fan-out and dim. Tiles strictly decrease along each dim and end at 1. Between two temporal loops over one dim there must
+be a storage node: `gaps` lists where. Words that need more nodes than a tree may have are omitted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Item = int | tuple[int, ...]  # a temporal loop, or the spatial loops of a unit:
 
 @dataclass(frozen=True, slots=True)
 class FanoutGroup:
-    """Positions of the fan-outs between two levels, and the first level below them."""
+    """The positions of the fan-outs between two levels. below: the first level below them."""
 
     fanouts: tuple[int, ...]
     below: int
@@ -27,9 +27,9 @@ class FanoutGroup:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """items: outermost first. units: (number of the group, its position) of each used group.
+    """One sequence of loops. items: outermost first. units: (number of the group, its position) of each group in use.
 
-    gaps: pairs (first, last): a node must stand in a gap from first to last; gap g is directly above item g.
+    gaps: pairs (first, last) such that a node must be in a gap from first to last; gap g is directly above item g.
     """
 
     items: tuple[Item, ...]
@@ -51,9 +51,9 @@ class Words:
 
     def __iter__(self) -> Iterator[Word]:
         chains = tuple((self.extents[dim],) for dim in self.dims)
-        yield from self._extended(chains, (), (), frozenset(), 0)
+        yield from self._words_from(chains, (), (), frozenset(), 0)
 
-    def _extended(
+    def _words_from(
         self,
         chains: tuple[tuple[int, ...], ...],
         items: tuple[Item, ...],
@@ -63,8 +63,8 @@ class Words:
     ) -> Iterator[Word]:
         """Yield all words that begin with `items`.
 
-        chains: per dim the extent and the tiles so far. block: dims with a temporal loop since the last place where a
-        node has to stand at the latest. nodes: how many such places there are.
+        chains: per dim the extent and the tiles so far. block: dims with a temporal loop since the last position by
+        which a node is required. nodes: the number of such positions.
         """
         if all(chain[-1] == 1 for chain in chains):
             yield Word(items, units, self._gaps(items))
@@ -77,13 +77,13 @@ class Words:
                 item = self.nest.meet(Loop(self.dims[dim], longer[1:]))
                 now = (*chains[:dim], longer, *chains[dim + 1 :])
                 here = frozenset((dim,)) if repeated else block | {dim}
-                yield from self._extended(now, (*items, item), units, here, nodes + repeated)
+                yield from self._words_from(now, (*items, item), units, here, nodes + repeated)
         used = {group for group, _ in units}
         for group in range(len(self.groups)):
             if group not in used:
                 for now, unit in self._units(chains, group):
                     after = (*units, (group, len(items)))
-                    yield from self._extended(now, (*items, unit), after, block, nodes)
+                    yield from self._words_from(now, (*items, unit), after, block, nodes)
 
     def _tiles(self, enclosing: int) -> Sequence[int]:
         return range(1, enclosing) if self.any else _proper_divisors(enclosing)
@@ -105,18 +105,18 @@ class Words:
         """Yield every unit of a group: the chains after it, and its loops."""
         slots = [(fanout, dim) for fanout in self.groups[group].fanouts for dim in range(len(self.dims))]
         room = {fanout: self.fanouts[fanout].size for fanout in self.groups[group].fanouts}
-        for now, unit in self._filled(slots, chains, room):
+        for now, unit in self._fill_slots(slots, chains, room):
             if unit:
                 yield now, unit
 
-    def _filled(
+    def _fill_slots(
         self, slots: Sequence[tuple[int, int]], chains: tuple[tuple[int, ...], ...], room: dict[int, int]
     ) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]]:
         if not slots:
             yield chains, ()
             return
         (fanout, dim), rest = slots[0], slots[1:]
-        yield from self._filled(rest, chains, room)
+        yield from self._fill_slots(rest, chains, room)
         allowed = self.fanouts[fanout].dims
         if allowed is not None and self.dims[dim] not in allowed:
             return
@@ -126,7 +126,7 @@ class Words:
                 longer = (*chains[dim], tile)
                 loop = self.nest.meet(Loop(self.dims[dim], longer[1:], fanout))
                 now = (*chains[:dim], longer, *chains[dim + 1 :])
-                for after, unit in self._filled(rest, now, {**room, fanout: room[fanout] // trips}):
+                for after, unit in self._fill_slots(rest, now, {**room, fanout: room[fanout] // trips}):
                     yield after, (loop, *unit)
 
 
@@ -140,7 +140,7 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 
 
 def fanout_groups(arch: Architecture) -> tuple[FanoutGroup, ...]:
-    """Return the machine's runs of fan-outs, outermost first."""
+    """Return the machine's groups of fan-outs between levels, outermost first."""
     groups: list[FanoutGroup] = []
     level = fanout = 0
     between: list[int] = []

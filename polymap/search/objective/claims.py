@@ -1,4 +1,4 @@
-"""Whether a mapping costs what a search says that it does: what every proof of an optimum rests on."""
+"""The check on which every proof of an optimum rests: whether a mapping costs what the search claims."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def is_confirmed(
     claimed: tuple[Fraction, ...],
     cost: Cost | None = None,
 ) -> bool:
-    """Return whether a mapping is legal and costs exactly what a search claims: one value, of an order or a front one
-    per part. cost: what `evaluate` says of the mapping, where that is known.
+    """Return whether a mapping is legal and has exactly the claimed values: one, or one per part of an order or a
+    front.
 
-    A search compares bounds with what it thinks that its mapping costs. The cost model shares no formula with it: where
-    the two differ, the bounds of that search prove nothing, and the next prover is asked.
+    A search compares bounds with its own cost of a mapping; the cost model shares no formula with it. Where the two
+    differ, the bounds of that search prove nothing, and the next prover is asked. cost: of the mapping by `evaluate`,
+    if known.
     """
     cost = cost or evaluate(workload, arch, mapping)
     return cost.legal and objective_values(workload, arch, objective, cost) == claimed

@@ -1,8 +1,8 @@
-"""FloatArray that are certainly at most the objective's value, for many vectors of parts at once.
+"""Lower bounds on the objective as floats, for many vectors of component values at once.
 
-They sort out most of what cannot win before the exact value of the rest is taken. Sums and products of a few float64
-that each carry a relative error of 2^-53 are off by far less than 2^-40 of the sum of their magnitudes, which is taken
-away.
+They exclude most candidates before the exact value of the rest is computed. Sums and products of a few float64, each
+with a relative error of 2^-53, are off by far less than 2^-40 of the sum of their magnitudes; that amount is
+subtracted.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _MOST_BITS = 400  # of a number whose square is still a float
 
 @dataclass(frozen=True, slots=True)
 class Multipliers:
-    """Lagrange multipliers: per level and bit held, in 1/unit of component 0; allowance: price x capacity, summed.
+    """Lagrange multipliers, in 1/unit of component 0. per_level: per bit held. allowance: the sum of price x capacity.
 
-    per_component: also per component, in the same unit, of whatever limits latency (0 for component 0; empty: none).
+    per_component: per component that limits latency (0 for component 0; empty: none).
     """
 
     per_level: tuple[int, ...]
@@ -36,21 +36,21 @@ class Multipliers:
     per_component: tuple[int, ...] = ()
 
     def component_total(self, parts: tuple[int, ...]) -> int:
-        """Return what the components cost, x unit."""
+        """Return the priced sum of the components, x unit."""
         others = sum(price * part for price, part in zip(self.per_component, parts, strict=False))
         return parts[0] * self.unit + others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tradeoff:
-    """What latency takes from energy: component 0 is at least intercept - slope x cycles, whatever the cycles."""
+    """A bound component 0 >= intercept - slope x cycles, for all cycles; one intercept per vector."""
 
     intercept: FloatArray
     slope: float
 
 
 def slope_of(measure: Measure, prices: Multipliers) -> Fraction:
-    """Return what the components of latency may cost at these prices per cycle, in units of component 0."""
+    """Return the greatest priced sum of the latency components per cycle, in units of component 0."""
     by_level: dict[str, Fraction] = {}
     for component, price in zip(measure.components, prices.per_component, strict=False):
         by_level[component.name] = by_level.get(component.name, Fraction(0)) + component.bandwidth * price
@@ -60,15 +60,15 @@ def slope_of(measure: Measure, prices: Multipliers) -> Fraction:
 
 
 def tradeoff_of(measure: Measure, prices: Multipliers, floats: FloatArray, spent: int, compute_cycles: int) -> Tradeoff:
-    """Return the tradeoff of vectors whose components and bits cost, at these prices, at least `floats` (rounded, x
-    unit) besides what is spent already."""
+    """Return the tradeoff of vectors with a priced sum of components and bits of at least `floats` (rounded, x unit) +
+    spent."""
     slope = slope_of(measure, prices)
     free = prices.allowance if measure.overlap else prices.allowance - int(slope * prices.unit * compute_cycles)
     return Tradeoff(lowered_sum(floats, spent - free) / prices.unit, float(slope) * (1 + _SAFE))
 
 
 def has_estimate(measure: Measure, compute_cycles: int) -> bool:
-    """Return whether surely_below has estimates of a measure."""
+    """Return whether `surely_below` has estimates for a measure."""
     numbers = (compute_cycles, measure.leak, measure.fixed_energy)
     plain = not (measure.limits or measure.shares or measure.is_linear)
     return plain and all(number.bit_length() <= _MOST_BITS for number in numbers)
@@ -77,10 +77,10 @@ def has_estimate(measure: Measure, compute_cycles: int) -> bool:
 def surely_below(
     measure: Measure, parts: Sequence[FloatArray], compute_cycles: int, tradeoffs: Sequence[Tradeoff] = ()
 ) -> FloatArray | None:
-    """Return what is at most Measure.value of each vector of parts (None: this measure has no such estimate).
+    """Return lower bounds on Measure.value per vector of parts (None: there is none for this measure).
 
-    parts: what is at most each of them, or infinite (then the estimate may be anything that is not below a number).
-    tradeoffs: of component 0 of objectives linear in energy, with an intercept per vector.
+    parts: lower bounds on the parts, or infinite; then the estimate may be NaN or infinite. tradeoffs: of component 0
+    of objectives that are linear in energy, with an intercept per vector.
     """
     if not has_estimate(measure, compute_cycles):
         return None
@@ -95,8 +95,8 @@ def surely_below(
 
 
 def _product(measure: Measure, energy: FloatArray, cycles: FloatArray) -> FloatArray:
-    """Return the objective for energies (below 0: anything not above it) and cycles; both are lowered enough for the
-    rounding here."""
+    """Return the objective of energies (a lower bound where they are negative) and cycles, both lowered enough for
+    rounding."""
     powers = measure.goal.powers
     assert powers is not None
     if powers == Powers(1, 0):
@@ -105,7 +105,9 @@ def _product(measure: Measure, energy: FloatArray, cycles: FloatArray) -> FloatA
 
 
 def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[float, float]]) -> float:
-    """Return the cycles, at least so many, at which (intercept, slope)s that hold together leave the least value."""
+    """Return the cycles, at least `cycles`, at which (intercept, slope) pairs that hold together give the least
+    bound."""
+    # Between intersections of the tradeoffs the value is monotone or has its minimum at an end.
     points = {cycles}
     power = measure.goal.powers.cycles if measure.goal.powers else 0
     for number, (first, slope) in enumerate(tradeoffs):
@@ -119,12 +121,12 @@ def weakest_cycles(measure: Measure, cycles: float, tradeoffs: Sequence[tuple[fl
 
 
 def _least_traded(measure: Measure, cycles: FloatArray, tradeoffs: Sequence[Tradeoff]) -> FloatArray:
-    """Return what is at most the value at any cycles from `cycles` on; the first tradeoff has no slope.
+    """Return a lower bound on the value at any cycles from `cycles` on; the first tradeoff has slope 0.
 
-    Between two points a tradeoff's value has its least at one of them: where energy^a x cycles^b is above 0, it falls
-    nowhere (energy does not fall with the cycles) or only after it has risen. So any points do, if each stretch between
-    two takes the best of all tradeoffs there; these are where tradeoffs meet. Beyond the last point, energy stays and
-    cycles rise.
+    Between two points a tradeoff's value is least at one of them: energy^a x cycles^b, where positive, is nowhere
+    decreasing (energy does not fall with the cycles) or decreases only after it has increased. So any points give a
+    bound, if each interval takes the best tradeoff. The points used are those where tradeoffs intersect; beyond the
+    last one energy is constant and cycles increase.
     """
     points = [cycles]
     for number, one in enumerate(tradeoffs):
@@ -147,7 +149,7 @@ def _least_traded(measure: Measure, cycles: FloatArray, tradeoffs: Sequence[Trad
 
 
 def lowered_sum(floats: FloatArray, number: int) -> FloatArray:
-    """Return what is at most the sums of numbers, each given as the nearest float, and one more."""
+    """Return lower bounds on the sums of numbers, each given as the nearest float, and `number`."""
     one = float(number)
     with np.errstate(invalid="ignore"):
         return floats + one - (np.abs(floats) + abs(one)) * _SAFE
@@ -166,7 +168,7 @@ def _cycles(measure: Measure, parts: Sequence[FloatArray], compute_cycles: float
 
 
 def may_win(least: NDArray[Any], value: int) -> NDArray[np.bool_]:
-    """Return where a value that is at least so much may be below `value`."""
+    """Return where a value with this lower bound may be below `value`."""
     if value.bit_length() > 2 * _MOST_BITS:
         return np.ones(least.shape, dtype=np.bool_)
     return np.asarray(least < float(value) * (1 + _SAFE), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What no mapping at all can beat: compulsory traffic and full use of every compute unit. Valid for every tile rule."""
+"""Lower bounds for all mappings and tile rules: compulsory traffic, and full use of every compute unit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from polymap.search.problem import Goal, Objective, bits_required
 
 
 def floor_of(workload: Workload, arch: Architecture, objective: Objective, more_bits: int = 0) -> Fraction:
-    """Return a lower bound of the objective, in its unit, over all legal mappings.
+    """Return a lower bound on the objective over all legal mappings, in its unit; of an order or a front on its first
+    part.
 
-    Of an order or a front: of its first part. more_bits: what the outermost level is known to read or write beyond the
-    compulsory traffic, at least.
+    more_bits: a lower bound on the bits that the outermost level reads or writes beyond the compulsory traffic.
     """
     energy, cycles = _energy(workload, arch, more_bits), _cycles(workload, arch, more_bits)
     leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cycles
@@ -35,12 +35,12 @@ def floor_of(workload: Workload, arch: Architecture, objective: Objective, more_
 
 
 def _least_held(workload: Workload, arch: Architecture, name: str) -> int:
-    """Return the bits that the level holds at some time in every mapping: what it must hold of one instance."""
+    """Return the bits that the level holds at some time in every mapping: of its required tensors for one instance."""
     return next(bits_required(workload, level) for level in arch.levels if level.name == name)
 
 
 def _instances(workload: Workload) -> int:
-    """Return the statement instances of statements over boxes (others are not counted, which keeps it a bound)."""
+    """Return the statement instances of statements over boxes; omitting others keeps it a lower bound."""
     extents = workload.extents()
     return sum(prod(extents[dim] for dim in s.dims) for s in workload.statements if is_box(s))
 

@@ -1,9 +1,8 @@
-"""Objectives compiled for one workload and machine: linear components, and how they become one number.
+"""Objectives compiled for one workload and machine: linear components, and the function from these to one integer.
 
-energy, traffic:LEVEL, capacity:LEVEL: one component. Those that latency enters (latency, edp, ed2p): the energy where
-it enters, and one component per bandwidth limit, measured at the busiest instance. Weighted sums, orders and fronts
-share the components of their parts. All weights are integers (over a common denominator); the objective's value is
-exact.
+energy, traffic:LEVEL, capacity:LEVEL have one component. Objectives with latency (latency, edp, ed2p) have the energy,
+if it enters, and one component per bandwidth limit, measured at the busiest instance. Weighted sums, orders and fronts
+share the components of their parts. All weights are integers over a common denominator, so values are exact.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from polymap.search.problem import (
 
 
 def packed_value(values: tuple[int, ...], digit: int) -> int:
-    """Return the values as one integer whose order is the lexicographic one (values below 0 count as 0).
+    """Return the values as one integer, ordered lexicographically (values below 0 count as 0).
 
-    They stand side by side, the first in the highest `digit` bits, and come back by unpacking; each is below 2^digit.
+    Each is below 2^digit; the first has the highest `digit` bits. `part_values` is the inverse.
     """
     total = 0
     for value in values:
@@ -46,7 +45,8 @@ def part_values(value: int, count: int, digit: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A measure inside a measure: its weight in a sum, and which components of the whole are its own."""
+    """A measure inside a measure. weight: in a sum. components: the positions of its components among those of the
+    whole."""
 
     weight: int
     measure: Measure
@@ -59,7 +59,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A share that may be at most `most` (scaled)."""
+    """A share whose (scaled) value must be at most `most`."""
 
     share: Share
     most: int
@@ -67,12 +67,12 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The objective compiled for one workload and machine: its components and how they become one number.
+    """The objective compiled for one workload and machine.
 
-    energy_scale: component 0 of what energy enters is energy x energy_scale, without `fixed_energy` (compute, scaled);
-    the same for a weighted sum that is linear. leak: energy x energy_scale per cycle. shares: the parts of a weighted
-    sum (then values are x energy_scale), an order or a front. limits: what `value_within_limits` asks. digit: bits of
-    each part's value in one of an order or a front.
+    energy_scale: if energy enters, component 0 is energy x energy_scale without `fixed_energy` (of compute, scaled);
+    the same for a linear weighted sum. leak: energy x energy_scale per cycle. shares: the parts of a weighted sum (then
+    values are x energy_scale), an order or a front. limits: checked by `value_within_limits`. digit: bits per part of
+    an order's or a front's value.
     """
 
     goal: Goal
@@ -101,10 +101,10 @@ class Measure:
         return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:
-        """Return the objective, scaled: WEIGHTED by energy_scale, energy^a * latency^b by energy_scale^a, others by 1;
-        of an order or a front the values of its parts, packed_value. Limits are not asked.
+        """Return the objective, scaled: WEIGHTED by energy_scale, energy^a * latency^b by energy_scale^a, others by 1.
 
-        Monotone in every part, hence a valid bound when each part is a bound of its own.
+        Of an order or a front: `packed_value` of its parts. Limits are not checked. The value is monotone in every
+        part, so lower bounds on the parts give a lower bound.
         """
         if self.shares:
             values = tuple(share.value(parts, compute_cycles) for share in self.shares)
@@ -123,42 +123,42 @@ class Measure:
         return product
 
     def value_within_limits(self, parts: tuple[int, ...], compute_cycles: int) -> int | None:
-        """Return the objective, scaled; None where a limit is broken, as it then is by all larger parts."""
+        """Return the objective, scaled; None where a limit is exceeded (then so it is for all larger parts)."""
         if any(limit.share.value(parts, compute_cycles) > limit.most for limit in self.limits):
             return None
         return self.value(parts, compute_cycles)
 
     @property
     def is_linear(self) -> bool:
-        """Return whether the objective, limits aside, is component 0 plus a constant."""
+        """Whether the objective, limits aside, is component 0 plus a constant."""
         if self.goal in (Goal.TRAFFIC, Goal.CAPACITY):
             return True
         return not self.shares and (self.goal is Goal.WEIGHTED or (self.goal is Goal.ENERGY and not self.leak))
 
     @property
     def degree(self) -> int:
-        """Return how many components are multiplied in the value at most."""
+        """The largest number of components that are multiplied in the value."""
         powers = self.goal.powers
         own = powers.energy + powers.cycles if powers else 1
         return max([own, *(share.measure.degree for share in (*self.shares, *(limit.share for limit in self.limits)))])
 
     @property
     def is_front(self) -> bool:
-        """Return whether the values of different parts are compared each on its own."""
+        """Whether the values of the parts are compared separately."""
         return self.goal is Goal.PARETO
 
     def values(self, value: int) -> tuple[int, ...]:
-        """Return the scaled values that stand in one: of an order's or a front's parts, else the value itself."""
+        """Return the scaled values in one: of the parts of an order or a front, else the value itself."""
         if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
             return part_values(value, len(self.shares), self.digit)
         return (value,)
 
     def unscaled(self, value: int) -> Fraction:
-        """Return the user's value, in its unit, of a scaled one; an order's or a front's first."""
+        """Return the value in the objective's unit; of an order or a front the first part's."""
         return self.unscaled_values(value)[0]
 
     def unscaled_values(self, value: int) -> tuple[Fraction, ...]:
-        """Return the user's values of a scaled one: of an order's or a front's parts, else of the one objective."""
+        """Return the values in their units: of the parts of an order or a front, else of the one objective."""
         if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
             each = zip(self.shares, self.values(value), strict=True)
             return tuple(share.measure.unscaled(own) for share, own in each)
@@ -168,7 +168,7 @@ class Measure:
 
 
 def objective_value(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> Fraction:
-    """Return the objective of a cost, exactly, in its unit; of an order or a front the first part's."""
+    """Return the exact objective of a cost, in its unit; of an order or a front the first part's."""
     powers = objective.goal.powers
     if powers:
         return powers.product(cost.energy_pj_exact, Fraction(cost.latency_cycles))
@@ -186,7 +186,7 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
 
 
 def objective_values(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Fraction, ...]:
-    """Return the values of an order's or a front's parts, else the one value."""
+    """Return the values of the parts of an order or a front, else the one value."""
     return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
 
 
@@ -227,7 +227,7 @@ def _measure_of_parts(objective: Objective, workload: Workload, arch: Architectu
         joined = weighted_sum([(weight, one.components[0]) for weight, one in pairs])
         fixed = sum(weight * one.fixed_energy for weight, one in pairs)
         return Measure(Goal.WEIGHTED, (joined,), scale, fixed, 0, arch.overlap)
-    digit = max(_most_valued(one, workload, arch).bit_length() for one in measures)
+    digit = max(_largest_value(one, workload, arch).bit_length() for one in measures)
     whole = Measure(objective.goal, (), scale, 0, 0, arch.overlap, digit=digit)
     for weight, one in zip(weights, measures, strict=True):
         whole, share = _with_share(whole, one, weight)
@@ -235,22 +235,22 @@ def _measure_of_parts(objective: Objective, workload: Workload, arch: Architectu
     return whole
 
 
-def _most_valued(measure: Measure, workload: Workload, arch: Architecture) -> int:
-    """Return what no value of a measure without parts exceeds."""
+def _largest_value(measure: Measure, workload: Workload, arch: Architecture) -> int:
+    """Return an upper bound on the values of a measure without parts."""
     parts = tuple(most_costed(workload, arch, component) for component in measure.components)
     cycles = prod(dim.extent for dim in workload.dims)
     return measure.value(parts, cycles)
 
 
 def _with_share(whole: Measure, part: Measure, weight: int = 1) -> tuple[Measure, Share]:
-    """Return the measure with the components of another one added, and that one as a share of it."""
+    """Return the measure with another one's components added, and the other one as a share of it."""
     components = tuple(dict.fromkeys((*whole.components, *part.components)))
     places = tuple(components.index(component) for component in part.components)
     return replace(whole, components=components), Share(weight, part, places)
 
 
 def measure_with_limit(measure: Measure, part: Measure, most: Fraction) -> Measure:
-    """Return the measure with everything barred whose value by `part` (no order or front) is above `most`."""
+    """Return the measure with the limit that the value of `part` (no order or front) is at most `most`."""
     whole, share = _with_share(measure, part)
     return replace(whole, limits=(*whole.limits, Limit(share, int(most / part.unscaled(1)))))
 

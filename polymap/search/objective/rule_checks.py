@@ -1,4 +1,4 @@
-"""What rules do to a search: limits in its measure, and what a finished mapping breaks."""
+"""The effect of rules on a search: limits in its measure, and the check of a finished mapping."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from polymap.search.problem import (
 
 
 def measure_under(objective: Objective, workload: Workload, arch: Architecture, rules: Rules) -> Measure:
-    """Return the compiled objective with everything barred that breaks a limit."""
+    """Return the compiled objective with the limits of the rules."""
     measure = measure_of(objective, workload, arch)
     for rule in rules:
         if isinstance(rule, AtMost):
@@ -49,17 +49,20 @@ def measure_under(objective: Objective, workload: Workload, arch: Architecture, 
 
 
 def refusals(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> tuple[str, ...]:
-    """Return why a mapping is no answer, a sentence each; () where it is one. Every answer passes through here.
+    """Return the reasons why a mapping is not an answer, a sentence each; () where it is one.
 
-    What the machine and the dependences do not allow (`cost.violations`), and the rules that it breaks.
+    They are the violations of the machine and of dependences (`cost.violations`), and the rules not met. Every answer
+    is checked here.
     """
     broken = (rule for rule in rules if not _meets(workload, arch, rule, mapping, cost))
     return (*(violation.message for violation in cost.violations), *map(rule_text, broken))
 
 
 def distance_from_rules(workload: Workload, arch: Architecture, rules: Rules, mapping: Mapping, cost: Cost) -> Fraction:
-    """Return how far a mapping is from meeting all rules (0: it does): limits and shares of use by how much of them is
-    missing, others by their number."""
+    """Return a measure of violation (0: all rules are met).
+
+    A limit or a utilization counts by the share that is missing, any other rule that is not met counts 1.
+    """
     found = Fraction(0)
     for rule in rules:
         if not _meets(workload, arch, rule, mapping, cost):
@@ -68,7 +71,7 @@ def distance_from_rules(workload: Workload, arch: Architecture, rules: Rules, ma
 
 
 def _distance(workload: Workload, arch: Architecture, rule: Rule, cost: Cost) -> Fraction:
-    """Return how far a mapping that breaks a rule is from it."""
+    """Return the violation of a rule that is not met."""
     match rule:
         case AtMost(objective, most) if most:
             return objective_value(workload, arch, objective, cost) / most - 1
@@ -89,17 +92,17 @@ def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping,
         case AtMost(objective, most):
             return objective_value(workload, arch, objective, cost) <= most
         case Held(level, tensor, True):
-            users = (way for way in ways(workload, mapping) if accesses_of(way.statement, tensor))
+            users = (way for way in tree_paths(workload, mapping) if accesses_of(way.statement, tensor))
             return all(way.holds(level, tensor) for way in users)
         case Held(level, tensor, _):
-            return not any(way.holds(level, tensor) for way in ways(workload, mapping))
+            return not any(way.holds(level, tensor) for way in tree_paths(workload, mapping))
         case Outside() | Outermost() | Innermost() | Factor() | AtLeast() | Intrinsic():
-            return all(_Loops(workload, arch, way).meets(rule) for way in ways(workload, mapping))
+            return all(_Loops(workload, arch, way).meets(rule) for way in tree_paths(workload, mapping))
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The nodes above one Compute."""
+class TreePath:
+    """The nodes above one Compute node."""
 
     statement: Statement
     nodes: tuple[Storage | Temporal | Spatial, ...]
@@ -108,30 +111,32 @@ class Way:
         return any(isinstance(node, Storage) and node.level == level and tensor in node.tensors for node in self.nodes)
 
 
-def ways(workload: Workload, mapping: Mapping) -> tuple[Way, ...]:
-    """Return the way to every statement, left to right."""
-    return tuple(_ways(workload, mapping.nodes, ()))
+def tree_paths(workload: Workload, mapping: Mapping) -> tuple[TreePath, ...]:
+    """Return the path to every statement, left to right."""
+    return tuple(_tree_paths(workload, mapping.nodes, ()))
 
 
-def _ways(
+def _tree_paths(
     workload: Workload, nodes: tuple[MappingNode, ...], above: tuple[Storage | Temporal | Spatial, ...]
-) -> Iterator[Way]:
+) -> Iterator[TreePath]:
     for node in nodes:
         match node:
             case Storage() | Temporal() | Spatial():
                 above = (*above, node)
             case Compute():
-                yield Way(workload.statement(node.statement), above)
+                yield TreePath(workload.statement(node.statement), above)
             case Branch():
                 for child in node.children:
-                    yield from _ways(workload, child, above)
+                    yield from _tree_paths(workload, child, above)
 
 
 class _Loops:
-    """The loops on one way that have more than one iteration: (dim, trips, fan-out). What a rule says of a dim that the
-    statement does not have is met."""
+    """The loops of one path with more than one iteration: (dim, trips, fan-out).
 
-    def __init__(self, workload: Workload, arch: Architecture, way: Way) -> None:
+    A rule about a dim that the statement does not have is met.
+    """
+
+    def __init__(self, workload: Workload, arch: Architecture, way: TreePath) -> None:
         self.arch, self.way, self.extents = arch, way, workload.extents()
         tiles = dict(self.extents)
         self.rows: list[tuple[str, int, str | None]] = []
@@ -148,9 +153,9 @@ class _Loops:
             case Outside(outer, inner):
                 return inner not in self.order or outer not in self.order[self.order.index(inner) :]
             case Outermost(dims):
-                return _begins(list(dict.fromkeys(self.order)), dims)
+                return _begins_with(list(dict.fromkeys(self.order)), dims)
             case Innermost(dims):
-                return _begins(list(dict.fromkeys(reversed(self.order))), tuple(reversed(dims)))
+                return _begins_with(list(dict.fromkeys(reversed(self.order))), tuple(reversed(dims)))
             case Factor(fanout, dim, least, most):
                 own = (trips for name, trips, over in self.rows if (name, over) == (dim, fanout))
                 factor = prod(own)
@@ -159,28 +164,28 @@ class _Loops:
             case AtLeast(level, tensor, elements):
                 nodes = enumerate(self.way.nodes)
                 own = [p for p, n in nodes if isinstance(n, Storage) and n.level == level and tensor in n.tensors]
-                return all(self._spanned(tensor, place) >= elements for place in own)
+                return all(self._spanned_elements(tensor, place) >= elements for place in own)
             case Intrinsic(dim, size):
                 if dim not in self.way.statement.dims:
                     return True
                 inner = [p for p, n in enumerate(self.way.nodes) if isinstance(n, Storage) and self._is_inner(n)]
-                tiles = {self.extents[dim]}.union(*(self._covered(dim, place) for place in inner))
+                tiles = {self.extents[dim]}.union(*(self._covered_indices(dim, place) for place in inner))
                 return all(count % size == 0 for count in tiles)  # the outermost level's tile is the whole
 
-    def _spanned(self, tensor: str, place: int) -> int:
+    def _spanned_elements(self, tensor: str, place: int) -> int:
         """Return the elements of the tensor that a full tile of a storage node spans."""
         accesses = accesses_of(self.way.statement, tensor)
         dims = {dim for access in accesses for index in access.index for dim in index.dims}
-        return prod(max(self._covered(dim, place)) for dim in sorted(dims))
+        return prod(max(self._covered_indices(dim, place)) for dim in sorted(dims))
 
     def _is_inner(self, node: Storage) -> bool:
         return node.level != self.arch.levels[0].name
 
-    def _covered(self, dim: str, place: int) -> set[int]:
-        """Return the numbers of indices of the dim that tiles of a storage node cover, those at ragged ends included.
+    def _covered_indices(self, dim: str, place: int) -> set[int]:
+        """Return the numbers of indices of the dim that the tiles of a storage node cover, smaller last tiles included.
 
-        Temporal loops above the node and spatial loops over fan-outs above its level pick one piece; of what is spread
-        below its level the node covers all pieces.
+        Temporal loops above the node and spatial loops over fan-outs above its level select one piece. Of a dim spread
+        below its level, the node covers all pieces.
         """
         store = self.way.nodes[place]
         assert isinstance(store, Storage)
@@ -190,34 +195,34 @@ class _Loops:
             if isinstance(node, Storage) or node.dim != dim:
                 continue
             if isinstance(node, Temporal) or node.fanout in above:
-                tiles = {one for tile in tiles for one in _picked(tile, node.tile)}
+                tiles = {one for tile in tiles for one in _covered_by_iteration(tile, node.tile)}
             else:
-                tiles = {_spread(tile, node.tile) for tile in tiles}
+                tiles = {_cut_into_tiles(tile, node.tile) for tile in tiles}
         return {sum(length * count for length, count in tile) for tile in tiles}
 
 
 Pieces = tuple[tuple[int, int], ...]  # (length, how many of them), side by side
 
 
-def _picked(pieces: Pieces, tile: int) -> Iterator[Pieces]:
-    """Yield what an iteration of a loop over tiles of so many indices covers, each different one once.
+def _covered_by_iteration(pieces: Pieces, tile: int) -> Iterator[Pieces]:
+    """Yield the pieces that an iteration of a loop with this tile covers, each distinct result once.
 
-    The loop's iteration number i covers part i of every piece; where a piece is over the others go on.
+    Iteration i covers part i of every piece that is long enough.
     """
     longest = max(length for length, _ in pieces)
     numbers = {n for length, _ in pieces for n in (length // tile - 1, length // tile, length // tile + 1)}
     for number in sorted(n for n in numbers if 0 <= n < -(-longest // tile)):
-        yield _tallied((min(tile, length - number * tile), count) for length, count in pieces)
+        yield _merge_equal_lengths((min(tile, length - number * tile), count) for length, count in pieces)
 
 
-def _spread(pieces: Pieces, tile: int) -> Pieces:
-    """Return all pieces cut into parts of `tile` indices, which stand side by side."""
+def _cut_into_tiles(pieces: Pieces, tile: int) -> Pieces:
+    """Return all pieces cut into parts of `tile` indices."""
     whole = ((min(tile, length), count * (length // tile)) for length, count in pieces)
     rest = ((length % tile, count) for length, count in pieces)
-    return _tallied((*whole, *rest))
+    return _merge_equal_lengths((*whole, *rest))
 
 
-def _tallied(pieces: Iterable[tuple[int, int]]) -> Pieces:
+def _merge_equal_lengths(pieces: Iterable[tuple[int, int]]) -> Pieces:
     counts: dict[int, int] = {}
     for length, count in pieces:
         if length > 0 and count > 0:
@@ -225,6 +230,6 @@ def _tallied(pieces: Iterable[tuple[int, int]]) -> Pieces:
     return tuple(sorted(counts.items()))
 
 
-def _begins(order: list[str], dims: tuple[str, ...]) -> bool:
+def _begins_with(order: list[str], dims: tuple[str, ...]) -> bool:
     wanted = [dim for dim in dims if dim in order]
     return order[: len(wanted)] == wanted

@@ -1,4 +1,4 @@
-"""The exact objective of a mapping with tiles of any size, and how far it is beyond capacities."""
+"""The exact objective of a mapping with tiles of any size, and by how much it exceeds capacities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from polymap.search.problem import Objective
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How far a mapping is beyond capacities (0 where it fits), its objective, both exact, and its cost."""
+    """The score of a mapping. excess: by how much it exceeds capacities, 0 where it fits. value: the exact
+    objective."""
 
     excess: Fraction
     value: Fraction
@@ -23,10 +24,7 @@ class Scored:
 
 
 def exact_score(workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping) -> Scored | None:
-    """Return the score of a mapping.
-
-    None for a mapping that is no legal program otherwise, or that the closed form does not reach.
-    """
+    """Return the score of a mapping; None where it is illegal for another reason, or the closed form does not apply."""
     try:
         check_mapping(workload, arch, mapping)
         if placement_violations(workload, arch, mapping):

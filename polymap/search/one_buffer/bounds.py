@@ -1,4 +1,4 @@
-"""What no loop tree beats at the outermost level, for every size of the only buffer (docs/buffer_curves.md).
+"""Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer (docs/buffer_curves.md).
 
 Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
 (question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut
@@ -37,12 +37,13 @@ from polymap.search.resources import SearchCaches
 
 
 def margin_of(question: Question) -> Fraction:
-    """Return by what part of itself float64 may raise a bound above its exact value, at most (derived above)."""
+    """Return the largest relative error by which float64 may raise a bound above its exact value (derived above)."""
     return Fraction(16 * len(question.extents) + 64, 1 << 53)
 
 
 class OrderBound:
-    """The bound for one order of held tensors, the first place first."""
+    """The bound for one order of the tensors that the buffer holds, by the positions of their nodes, outermost
+    first."""
 
     def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
         self.tiles, self.order = tiles, order
@@ -55,7 +56,7 @@ class OrderBound:
             self._least_later = sum(one.weight * one.elements - one.saved for one in later)
 
     def least(self, room: int, known: float) -> float:
-        """Return the least bits with so much room in the buffer, up to rounding, or `known` where that is less."""
+        """Return the least bits for a buffer of `room`, up to rounding; at most `known`."""
         if not self.order:
             return min(self.fixed, known)
         room = min(room, self.tiles.question.bits)
@@ -71,7 +72,7 @@ class OrderBound:
         return min(float(total.min()), known)
 
     def _refined(self, room: int, known: float, cells: Ints, total: FloatArray) -> FloatArray:
-        """Return the costs of cells, where few are below what is known by the sizes of tiles one by one."""
+        """Return the costs of cells; where few are below the known value, tile sizes are examined one by one."""
         below = np.flatnonzero(total < known)
         if not len(below) or len(below) > TUNING.most_refined:
             return total
@@ -107,7 +108,7 @@ class OrderBound:
         return least
 
     def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
-        """Return the loads of a tensor whose node stands further in and holds so many elements, at least."""
+        """Return a lower bound on the loads of a tensor whose node is further in and holds so many elements."""
         visits = self.tiles.of(one).visits[cells]
         if one.windows:
             return self._of_window(one, words, visits, cells)
@@ -131,7 +132,8 @@ class OrderBound:
         return np.where(may_keep, kept, np.maximum(slabs, one.elements))
 
     def _limited(self, one: Operand, left: FloatArray, visits: FloatArray, kept: FloatArray, cells: Ints) -> FloatArray:
-        """Return the loads of the tensor of the third node that follow from how few elements the second one holds."""
+        """Return the loads of the third node's tensor that follow from the number of elements that the second one
+        holds."""
         tiles, second = self.tiles, self.order[1]
         shared = [d for d in one.lacking if d in second.own]
         others = tuple(d for d in one.lacking if d not in second.own)
@@ -143,7 +145,8 @@ class OrderBound:
 
 
 def _most_kept(tiles: FirstTiles, one: Operand, words: FloatArray, cells: Ints) -> FloatArray:
-    """Return which share of a tensor's elements may stay from one box of the dims it lacks to the next, at most."""
+    """Return an upper bound on the share of a tensor's elements that stay from one box of the dims it lacks to the
+    next."""
     found: FloatArray = np.zeros(len(cells))
     extents = tiles.question.extents
     for cut in _subsets(one.plain):
@@ -159,7 +162,7 @@ def _most_kept(tiles: FirstTiles, one: Operand, words: FloatArray, cells: Ints) 
 
 
 def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield all subsets but the empty one."""
+    """Yield all non-empty subsets."""
     for count in range(1, len(dims) + 1):
         yield from combinations(dims, count)
 
@@ -167,8 +170,10 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 def least_bits(
     question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables | None = None
 ) -> list[int | None]:
-    """Return, per size of the buffer in bits, what no loop tree goes below, at most the bits of a mapping that is known
-    (None: none is); None where no tree fits."""
+    """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits.
+
+    known: the bits of a known mapping per size (None: none), which the bound does not exceed.
+    """
     tiles = FirstTiles(question, tables or WindowTables(SearchCaches()))
     margin = margin_of(question)
     found = [
@@ -181,7 +186,7 @@ def least_bits(
 
 
 def _whole(least: float, known: int | None, margin: Fraction) -> int | None:
-    """Return the least integer that bits can be which float64 finds to be `least` or more."""
+    """Return the least integer of bits that is consistent with a float64 bound of `least`."""
     if not isfinite(least):
         return known
     bits = ceil(Fraction(least) * (1 - margin))

@@ -1,7 +1,7 @@
-"""All tiles of the node that stands first in a loop tree, dim by dim, and what they say of every tensor.
+"""All tiles of the outermost node of a loop tree, dim by dim, with the bounds that follow for every tensor.
 
 The *place* of a node is right inside the innermost loop over its tensor's own dims that has two iterations or more.
-Above the place that comes first stands one loop per dim at most: no other node is above it. So the tiles T there cut
+Above the outermost place there is at most one loop per dim, as no other node is above it. So the tiles T there cut
 every dim into ceil(n / T) pieces, all full but the last one.
 """
 
@@ -25,8 +25,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SizeGroups:
-    """Tile sizes of one dim, group by group, each of sizes that make equally many pieces: the least and the largest
-    size, the pieces, and the least and the most indices that the last piece has where it is a short one (0: none)."""
+    """Tile sizes of one dim in groups, each of sizes that make equally many pieces.
+
+    low, high: the least and the largest size. pieces: how many. least_rest, most_rest: the least and the most indices
+    of a short last piece (0: none is short).
+    """
 
     low: Ints
     high: Ints
@@ -36,7 +39,7 @@ class SizeGroups:
 
     @staticmethod
     def of(extent: int, *, finely: bool) -> SizeGroups:
-        """Return the groups of a dim. finely: sizes with few pieces are told apart more, so that short pieces are."""
+        """Return the groups of a dim. finely: split groups with few pieces further, by the length of the last piece."""
         starts = group_starts(extent, extent)
         ends = [*(start - 1 for start in starts[1:]), extent]
         if finely:
@@ -53,8 +56,11 @@ class SizeGroups:
 
 @dataclass(frozen=True, slots=True)
 class OfTensor:
-    """What all cells say of one tensor: elements of the least tile, boxes of the dims it lacks, elements that all boxes
-    of its own dims use, summed, and its loads where its node stands first; all at least."""
+    """Lower bounds for one tensor, per cell.
+
+    words: elements of the least tile. visits: boxes of the dims that it lacks. slabs: elements that all boxes of its
+    own dims use, summed. loads_first: its loads if its node is the outermost.
+    """
 
     words: FloatArray
     visits: FloatArray
@@ -63,7 +69,7 @@ class OfTensor:
 
 
 class FirstTiles:
-    """The grid of groups of all dims, flat: what a cell says of dims is looked up by `index` [dim, cell]."""
+    """The grid of size groups of all dims, flattened into cells. index[dim, cell]: the group."""
 
     def __init__(self, question: Question, tables: WindowTables) -> None:
         self.question, self.tables = question, tables
@@ -89,18 +95,18 @@ class FirstTiles:
 
     @cached_property
     def all_pieces(self) -> FloatArray:
-        """Return in how many boxes the tiles cut all statement instances."""
+        """Return the number of boxes into which the tiles cut all statement instances."""
         return self.product(self.pieces, tuple(range(len(self.groups))))
 
     def of(self, operand: Operand) -> OfTensor:
-        """Return what the cells say of a tensor."""
+        """Return a tensor's bounds per cell."""
         if operand.number not in self._known:
             parts = self._words(operand), self._visits(operand), self._slabs(operand), self._loads_first(operand)
             self._known[operand.number] = OfTensor(*parts)
         return self._known[operand.number]
 
     def _words(self, operand: Operand) -> FloatArray:
-        """Return how many elements of a tensor the least tile of a cell has, at least."""
+        """Return a lower bound on the elements of a tensor's tile, per cell."""
         found = self.product(self.low, operand.plain)
         for window in operand.windows:
             extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
@@ -109,18 +115,18 @@ class FirstTiles:
         return found
 
     def _visits(self, operand: Operand) -> FloatArray:
-        """Return into how many boxes the dims are cut that a tensor lacks."""
+        """Return the number of boxes into which the dims that a tensor lacks are cut."""
         return self.product(self.pieces, operand.lacking)
 
     def _slabs(self, operand: Operand) -> FloatArray:
-        """Return how many elements of a tensor all boxes of its own dims use, summed, at least."""
+        """Return a lower bound on the elements that all boxes of a tensor's own dims use, summed."""
         found = np.full(self.index.shape[1], float(prod(self.question.extents[d] for d in operand.plain)))
         for window in operand.windows:
             found = found * self._over_window(window, self._pieces_of_window(window))
         return found
 
     def _loads_first(self, operand: Operand) -> FloatArray:
-        """Return how often elements of a tensor are loaded whose node stands first."""
+        """Return the loads of a tensor whose node is the outermost."""
         visits = self._visits(operand)
         if not operand.windows:
             return visits * operand.elements
@@ -149,16 +155,16 @@ class FirstTiles:
         return np.where(whole, float(operand.elements), once + (visits - 1) * np.where(whole, 0.0, again))
 
     def _pieces_of_window(self, window: Window) -> FloatArray:
-        """Return, per pair of groups, the least elements that all pairs of pieces touch, summed."""
+        """Return, per pair of groups, a lower bound on the elements that all pairs of pieces touch, summed."""
         extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
         return self._least(window, self.tables.pieces(extents, window.coefficients))
 
     def _least(self, window: Window, table: FloatArray) -> FloatArray:
-        """Return the least of a table [size - 1, size - 1] over every pair of groups."""
+        """Return the minimum of a table [size - 1, size - 1] over every pair of groups."""
         for axis, d in enumerate(window.dims):
             table = np.minimum.reduceat(table, self.groups[d].low - 1, axis=axis)
         return table
 
     def _over_window(self, window: Window, table: FloatArray) -> FloatArray:
-        """Return a table of pairs of groups for every cell."""
+        """Return a table of pairs of groups as values per cell."""
         return table[self.index[window.dims[0]], self.index[window.dims[1]]]

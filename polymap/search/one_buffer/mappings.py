@@ -1,7 +1,7 @@
-"""Loop trees whose traffic is known by a formula: the best of them per size of the buffer, and their mappings.
+"""Loop trees whose traffic a formula gives: the best of them per size of the buffer, and their mappings.
 
-The dims that the first node's tensor lacks are whole at its tile. Further in, a node leaves each of its own dims as it
-is or cuts it into single indices; the dims that its tensor lacks are left to the next node.
+The dims that the outermost node's tensor lacks are whole at its tile. Each further node either leaves one of its own
+dims as it is or cuts it into single indices; the dims that its tensor lacks are left to the next node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Tiles = tuple[int, ...]  # per dim
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The tensors held, the first node first, the tile at each node, and the bits that the tree is thought to move."""
+    """The tensors held, outermost node first, the tile at each node, and an estimate of the bits that the tree
+    moves."""
 
     order: tuple[Operand, ...]
     tiles: tuple[Tiles, ...]
@@ -34,7 +35,7 @@ class Chain:
 
 
 def good_chains(question: Question, rooms: list[int], tables: WindowTables) -> list[list[Chain]]:
-    """Return, per size of the buffer, chains that fit, those first that are thought to move least."""
+    """Return, per size of the buffer, chains that fit, by rising estimate."""
     found: list[list[Chain]] = [[] for _ in rooms]
     for order in question.orders():
         if order:
@@ -47,7 +48,7 @@ def good_chains(question: Question, rooms: list[int], tables: WindowTables) -> l
 
 
 def _patterns(order: tuple[Operand, ...]) -> Iterator[tuple[frozenset[int], ...]]:
-    """Yield, per node but the first, the dims that it cuts into single indices."""
+    """Yield, per node but the outermost, the dims that it cuts into single indices."""
     choices = [
         [
             frozenset(d for d, cut in zip(one.own, cuts, strict=True) if cut)
@@ -59,7 +60,7 @@ def _patterns(order: tuple[Operand, ...]) -> Iterator[tuple[frozenset[int], ...]
 
 
 class _Grid:
-    """All first tiles of one order of tensors whose lacking dims are whole, flat."""
+    """All tiles of the outermost node for one order of tensors, with whole dims that its tensor lacks; flattened."""
 
     def __init__(self, question: Question, order: tuple[Operand, ...], tables: WindowTables) -> None:
         self.question, self.order, self.tables = question, order, tables
@@ -90,7 +91,7 @@ class _Grid:
                 yield None
 
     def _loads(self, one: Operand, outer: list[Ints], inner: list[Ints]) -> FloatArray:
-        """Return the loads of a node: one window slides as far as the tile of the node further out goes."""
+        """Return the loads of a node if one window slides over the tile of the next outer node."""
         extents = self.question.extents
         visits = np.ones(len(inner[0]))
         for d in one.lacking:
@@ -123,9 +124,9 @@ class _Grid:
 
 
 def _slid(table: FloatArray, window: Window, outer: list[Ints], inner: list[Ints]) -> FloatArray:
-    """Return the elements of a window that are loaded where one loop slides its tile as far as the outer tile goes.
+    """Return the loaded elements of a window if one loop slides its tile over the outer tile.
 
-    An element stays all the while if the other dim has steps of 1, or a single index.
+    An element stays throughout if the other dim has steps of 1, or a single index.
     """
     first, second = window.dims
     along_first = (
@@ -146,7 +147,10 @@ def _looked_up(table: FloatArray, first: Ints, second: Ints) -> FloatArray:
 
 def trees(problem: Problem, question: Question, chain: Chain) -> Iterator[Mapping]:
     """Yield the loop trees of a chain: per node the loops over dims that its tensor lacks, then those over its own
-    dims, each of a window's loops innermost in turn."""
+    dims.
+
+    Each of a window's loops is innermost in one of the trees.
+    """
     last = [w for one in chain.order for window in one.windows for w in window.dims] or [-1]
     seen: set[Mapping] = set()
     for slid in last:

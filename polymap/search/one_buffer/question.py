@@ -1,4 +1,5 @@
-"""The question of a buffer curve as this package sees it: an accumulation over a box, one level below the outermost."""
+"""The question of a buffer curve as this package reads it: an accumulation over a box, one level below the
+outermost."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor: bits per element, elements in all, the dims (of 2 indices or more) that index it alone, its windows,
-    and the dims that it lacks.
+    """A tensor. bits: per element. elements: in all. plain: dims (of 2 indices or more) that index it alone. lacking:
+    the dims that it lacks.
 
-    weight, saved: `loads` into the buffer move weight * loads - saved bits at the outermost level. may, must: whether
-    the buffer may and must hold it.
+    weight, saved: `loads` into the buffer move weight * loads - saved bits at the outermost level. may, must: the
+    buffer may, or must, hold it.
     """
 
     number: int
@@ -61,11 +62,11 @@ class Question:
 
     @property
     def bits(self) -> int:
-        """Return bits that all tensors together do not exceed, nor what a mapping holds."""
+        """Return an upper bound on the bits of all tensors together, and so on those that a mapping holds."""
         return sum(one.bits * prod(self.extents[d] for d in one.own) for one in self.operands)
 
     def orders(self) -> Iterator[tuple[Operand, ...]]:
-        """Yield every choice of tensors that the buffer holds, in every order."""
+        """Yield every choice of tensors that the buffer holds, in every order of their nodes."""
         free = [one for one in self.operands if one.may and not one.must]
         fixed = [one for one in self.operands if one.must]
         for count in range(len(free) + 1):
@@ -80,8 +81,11 @@ class Question:
 
 
 def read_question(problem: Problem) -> Question | None:
-    """Return the question; None where it is not of this kind: more levels than two, fan-outs, temporary tensors,
-    windows of more than two dims; and where it is too large: `MOST_BITS`, `MOST_CELLS`, `MOST_TABLED`."""
+    """Return the question, or None where this package does not apply.
+
+    It does not apply to more than two levels, fan-outs, temporary tensors, windows of more than two dims, and sizes
+    beyond `MOST_BITS`, `MOST_CELLS`, `MOST_TABLED`.
+    """
     is_small = problem.reason is None and problem.level_count == 2 and not problem.arch.fanouts and not problem.rules
     if not is_small or len(problem.terms) > 3 or any(term.tensor.temporary for term in problem.terms):
         return None
@@ -109,7 +113,7 @@ def read_question(problem: Problem) -> Question | None:
 
 
 def _is_small(question: Question) -> bool:
-    """Return whether the tiles can be looked at one by one, and sizes counted without rounding."""
+    """Return whether tiles can be examined one by one, and sizes counted without rounding."""
     cells = prod(min(n, 2 * isqrt(n) + 1) for n in question.extents)
     windows = (window for one in question.operands for window in one.windows)
     tabled = max((prod(question.extents[d] for d in window.dims) for window in windows), default=0)

@@ -17,8 +17,8 @@ from polymap.search.resources import SearchCaches
 
 @dataclass(frozen=True, slots=True)
 class OfSize:
-    """bound: bits that no loop tree goes below (None: no tree fits). best, value: a mapping and the bits that it moves
-    (None: none is known)."""
+    """One size. bound: a lower bound in bits over all loop trees (None: no tree fits). best, value: the best known
+    mapping and the bits that it moves (None: there is none)."""
 
     bound: int | None
     best: Mapping | None
@@ -26,8 +26,11 @@ class OfSize:
 
 
 def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize] | None:
-    """Return what the outermost level moves for each capacity of the level below it; None where the question is of
-    another kind than this package answers: more levels, fan-outs, more than three tensors, too many tiles."""
+    """Return bound and best mapping for each capacity of the level below the outermost; None where the package does not
+    apply.
+
+    It applies to two levels without fan-outs, at most three tensors, and a bounded number of tiles.
+    """
     question = read_question(problem)
     if question is None:
         return None
@@ -42,7 +45,7 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
 def _mappings(
     problem: Problem, question: Question, rooms: list[int], tables: WindowTables
 ) -> list[tuple[Mapping, int] | None]:
-    """Return, per size of the buffer, the mapping that moves least of those that are counted exactly."""
+    """Return, per size of the buffer, the mapping that moves least among those that are counted exactly."""
     scored: dict[Mapping, tuple[int, int]] = {}  # bits held, bits moved
     level = problem.arch.levels[1].name
     arch = _unlimited(problem.arch)

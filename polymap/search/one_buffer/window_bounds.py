@@ -1,8 +1,9 @@
-"""What a tensor with windows loads at least when its node stands inside another one: tile by tile of the first node.
+"""A lower bound on the loads of a tensor with windows whose node is inside another one, per tile of the outermost node.
 
-While the first place's tile stays, the tensor's elements of that tile pass by. What is there already when the next tile
-begins lies in the last tile that the tensor's node held and in its first one after. Where no loop over the tensor's
-dims stands between the two places, the loop right outside is over a dim of both tensors and moves the tile.
+While the outermost node's tile stays, the tensor's node visits all of the tensor's elements that this tile uses. An
+element that need not be loaded again for the next tile is in the last tile that the tensor's node held before, and in
+its first tile after. If no loop over the tensor's dims is between the two places, the loop right outside is over a dim
+of both tensors and moves the tile.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ Tiles = tuple[int, ...]  # per dim
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Tiles of one window: the elements of a tile, at least, and how many of them stay to the next one, at most."""
+    """Tiles of one window. elements: a lower bound on those of a tile. kept: an upper bound on those that stay to the
+    next."""
 
     elements: int
     kept: int
 
 
 def words_of(one: Operand, tiles: Tiles) -> int:
-    """Return how many elements a tile of a tensor has, at least."""
+    """Return a lower bound on the elements of a tensor's tile."""
     return prod(tiles[d] for d in one.plain) * prod(_touched(window, tiles) for window in one.windows)
 
 
 def loads_of_later(
     question: Question, first: Operand, one: Operand, tiles: Tiles, words: int, tables: WindowTables
 ) -> int:
-    """Return the loads of a tensor whose node holds so many elements at most, where the first node has these tiles."""
+    """Return a lower bound on the loads of a tensor whose node holds at most `words` elements, given the outermost
+    node's tiles."""
     extents = question.extents
     visits = prod(-(-extents[d] // tiles[d]) for d in one.lacking)
     slab = words_of(one, tiles)
@@ -46,7 +49,7 @@ def loads_of_later(
 
 
 def _kept(question: Question, first: Operand, one: Operand, tiles: Tiles, words: int, tables: WindowTables) -> int:
-    """Return how many elements stay from one tile of the first node to the next, at most."""
+    """Return an upper bound on the elements that stay from one tile of the outermost node to the next."""
     if len(one.windows) != 2 or any(_is_cut_twice(question, window, tiles) for window in one.windows):
         return words
     extents = question.extents
@@ -74,7 +77,8 @@ def _kept(question: Question, first: Operand, one: Operand, tiles: Tiles, words:
 
 
 def _moved(first: Operand, one: Operand, tiles: Tiles, steps: list[int | None], uncut: list[Held]) -> int:
-    """Return how many elements two neighbouring tiles share where a loop over a dim of both tensors is between."""
+    """Return the elements that two neighbouring tiles share if a loop over a dim of both tensors is between the
+    places."""
     best = 0
     for number, (window, axis) in enumerate(zip(one.windows, steps, strict=True)):
         if axis is not None and window.dims[axis] in first.own:
@@ -88,7 +92,7 @@ def _touched(window: Window, tiles: Tiles) -> int:
 
 
 def _moved_dim(question: Question, window: Window, tiles: Tiles) -> int | None:
-    """Return which dim of a window the first tile cuts."""
+    """Return the dim of a window that the outermost node's tile cuts."""
     cut = [axis for axis, d in enumerate(window.dims) if tiles[d] < question.extents[d]]
     return cut[0] if cut else None
 
@@ -98,8 +102,10 @@ def _is_cut_twice(question: Question, window: Window, tiles: Tiles) -> bool:
 
 
 def _held_parts(coefficients: tuple[int, int], box: tuple[int, int], axis: int | None) -> tuple[Held, ...]:
-    """Return the tiles that cut a box of a window, without those that hold more and keep no more than others. axis: the
-    dim along which the next box may stand."""
+    """Return the tiles that cut a box of a window, without dominated ones (more elements and no more kept).
+
+    axis: the dim along which the next box may lie.
+    """
     touched = fewest_table(box, coefficients)
     found: dict[int, int] = {}
     for a in range(1, box[0] + 1):
@@ -118,8 +124,10 @@ def _held_parts(coefficients: tuple[int, int], box: tuple[int, int], axis: int |
 
 
 def _overlap(coefficients: tuple[int, int], box: tuple[int, int], tile: tuple[int, int], axis: int | None) -> int:
-    """Return how many elements the last tile in a box has in common with the first one of the next box, which stands
-    one box further along a dim (None: which is the same box), at most."""
+    """Return an upper bound on the elements shared by the last tile in a box and the first one of the next box.
+
+    The next box is one box further along a dim (None: it is the same box).
+    """
     last = [(max(n - t, t if n > t else 0), n - 1) for n, t in zip(box, tile, strict=True)]
     starts = [box[d] if axis == d else 0 for d in (0, 1)]
     first = [(start, start + t - 1) for start, t in zip(starts, tile, strict=True)]
@@ -128,6 +136,6 @@ def _overlap(coefficients: tuple[int, int], box: tuple[int, int], tile: tuple[in
 
 
 def _ends(coefficients: tuple[int, int], tile: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return the least and the greatest element of a tile given as first and last index per dim."""
+    """Return the least and the greatest element of a tile given as (first, last) index per dim."""
     pairs = [(c * begin, c * end) for c, (begin, end) in zip(coefficients, tile, strict=True)]
     return sum(map(min, pairs)), sum(map(max, pairs))

@@ -1,4 +1,4 @@
-"""Elements of a window's tiles, table by table: worked out once per search."""
+"""Tables of the elements of a window's tiles, computed once per search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pair = tuple[int, int]
 
 
 class WindowTables:
-    """The tables of all windows [size - 1, size - 1], as long as a search's caches live."""
+    """The tables [size - 1, size - 1] of all windows, kept in a search's caches."""
 
     def __init__(self, caches: SearchCaches) -> None:
         self.caches = caches
@@ -21,19 +21,18 @@ class WindowTables:
         self.pieces = caches.memo(pieces_table, TUNING.kept_windows)
 
     def passes(self, extents: Pair, coefficients: Pair) -> tuple[FloatArray, FloatArray] | None:
-        """Return the least loads of one pass and per further pass (pass_tables)."""
+        """Return the least loads of the first pass, and of each further pass (`pass_tables`)."""
         return pass_tables(extents, coefficients, self.caches)
 
 
 def fewest_table(extents: Pair, coefficients: Pair) -> FloatArray:
-    """Return the least elements that a tile of a window touches [size - 1, size - 1]."""
+    """Return the least elements that a tile of a window touches, [size - 1, size - 1]."""
     sizes = [range(1, extent + 1) for extent in extents]
     return np.array([[float(fewest_in_box(coefficients, (x, z))) for z in sizes[1]] for x in sizes[0]])
 
 
 def pieces_table(extents: Pair, coefficients: Pair) -> FloatArray:
-    """Return, per tile of a window [size - 1, size - 1], the least elements that each of the pieces touches into which
-    it cuts the whole, summed."""
+    """Return, per tile size of a window, the elements that its pieces of the whole touch at least, summed."""
     touched = np.pad(fewest_table(extents, coefficients), ((1, 0), (1, 0)))
     (n, m), x, z = extents, np.arange(1, extents[0] + 1), np.arange(1, extents[1] + 1)
     full, fulls = (n // x)[:, None], (m // z)[None, :]

@@ -1,4 +1,7 @@
-"""Linear measures of traffic and of what is held: what the search can bound one by one. All weights are integers."""
+"""Linear measures of traffic and of bits held, the parts of objectives that the search bounds one by one.
+
+All weights are integers.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ Prices = tuple[tuple[int, ...], ...]  # per tensor: of a message, a delivery, a 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A linear measure: the sum over levels and tensors of elements read x read[level][tensor] + written x write[..].
+    """A linear measure: the sum over levels and tensors of elements read x read[level][tensor] + elements written x
+    write[level][tensor].
 
-    busiest: of one instance, the first; else summed over all instances. bandwidth: bits per cycle, for a busiest one.
-    held: [level][tensor] x elements that one instance holds are added (empty: nothing). wires: [fan-out][tensor] what a
-    message, a delivery, a collection and a sum cost (empty: nothing).
+    busiest: of the busiest instance; else summed over instances. bandwidth: bits per cycle, if busiest. held: adds
+    [level][tensor] x elements that one instance holds (empty: nothing). wires: [fan-out][tensor] the weights of a
+    message, a delivery, a collection and a sum (empty: nothing).
     """
 
     name: str
@@ -30,7 +34,7 @@ class Component:
 
 
 def energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
-    """Return the energy of all transfers x scale (which makes every weight an integer)."""
+    """Return the energy of all transfers x scale, which must make every weight an integer."""
 
     def weights(pj_of: dict[str, Fraction]) -> tuple[tuple[int, ...], ...]:
         return tuple(
@@ -50,7 +54,8 @@ def energy_component(workload: Workload, arch: Architecture, scale: int) -> Comp
 
 
 def wire_energies(workload: Workload, arch: Architecture) -> tuple[tuple[tuple[Fraction, ...], ...], ...]:
-    """Return [fan-out][tensor] the pJ of a message, a delivery, a collection and a sum of one element."""
+    """Return [fan-out][tensor] -> the energies of a message, a delivery, a collection and a sum of one element, in
+    pJ."""
     return tuple(
         tuple(
             wire_prices(fanout, Fraction(tensor.bits, arch.word_bits_above(fanout.name))) for tensor in workload.tensors
@@ -69,7 +74,7 @@ def bits_component(
     reads: bool = True,
     writes: bool = True,
 ) -> Component:
-    """Return the bits read and written at a level; of no level ("") it is always zero."""
+    """Return the bits read and written at a level; for the level "" it is always zero."""
 
     def rows(*, counted: bool) -> tuple[tuple[int, ...], ...]:
         return tuple(
@@ -81,14 +86,14 @@ def bits_component(
 
 
 def held_component(workload: Workload, arch: Architecture, level_name: str) -> Component:
-    """Return the bits that one instance of a level holds (before buffering)."""
+    """Return the bits that one instance of a level holds, without its factor of buffering."""
     none = tuple(tuple(0 for _ in workload.tensors) for _ in arch.levels)
     held = tuple(tuple(t.bits if level.name == level_name else 0 for t in workload.tensors) for level in arch.levels)
     return Component(f"held:{level_name}", none, none, busiest=False, bandwidth=Fraction(1), held=held)
 
 
 def bandwidth_components(workload: Workload, arch: Architecture) -> list[Component]:
-    """Return what each bandwidth limits, at the busiest instance."""
+    """Return a component per bandwidth limit: the bits that the busiest instance moves."""
     return [part for level in arch.levels for part in _level_components(workload, arch, level)]
 
 
@@ -106,7 +111,7 @@ def _level_components(workload: Workload, arch: Architecture, level: MemoryLevel
 
 
 def weighted_sum(parts: list[tuple[int, Component]]) -> Component:
-    """Return the sum of components that count all instances, each times its weight."""
+    """Return the weighted sum of components that count all instances."""
 
     def summed(rows: list[tuple[int, tuple[tuple[int, ...], ...]]]) -> tuple[tuple[int, ...], ...]:
         filled = [(weight, row) for weight, row in rows if row]

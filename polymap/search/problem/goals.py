@@ -1,4 +1,4 @@
-"""Objectives as the user writes them: what is minimised, alone, summed with weights, by rank, or as a front."""
+"""Objectives as the user writes them: one goal, a weighted sum, a lexicographic order, or a Pareto front."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Powers:
 
 
 class Goal(Enum):
-    """What is minimised; the last three are made of other objectives."""
+    """The quantity that is minimised; the last three combine other objectives."""
 
     ENERGY = "energy"
     LATENCY = "latency"
@@ -44,7 +44,7 @@ class Goal(Enum):
 
     @property
     def powers(self) -> Powers | None:
-        """Return the powers of energy and latency in the objective (None: it is no product of these)."""
+        """The powers of energy and latency in the objective; None for one that is not such a product."""
         return _POWERS.get(self)
 
 
@@ -58,8 +58,9 @@ _POWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """goal, and the level of TRAFFIC (bits read and written there) and CAPACITY (bits that one instance holds); text
-    as the user wrote it. parts: of WEIGHTED, LEXICOGRAPHIC and PARETO, each with its weight (1 where none is asked).
+    """One objective. level: of TRAFFIC (bits read and written there) and CAPACITY (bits that one instance holds).
+
+    text: as the user wrote it. parts: of WEIGHTED, LEXICOGRAPHIC and PARETO, each with its weight (1 without one).
     """
 
     goal: Goal
@@ -69,7 +70,7 @@ class Objective:
 
     @property
     def singles(self) -> tuple[Objective, ...]:
-        """Return the objectives that have a value each: the parts of an order or a front, else the one itself."""
+        """The objectives with one value each: the parts of an order or a front, else the objective itself."""
         if self.goal in (Goal.LEXICOGRAPHIC, Goal.PARETO):
             return tuple(part for _, part in self.parts)
         return (self,)
@@ -85,23 +86,23 @@ _FORMS = ", ".join((*SINGLE_FORMS, "weighted:1*energy+0.5*latency", "lex:latency
 def parse_objective(text: str, arch: Architecture) -> Objective:
     """Return the objective that `text` names.
 
-    OptionError with every mistake: PM501 for what is unknown, PM502 for a level, PM508 for how parts are joined, PM509
-    for a weight.
+    Raises OptionError with every mistake: an unknown objective (PM501), a level (PM502), a combination (PM508), a
+    weight (PM509).
     """
     mistakes: list[Mistake] = []
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what callers in Python may give
         raise OptionError(Mistake("PM501", f"the objective is {shown(text)}", f"Use one of: {_FORMS}."))
     kind, _, rest = text.partition(":")
-    found = _joined(text, Goal(kind), rest, arch, mistakes) if kind in _JOINED else _single(text, arch, mistakes)
+    found = _combined(text, Goal(kind), rest, arch, mistakes) if kind in _JOINED else _single(text, arch, mistakes)
     if mistakes or found is None:
         raise OptionError(mistakes)
     return found
 
 
 def parse_single(text: str, arch: Architecture, *, ranked: bool = False) -> Objective:
-    """Return an objective that has one value per mapping (ranked: or several by rank).
+    """Return an objective with one value per mapping; with `ranked` also a lexicographic order.
 
-    OptionError PM508 for others, else as parse_objective.
+    Raises OptionError as `parse_objective`, PM508 for other objectives.
     """
     objective = parse_objective(text, arch)
     if len(objective.singles) > 1 and not (ranked and objective.goal is Goal.LEXICOGRAPHIC):
@@ -118,7 +119,7 @@ def objective_unit(text: str) -> str:
 
 
 def unit_of(objective: str) -> str:
-    """Return the unit of an objective's values, a space before it ("" for a weighted sum)."""
+    """Return the unit of an objective's values after a space ("" for a weighted sum)."""
     unit = objective_unit(objective)
     return f" {unit}" if unit else ""
 
@@ -144,7 +145,7 @@ def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective
     return Objective(Goal(kind), level, text)
 
 
-def _joined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
+def _combined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:
     weighted = goal is Goal.WEIGHTED
     if not rest.strip():
         mistakes.append(Mistake("PM508", f"objective {shown(text)} has no parts", f"Written like {_example(goal)}."))
@@ -181,7 +182,7 @@ def _weight(word: str, mistakes: list[Mistake]) -> tuple[Fraction, str]:
 
 
 def _number(text: str) -> Fraction | None:
-    """Return the number above 0 that a text such as 3, 0.5, 1e-3 or 1/3 says, None for anything else."""
+    """Return the positive number that a text such as 3, 0.5, 1e-3 or 1/3 denotes, None for anything else."""
     if not text.isascii() or "_" in text or len(text) > 40:
         return None
     try:

@@ -1,9 +1,9 @@
-"""Which levels hold a tensor in turn, and what one storage node costs: stated once for all bounds.
+"""The levels that may hold a tensor, as a graph of states, and the weights of a storage node; for all bounds.
 
-The outermost level holds every tensor. A *chain* of levels further in may hold it too; no chain skips a level that must
-hold it. A `HolderGraph` is all chains of a tensor: its states tell which level holds the tensor now, its edges are
-storage nodes. Where a node is credited with what happens further in, states tell the levels to come (`holder_graph` of
-an output); where its cost depends on a node further out, they remember a bit of it (`unfolded`).
+The outermost level holds every tensor. A *chain* of inner levels may hold it too; no chain skips a level that must
+hold it. A `HolderGraph` represents all chains of a tensor: a state is the level that holds the tensor now, an edge is a
+storage node. Where a node's cost depends on inner nodes, states include the levels to come (`holder_graph` of an
+output). Where it depends on an outer node, they include one bit about it (`unfolded`).
 
 `node_weights` are exact integers per element, whatever the number type of the amounts that they weigh.
 """
@@ -26,10 +26,10 @@ from polymap.search.problem.problem import Problem, TensorTerm
 
 @dataclass(frozen=True, slots=True)
 class HolderEdge:
-    """One storage node of a tensor, from state `source` to state `target`.
+    """One storage node of a tensor, an edge from state `source` to state `target`.
 
-    parent: the level that it loads from or drains to. levels: its own level; of an output whose states tell the levels
-    to come, then those.
+    parent: the level that it loads from or drains to. levels: its own level; for an output whose states include the
+    levels to come, also those.
     """
 
     source: int
@@ -46,8 +46,8 @@ class HolderEdge:
 class HolderGraph:
     """All chains of levels that hold a tensor.
 
-    levels: of each state, the level that holds the tensor. final: whether the compute units may use it there (else a
-    level further in must hold it).
+    levels: per state, the level that holds the tensor. final: per state, whether the compute units may use the tensor
+    there; otherwise an inner level must hold it.
     """
 
     levels: tuple[int, ...]
@@ -56,12 +56,12 @@ class HolderGraph:
 
     @property
     def first(self) -> tuple[int, ...]:
-        """Return the states before any node."""
+        """The states before any node."""
         entered = {edge.target for edge in self.edges}
         return tuple(s for s, level in enumerate(self.levels) if level == 0 and s not in entered)
 
     def chains(self) -> tuple[tuple[HolderEdge, ...], ...]:
-        """Return the nodes of every chain, outermost first; chains of fewer levels come first."""
+        """The nodes of every chain, outermost first; chains of fewer levels come first."""
 
         def grow(chain: tuple[HolderEdge, ...], state: int) -> Iterator[tuple[HolderEdge, ...]]:
             if self.final[state]:
@@ -75,7 +75,7 @@ class HolderGraph:
 
 
 def level_graph(term: TensorTerm, level_count: int) -> HolderGraph:
-    """Return the chains of a tensor with one state per level: what a node costs depends on its parent alone."""
+    """Return the chains of a tensor with one state per level: a node's cost depends on its parent only."""
 
     def skips_none(after: int, upto: int) -> bool:
         return not any(after < level < upto for level in term.must_hold)
@@ -94,8 +94,8 @@ def level_graph(term: TensorTerm, level_count: int) -> HolderGraph:
 def holder_graph(term: TensorTerm, level_count: int) -> HolderGraph:
     """Return the chains of a tensor with the states that exact costs need.
 
-    An output's are (holder, levels to come): siblings that share an element all begin with zero but one, and what they
-    save is credited at all levels further in.
+    An output's states are (holder, levels to come). Of siblings that share an element, all but one start from zero, and
+    the traffic that they save is credited at all inner levels.
     """
     by_level = level_graph(term, level_count)
     if not term.is_output:
@@ -112,7 +112,7 @@ def holder_graph(term: TensorTerm, level_count: int) -> HolderGraph:
 
 
 def unfolded(graph: HolderGraph, after: Callable[[bool, HolderEdge], bool]) -> tuple[HolderGraph, tuple[bool, ...]]:
-    """Return the chains with states that remember one bit, false at the start, and that bit of every state.
+    """Return the chains with one more bit per state, false at the start, and that bit of every state.
 
     after: the bit after a node, given the bit before it.
     """
@@ -138,10 +138,10 @@ def least_chain(
     fits: Callable[[int], NDArray[np.bool_]],
     end: Callable[[int], IntArray],
 ) -> IntArray:
-    """Return the least cost of all chains, entry by entry of arrays of the shape of `zero` (infeasible: none fits).
+    """Return the least cost of all chains, elementwise for arrays of the shape of `zero` (infeasible: none fits).
 
-    node: the cost of a storage node, which is negative where it is credited with what nodes further in save. fits:
-    where a level has room. end: the cost of the compute units that use the tensor at a level.
+    node: the cost of a storage node; negative where its credit for inner nodes exceeds it. fits: where a level has
+    room. end: the cost of the compute units that use the tensor at a level.
     """
     never = arithmetic.where(zero > 0, zero)
     best = dict.fromkeys(graph.first, zero)
@@ -162,13 +162,13 @@ def least_chain(
 
 @dataclass(frozen=True, slots=True)
 class NodeWeights:
-    """What a storage node costs in one component of a measure: weights of amounts of elements.
+    """The cost of a storage node in one component, as weights per element.
 
-    fill: of an input, each element that enters an instance; of an output, each partial sum that an instance takes back,
-    with what it costs on the way in. message: each element that an instance of the parent is read for, or that arrives
-    there. held: each element that an instance holds. wires: (fan-out, outside, inside), what an element costs that
-    passes outside a fan-out of the way, and inside of it: of an input inwards, of an output outwards. further_in: of an
-    output, the fills of the nodes further in of one element: what a sibling saves there that begins with zero.
+    fill: of an input, an element that enters an instance; of an output, a partial sum that an instance takes back,
+    including its way in. message: an element that an instance of the parent reads, or that arrives there. held: an
+    element that an instance holds. wires: (fan-out, outside, inside), the weights of an element that crosses the
+    fan-out, on either side of it: of an input inwards, of an output outwards. further_in: of an output, the fills at
+    the inner nodes of one element, which a sibling that starts from zero saves.
     """
 
     fill: int
@@ -178,7 +178,7 @@ class NodeWeights:
     further_in: int
 
     def crossings(self) -> Iterator[tuple[int, int]]:
-        """Yield (cut, weight) of what passes below the first `cut` fan-outs of the machine."""
+        """Yield (cut, weight) of the elements that pass below the first `cut` fan-outs of the machine."""
         for fanout, outside, inside in self.wires:
             if outside:
                 yield fanout, outside
@@ -186,9 +186,10 @@ class NodeWeights:
                 yield fanout + 1, inside
 
     def least_crossings(self) -> Iterator[tuple[int, int]]:
-        """Yield (cut, weight) as `crossings`, none negative: less than the crossings cost where amounts are less.
+        """Yield (cut, weight) like `crossings`, but with non-negative weights, so that the cost is monotone in the
+        amounts.
 
-        What is added at a fan-out saves its way further out, but no more passes outside than inside.
+        It is a lower bound: adders at a fan-out reduce what passes outside of it, never increase it.
         """
         for fanout, outside, inside in self.wires:
             if weight := max(outside, 0):
@@ -200,14 +201,14 @@ class NodeWeights:
 def node_weights(
     problem: Problem, term: TensorTerm, component: Component, parent: int, levels: tuple[int, ...]
 ) -> NodeWeights:
-    """Return the weights of a node of a tensor below one at the parent; parent, levels: as in `HolderEdge`.
+    """Return the weights of a node of a tensor; parent, levels: as in `HolderEdge`.
 
-    The compute unit (the level count) is a node that is filled for nothing and holds nothing.
+    The compute unit (level = the number of levels) is a node whose fills and held elements have weight 0.
 
-    An output with S elements drained, E of them different among siblings, A messages and Z elements that start from
-    zero is read S times here, written A times at the parent, read A - Z times there, written E - Z times here; below,
-    Z' = S - E + Z elements start from zero. Counted node by node, that is `fill` x (E - Z) - `further_in` x (S - E) +
-    `message` x A, less a read at the outermost level per element that starts from zero there.
+    Let an output have S elements drained, E of them different among siblings, A messages, and Z elements that start
+    from zero. Then S elements are read here, A written at the parent, A - Z read there, and E - Z written here. Below,
+    Z' = S - E + Z elements start from zero. Summed node by node the cost is `fill` x (E - Z) - `further_in` x (S - E) +
+    `message` x A, minus a read at the outermost level per element that starts from zero there.
     """
     index, level = term.index, levels[0]
     is_memory = level < problem.level_count
@@ -230,13 +231,13 @@ def _wires(
 
 
 def _refill(problem: Problem, term: TensorTerm, component: Component, parent: int, level: int) -> int:
-    """Return what a partial sum costs that comes back to a node, and is drained from it once more."""
+    """Return the cost of a partial sum that is taken back by a node and drained from it once more."""
     inwards = sum(sum(prices[term.index][:2]) for _, prices in problem.crossed(component, parent, level))
     return component.read[level][term.index] + component.write[level][term.index] + inwards
 
 
 def zero_starts(term: TensorTerm) -> int:
-    """Return how many elements of an output start from zero."""
+    """Return the number of elements of an output that start from zero."""
     return 0 if term.tensor.initial or not term.is_output else prod(term.tensor.shape)
 
 

@@ -1,8 +1,9 @@
 """The divisor lattice of temporal tiles: one axis per dim and prime, ordered by divisibility.
 
-A point is a vector of temporal tiles (one divisor of the dim's temporal extent per dim); it is stored as exponents.
-Arrays over the lattice have one axis per (dim, prime), so "divides" is "no exponent is larger" and the best of all
-points below is a running minimum along each axis.
+A point is a vector of temporal tiles, one divisor of the temporal extent per dim, stored as exponents. Arrays over the
+lattice have one axis per (dim, prime). So "divides" means "no exponent is larger", and the minimum over all points
+below is a running minimum along each axis. Example: extents m = 12, n = 3 give axes (m, 2), (m, 3), (n, 3) and shape
+(3, 2, 2) up to the order of axes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ IntArray = NDArray[Any]  # counts: int64, or Python ints where those may not fit
 
 
 def prime_factors(number: int) -> tuple[tuple[int, int], ...]:
-    """Return (prime, exponent) pairs of a positive integer, primes ascending (a long factor that could not be split
-    counts as a prime: see `split`)."""
+    """Return (prime, exponent) pairs of a positive integer, primes ascending.
+
+    A long factor that could not be split counts as a prime (see `split`).
+    """
     return split(number)[0]
 
 
@@ -91,7 +94,8 @@ def lattice_below(extents: tuple[tuple[str, int], ...]) -> Lattice:
 
 
 def restricted(table: Numbers, outer: Lattice, inner: Lattice) -> Numbers:
-    """Return a table over a lattice (perhaps of length 1 along some axes), at the points of one inside it."""
+    """Return a table over the lattice `outer` (possibly of length 1 along some axes), restricted to the points of
+    `inner`."""
     lengths = dict(zip(inner.axes, inner.shape, strict=True))
     part = table[tuple(slice(0, lengths.get(axis, 1)) for axis in outer.axes)]
     order = [outer.axes.index(axis) for axis in inner.axes]
@@ -100,9 +104,9 @@ def restricted(table: Numbers, outer: Lattice, inner: Lattice) -> Numbers:
 
 
 def minimum_below(tables: Numbers) -> None:
-    """Replace every entry of a stack of tables [n, *lattice] by the least among the points that divide its point.
+    """Replace every entry of a stack of tables [n, *lattice] by the least entry at the points that divide its point.
 
-    Of whatever dtype: complex numbers compare by their real, then by their imaginary part.
+    For any dtype; complex numbers compare by their real, then by their imaginary part.
     """
     whole, before = tables.size, len(tables)
     for length in tables.shape[1:]:

@@ -1,8 +1,8 @@
-"""Where rules about the order of temporal loops let a storage node stand, and how they order the loops of a block.
+"""Rules about the order of temporal loops, as conditions on storage nodes and on the blocks of loops between them.
 
-A node at temporal tile T has the loops above it that lead from the whole to T. A rule is a condition on T: on the dims
-that already have a loop there, and on those that still have one to come; and a partial order inside each block. Both
-hold for a tree exactly if the rule holds.
+A node at temporal tile T is below the loops that lead from the whole extents to T. A rule becomes a condition on T (on
+the dims that already have a loop above, and on those that have one below) and a partial order inside each block. A tree
+meets the rule exactly if both hold.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ def order_rules(rules: Rules) -> tuple[OrderRule, ...]:
 
 
 def standing_tiles(rules: Rules, lattice: Lattice, whole: Mapping[str, int]) -> Bools | None:
-    """Return at every point of the lattice whether a storage node may stand there (None: everywhere)."""
+    """Return, per point of the lattice, whether a storage node may be there (None: everywhere)."""
     found: Bools | None = None
     for rule in order_rules(rules):
-        one = _standing(rule, {dim: lattice.values[dim] for dim in whole}, whole)
+        one = _allowed_tiles(rule, {dim: lattice.values[dim] for dim in whole}, whole)
         found = one if found is None else found & one
     return found
 
 
 def may_stand(rules: Rules, dims: Sequence[str], tile: Sequence[int], whole: Sequence[int]) -> bool:
-    """Return whether a storage node may stand at one tile."""
+    """Return whether a storage node may be at one tile."""
     values = {dim: np.array(own) for dim, own in zip(dims, tile, strict=True)}
     extents = dict(zip(dims, whole, strict=True))
-    return all(bool(_standing(rule, values, extents)) for rule in order_rules(rules))
+    return all(bool(_allowed_tiles(rule, values, extents)) for rule in order_rules(rules))
 
 
-def _standing(rule: OrderRule, tiles: Mapping[str, NDArray[np.int64]], whole: Mapping[str, int]) -> Bools:
+def _allowed_tiles(rule: OrderRule, tiles: Mapping[str, NDArray[np.int64]], whole: Mapping[str, int]) -> Bools:
     match rule:
         case Outside(outer, inner):
             return (tiles[inner] == whole[inner]) | (tiles[outer] == 1)
         case Outermost(dims):
-            return _in_order({dim: tiles[dim] < extent for dim, extent in whole.items()}, _looped(dims, whole))
+            return _in_order({dim: tiles[dim] < extent for dim, extent in whole.items()}, _dims_with_loops(dims, whole))
         case Innermost(dims):
             ahead = {dim: tiles[dim] > 1 for dim in whole}
-            return _in_order(ahead, tuple(reversed(_looped(dims, whole))))
+            return _in_order(ahead, tuple(reversed(_dims_with_loops(dims, whole))))
 
 
-def _looped(dims: tuple[str, ...], whole: Mapping[str, int]) -> tuple[str, ...]:
+def _dims_with_loops(dims: tuple[str, ...], whole: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(dim for dim in dims if whole[dim] > 1)
 
 
 def _in_order(there: Mapping[str, Bools], first: tuple[str, ...]) -> Bools:
-    """Return where a set of dims (there[d]: d is in it) begins like `first`: each of these before all others."""
+    """Return where a set of dims (there[d]: d is in it) begins with `first`: each of these before all others."""
     ok: Bools = np.ones((), dtype=np.bool_)
     for place, dim in enumerate(first):
         for other, present in there.items():
@@ -67,7 +67,7 @@ def _in_order(there: Mapping[str, Bools], first: tuple[str, ...]) -> Bools:
 def inside_of(
     rules: Rules, dims: Sequence[str], whole: Sequence[int], outer: Sequence[int], inner: Sequence[int]
 ) -> dict[int, set[int]]:
-    """Return per dim (number) with a loop in a block the dims whose loops in the block must stand inside it."""
+    """Return, per dim (number) with a loop in a block, the dims whose loops in the block must be inside it."""
     here = [d for d in range(len(dims)) if outer[d] > inner[d]]
     below: dict[int, set[int]] = {d: set() for d in here}
     for rule in order_rules(rules):
@@ -78,22 +78,22 @@ def inside_of(
                     below[a].add(b)
             case Outermost(names):
                 starting = [d for d in here if outer[d] == whole[d]]
-                _chain(below, [dims.index(name) for name in names], starting)
+                _put_outside(below, [dims.index(name) for name in names], starting)
             case Innermost(names):
                 ending = [d for d in here if inner[d] == 1]
-                _chain_last(below, [dims.index(name) for name in names], ending)
+                _put_inside(below, [dims.index(name) for name in names], ending)
     return below
 
 
-def _chain(below: dict[int, set[int]], first: list[int], among: list[int]) -> None:
-    """Note that each of `first`, in order, stands outside all later ones and all others of `among`."""
+def _put_outside(below: dict[int, set[int]], first: list[int], among: list[int]) -> None:
+    """Record that each of `first`, in order, is outside all later ones and all others of `among`."""
     ranked = [d for d in first if d in among]
     for place, d in enumerate(ranked):
         below[d] |= set(among) - set(ranked[: place + 1])
 
 
-def _chain_last(below: dict[int, set[int]], last: list[int], among: list[int]) -> None:
-    """Note that each of `last`, in order, stands inside all earlier ones and all others of `among`."""
+def _put_inside(below: dict[int, set[int]], last: list[int], among: list[int]) -> None:
+    """Record that each of `last`, in order, is inside all earlier ones and all others of `among`."""
     ranked = [d for d in last if d in among]
     for place, d in enumerate(ranked):
         for other in set(among) - set(ranked[place:]):
@@ -101,7 +101,7 @@ def _chain_last(below: dict[int, set[int]], last: list[int], among: list[int]) -
 
 
 def ordered(below: Mapping[int, set[int]]) -> tuple[int, ...] | None:
-    """Return the dims, outermost first, each outside those that must be inside it; None where they go in a circle."""
+    """Return the dims, outermost first, each outside those that must be inside it; None if the relation has a cycle."""
     left = {d: set(inner) for d, inner in below.items()}
     found: list[int] = []
     while left:

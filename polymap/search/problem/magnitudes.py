@@ -1,10 +1,10 @@
-"""How large the numbers of a search can get, derived before any table is built.
+"""Upper bounds on the numbers of a search, derived before any table is built.
 
-One instance of a node loads at most its tile per trip; over all instances that is at most the number of statement
-instances N, whatever the tile and the structure, and what a parent reads for it is as well. A chain has at most one
-node per tensor and level, and each level is a parent or the last holder once: a tensor costs at most 2 N x the sum of
-its weights over the levels; an output's credits (of each node at most N x that sum, and of its first updates once at
-most its elements) come on top.
+One instance of a node loads at most its tile per trip. Over all instances that is at most the number of statement
+instances N, for every tile and structure; so are the parent's reads for it. A chain has at most one node per tensor and
+level, and each level is a parent or the last holder at most once. So a tensor costs at most 2 N x the sum of its
+weights over the levels. An output's credits come on top: at most N x that sum per node, and at most its elements for
+first updates.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from polymap.search.problem.components import Component
 
 
 def most_counted(workload: Workload) -> int:
-    """Return what no count of loads, elements or bits in a table exceeds."""
+    """Return an upper bound on every count of loads, elements or bits in a table."""
     return 2 * max(_instances(workload), *(tensor.bits * _elements(workload, tensor) for tensor in workload.tensors))
 
 
 def most_costed(workload: Workload, arch: Architecture, component: Component) -> int:
-    """Return what the magnitudes of a component's costs, summed over any chain, do not exceed."""
+    """Return an upper bound on the magnitude of a component's cost, summed over any chain."""
     levels = range(len(arch.levels))
     targets = {statement.target.tensor for statement in workload.statements}
     total = 1
@@ -41,7 +41,7 @@ def _instances(workload: Workload) -> int:
 
 
 def _elements(workload: Workload, tensor: Tensor) -> int:
-    """Return what a tile of the tensor has at most, in elements: one per index of its dims, or all of its shape."""
+    """Return an upper bound on the elements of a tensor's tile: one per index of its dims, or all of its shape."""
     dims = {
         dim
         for statement in workload.statements

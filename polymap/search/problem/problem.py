@@ -1,4 +1,5 @@
-"""The question as the search sees it: one accumulation over a box, its tensors' index groups, the fan-out classes."""
+"""The question as the search reads it: one accumulation over a box, its tensors' index groups, the classes of
+fan-outs."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ Classes = tuple[tuple[int, ...], ...]  # [fan-out class][dim], the product of th
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What the lattice search takes on, and how its structures are listed: memory and time, never what is true.
+    """Limits of the lattice search and of the list of structures: they change memory and time, never an answer with a
+    proof.
 
-    "limits.py" is benchmarks/limits.py: seconds past a time limit. Where it is not named a number follows from memory
-    or from numpy and was not swept.
+    "limits.py" is benchmarks/limits.py: seconds past a time limit. A number without a benchmark follows from memory or
+    from numpy, and was not swept.
     """
 
     most_reach: int = 1 << 20
@@ -48,9 +50,9 @@ TUNING = Tuning()
 
 @dataclass(frozen=True, slots=True)
 class IndexGroup:
-    """Dims of a tensor that share axes, as one linear form: the element's number is sum coefficient * index.
+    """Dims of a tensor that share axes, combined into one linear form: an element's number is sum coefficient * index.
 
-    A group of one dim is an ordinary axis; several dims make a window such as p + r.
+    A group of one dim is an ordinary axis; several dims form a window such as p + r.
     """
 
     dims: tuple[str, ...]
@@ -63,10 +65,7 @@ class IndexGroup:
 
 @dataclass(frozen=True, slots=True)
 class TensorTerm:
-    """A tensor of the problem: groups of its index, and what the machine lets it do.
-
-    may_hold, must_hold: level indices below the outermost.
-    """
+    """A tensor of the problem. groups: of its index. may_hold, must_hold: level indices below the outermost."""
 
     tensor: Tensor
     index: int
@@ -86,7 +85,8 @@ class TensorTerm:
 
 @dataclass(frozen=True, slots=True)
 class FanoutClass:
-    """Neighbouring fan-outs between the same two levels that merge alike: only the product of their factors counts.
+    """Neighbouring fan-outs between the same two levels that merge in the same way: only the product of their factors
+    counts.
 
     below: index of the first level below them (the number of levels where there is none).
     """
@@ -99,9 +99,9 @@ class FanoutClass:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Workload and machine, analysed.
+    """A workload on a machine, analysed.
 
-    reason: why the lattice search does not apply (None: it does). rules: what every mapping must meet besides.
+    reason: why the lattice search does not apply (None: it does). rules: further demands on every mapping.
     """
 
     workload: Workload
@@ -118,7 +118,7 @@ class Problem:
         return len(self.arch.levels)
 
     def crossed(self, component: Component, parent: int, level: int) -> Iterator[tuple[int, Prices]]:
-        """Yield each fan-out between two levels that costs something by a measure, and its prices per tensor."""
+        """Yield each fan-out between two levels that has a weight in a component, with its weights per tensor."""
         if component.wires:
             for one in self.classes:
                 for fanout in one.fanouts if parent < one.below <= level else ():
@@ -127,9 +127,9 @@ class Problem:
 
 
 def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Problem:
-    """Return the problem; never raises for a valid workload and machine.
+    """Return the problem; it raises nothing for a valid workload and machine.
 
-    rules: what the user demands; those about fan-outs and levels are written into the problem's machine.
+    rules: the user's demands; those about fan-outs and levels are also written into the problem's machine.
     """
     arch = narrowed(workload, arch, rules)
     dims = tuple(dim.name for dim in workload.dims)
@@ -142,14 +142,14 @@ def analyse(workload: Workload, arch: Architecture, rules: Rules = ()) -> Proble
             reason = "the output is written through a window"
         elif sum(term.is_window for term in terms) > 1:
             reason = "several tensors are read through windows"
-        elif arch.has_wire_energies and any(term.is_window for term in terms) and _unites(arch):
+        elif arch.has_wire_energies and any(term.is_window for term in terms) and _has_union_multicast(arch):
             reason = "fan-outs that unite loads of a window cost energy"
         else:
             reason = _too_large(workload, arch, terms)
     return Problem(workload, arch, dims, extents, terms, _classes(arch), reason, rules)
 
 
-def _unites(arch: Architecture) -> bool:
+def _has_union_multicast(arch: Architecture) -> bool:
     return any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
 
 
@@ -173,7 +173,7 @@ def _unsupported(workload: Workload) -> str | None:
 
 
 def _too_large(workload: Workload, arch: Architecture, terms: tuple[TensorTerm, ...]) -> str | None:
-    """Return why the tables of the search cannot be built, None where they can."""
+    """Return the reason why the tables of the search cannot be built, None where they can."""
     extents = workload.extents()
     if not all(split(extent)[1] for extent in extents.values()):
         return "an extent could not be split into primes"
@@ -205,7 +205,7 @@ def _term(workload: Workload, arch: Architecture, index: int) -> TensorTerm:
 
 
 def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexGroup, ...]:
-    """Return the connected components of dims that share axes, each joined injectively into one linear form."""
+    """Return the connected components of dims that share axes, each combined injectively into one linear form."""
     components: list[list[dict[str, int]]] = []
     for axis in axes:
         if not axis:
@@ -213,10 +213,10 @@ def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexG
         touching = [part for part in components if any(set(axis) & set(other) for other in part)]
         components = [part for part in components if part not in touching]
         components.append([one for part in touching for one in part] + [axis])
-    return tuple(_joined(component, extents) for component in components)
+    return tuple(_combined_form(component, extents) for component in components)
 
 
-def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
+def _combined_form(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
     totals: dict[str, int] = {}
     factor = 1
     for axis in axes:
@@ -232,7 +232,7 @@ def _joined(axes: list[dict[str, int]], extents: dict[str, int]) -> IndexGroup:
 
 
 def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
-    """Return the classes of fan-outs; one that costs energy is a class of its own."""
+    """Return the classes of fan-outs; one that costs energy is a class by itself."""
     found: list[FanoutClass] = []
     fanouts: list[Fanout] = []
     below = 0
@@ -241,7 +241,7 @@ def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
             below += 1
         elif isinstance(node, Fanout):
             last = found[-1] if found else None
-            if last is not None and last.below == below and _merge_alike(node, fanouts[-1]):
+            if last is not None and last.below == below and _are_equivalent(node, fanouts[-1]):
                 found[-1] = replace(last, fanouts=(*last.fanouts, len(fanouts)))
             else:
                 found.append(FanoutClass(below, node.multicast, node.reduction, (len(fanouts),)))
@@ -249,7 +249,7 @@ def _classes(arch: Architecture) -> tuple[FanoutClass, ...]:
     return tuple(found)
 
 
-def _merge_alike(one: Fanout, other: Fanout) -> bool:
+def _are_equivalent(one: Fanout, other: Fanout) -> bool:
     if one.has_energies or other.has_energies:
         return False
     return (one.multicast, one.reduction) == (other.multicast, other.reduction)

@@ -1,4 +1,4 @@
-"""Parse constraints (a table from Python or JSON) into rules; all mistakes are reported together."""
+"""Reads constraints (a table from Python or JSON) into rules, and reports all mistakes together."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _STATIONARY = {
 def rules_from_document(document: object, workload: Workload, arch: Architecture) -> Rules:
     """Return the rules of a table of constraints, in a fixed order.
 
-    order: dims outermost first, or several such lists: all loops over one stand outside all loops over the next.
+    order: dims outermost first, or several such lists; all loops over a dim are outside all loops over the next.
     outermost, innermost: dims. fanouts: {name: {forbid: dims, require: dims, factors: {dim: instances}}}. store:
-    {level: {must: tensors, never: tensors, least: {tensor: elements}}} (roles too: @weight). intrinsic: {dim: size}.
-    min_utilization: a share.
-    dataflow: "weight-stationary", "input-stationary" or "output-stationary": the innermost level below all fan-outs
-    holds that operand, and all loops over dims that index it stand outside all others. limits: {objective: most}.
+    {level: {must: tensors, never: tensors, least: {tensor: elements}}}; roles such as @weight are allowed. intrinsic:
+    {dim: size}. min_utilization: a share. dataflow: "weight-stationary", "input-stationary" or "output-stationary": the
+    innermost level below all fan-outs holds that operand, and all loops over dims that index it are outside all others.
+    limits: {objective: most}.
+
     Raises OptionError with every mistake (PM110-PM116 for values, PM540-PM547 for names and contradictions).
     """
     mistakes: list[Mistake] = []
@@ -54,7 +55,7 @@ def rules_from_document(document: object, workload: Workload, arch: Architecture
 
 
 def dataflow_obstacle(workload: Workload, arch: Architecture, name: str) -> str:
-    """Return why no mapping has a dataflow's form, which would then ask for nothing ("": some may)."""
+    """Return the reason why no mapping can have a dataflow, so that the rule would be void; "" where some can."""
     role = _STATIONARY[name]
     if not any(tensor.role is role for tensor in workload.tensors):
         return f"{shown(workload.name)} has no {role.value}"
@@ -62,7 +63,7 @@ def dataflow_obstacle(workload: Workload, arch: Architecture, name: str) -> str:
 
 
 def _private(arch: Architecture) -> list[str]:
-    """Return the levels below the outermost, and below all fan-outs."""
+    """Return the inner levels that are below all fan-outs."""
     return [each.name for each in arch.levels[1:] if arch.fanouts_above(each.name) == arch.fanouts]
 
 
@@ -158,10 +159,10 @@ class _Reader:
             for field in ("must", "never"):
                 tensors = [t for item in own.items(field) for t in self._tensors(item, f"{where}.{field}")]
                 found += [Held(name, tensor, field == "must") for tensor in tensors]
-            found += self._least(name, own, f"{where}.least")
+            found += self._least_elements(name, own, f"{where}.least")
         return found
 
-    def _least(self, level: str, own: Fields, where: str) -> list[Rule]:
+    def _least_elements(self, level: str, own: Fields, where: str) -> list[Rule]:
         table = own.table.get("least", {})
         if not is_table(table):
             own.refuse("PM112", "least", "Expected a table from tensors to numbers of elements.")
@@ -278,8 +279,8 @@ def _contradictions(rules: Rules) -> list[Mistake]:
 
 
 def _circle(pairs: Mapping[Outside, None]) -> list[str]:
-    """Return a cycle of order rules: each dim must be outside the next, and the last repeats the first; [] if
-    there is none."""
+    """Return a cycle of order rules: each dim must be outside the next, the last repeats the first. [] if there is
+    none."""
     inner: dict[str, list[str]] = {}
     for pair in pairs:
         inner.setdefault(pair.outer, []).append(pair.inner)

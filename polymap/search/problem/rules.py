@@ -1,7 +1,7 @@
-"""What a user demands of a mapping beyond the machine: a tuple of rules, each of which a mapping meets or breaks.
+"""The user's demands on mappings beyond the machine's: a tuple of rules, each of which a mapping meets or violates.
 
-Order rules speak of the temporal loops from the outermost to the innermost, wherever storage nodes stand between them,
-so that a storage node may be raised over loops without breaking one (structure of the search: tables.py).
+Order rules constrain the sequence of temporal loops, not the storage nodes between them. So a storage node may move
+outwards over loops without violating one, on which the search relies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DIGITS = 12  # of a figure that is not exact
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Every temporal loop over `outer` stands outside every temporal loop over `inner`."""
+    """Every temporal loop over `outer` is outside every temporal loop over `inner`."""
 
     outer: str
     inner: str
@@ -26,21 +26,23 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Outermost:
-    """The dims with temporal loops begin with these, each where its outermost loop stands; others are passed over."""
+    """The dims with temporal loops, by their outermost loops, begin with these; dims of the list without a loop are
+    skipped."""
 
     dims: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Innermost:
-    """The dims with temporal loops end with these, each where its innermost loop stands; others are passed over."""
+    """The dims with temporal loops, by their innermost loops, end with these; dims of the list without a loop are
+    skipped."""
 
     dims: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """The instances of a fan-out over which a dim is spread are at least `least` and at most `most` (None: any)."""
+    """The number of instances of a fan-out over which a dim is spread is from `least` to `most` (None: any)."""
 
     fanout: str
     dim: str
@@ -50,7 +52,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A level holds a tensor (or, not `must`, does not)."""
+    """A level holds a tensor (must), or does not hold it (not must)."""
 
     level: str
     tensor: str
@@ -59,8 +61,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """Every tile of the tensor that a storage node of the level holds spans at least so many elements: the full ones,
-    where the last tiles of a loop are smaller. The tensor's axes are single dims."""
+    """Every full tile of the tensor in a storage node of the level spans at least so many elements.
+
+    Smaller last tiles of a loop are exempt. The tensor's axes are single dims.
+    """
 
     level: str
     tensor: str
@@ -69,7 +73,8 @@ class AtLeast:
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """Every storage node covers a multiple of `size` indices of the dim: what is inside can be one instruction."""
+    """Every storage node covers a multiple of `size` indices of the dim, so that one instruction can execute the
+    inside."""
 
     dim: str
     size: int
@@ -77,14 +82,14 @@ class Intrinsic:
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
-    """The compute units do at least this share of what they could in the compute cycles."""
+    """The compute units execute at least this share of the instances that they could in the compute cycles."""
 
     least: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """The value of an objective (one that has one value) is at most `most`, in its unit."""
+    """The value of an objective with one value is at most `most`, in its unit."""
 
     objective: Objective
     most: Fraction
@@ -97,7 +102,7 @@ Rules = tuple[Rule, ...]
 
 
 def rule_text(rule: Rule) -> str:
-    """Return the demand as a sentence."""
+    """Return the rule as a sentence."""
     match rule:
         case Outside(outer, inner):
             return f"every loop over {outer} stands outside every loop over {inner} (order)"
@@ -127,7 +132,7 @@ def rule_text(rule: Rule) -> str:
 def figure(value: Fraction, *, up: bool) -> str:
     """Return a value as a decimal that the input accepts: exact where it is short, else rounded up or down.
 
-    A limit that is rounded up and a share that is rounded down can be used: what was to be allowed is.
+    Limits are rounded up and shares rounded down, so that the mapping they come from still meets them.
     """
     places = next((n for n in range(_DIGITS) if (value * 10**n).denominator == 1), None)
     if places is None:
@@ -138,7 +143,7 @@ def figure(value: Fraction, *, up: bool) -> str:
 
 
 def narrowed(workload: Workload, arch: Architecture, rules: Rules) -> Architecture:
-    """Return the machine with what rules forbid and demand of its fan-outs and levels written into it."""
+    """Return the machine with the rules about its fan-outs and levels written into it."""
     held = [rule for rule in rules if isinstance(rule, Held)]
     barred = {(rule.fanout, rule.dim) for rule in rules if isinstance(rule, Factor) and rule.most == 1}
     nodes: list[Node] = []
@@ -166,7 +171,7 @@ def _level(workload: Workload, level: MemoryLevel, held: list[Held]) -> MemoryLe
 
 
 def dims_named(rules: Rules) -> frozenset[str]:
-    """Return the dims that some rule treats in its own way."""
+    """Return the dims that some rule names."""
     named: set[str] = set()
     for rule in rules:
         match rule:
@@ -182,8 +187,10 @@ def dims_named(rules: Rules) -> frozenset[str]:
 
 
 def least_parallel(instances: int, arch: Architecture, rules: Rules) -> int:
-    """Return over how many instances of fan-outs all dims together must be spread for the utilization that rules ask
-    for; more than there are statement instances where none is enough."""
+    """Return the least number of fan-out instances that reaches the utilization which the rules demand.
+
+    It exceeds the number of statement instances where none is enough.
+    """
     least = 1
     lanes, units = prod(fanout.size for fanout in arch.fanouts), arch.compute.per_cycle
     for rule in rules:

@@ -1,16 +1,16 @@
-"""One CP-SAT model of everything discrete about a loop tree but its temporal tiles, for trees whose tiles divide.
+"""A CP-SAT model of the discrete part of a loop tree with dividing tiles: everything but its temporal tiles.
 
-Variables, per statement: the exponent of every prime of every dim over every fan-out (so that "divides" and "within
-the size" are linear, the latter in logarithms), and where the outermost and the innermost temporal loop over a dim
-stand in the order. Shared by all statements: which level holds which tensor. What the machine says always holds; each
-rule of the user holds under a literal of its own, which is assumed: where there is no solution CP-SAT names rules that
-exclude each other.
+Variables, per statement: the exponent of every prime of every dim over every fan-out (so that "divides" and "within the
+size" are linear, the latter in logarithms), and the positions of the outermost and the innermost temporal loop over
+each dim. Shared by all statements: which level holds which tensor. The machine's constraints always hold. Each rule of
+the user holds under a literal of its own, which is assumed: without a solution CP-SAT returns rules that exclude each
+other.
 
-Every tree with dividing tiles that meets the rules gives a solution. For `decide` the converse is not claimed:
-capacities are compared with the least that nodes can hold, and limits on objectives other than latency are left to the
-search. The tables of structures.py list the same spatial structures where no order, storage or tile is constrained.
-`listed` leaves capacities and limits out altogether; then the model is exact (for fan-outs and tiles below 10^8): there
-is such a tree for each solution.
+Every tree with dividing tiles that meets the rules gives a solution. For `decide` the converse does not hold:
+capacities are compared with lower bounds on what nodes hold, and limits on objectives other than latency are left to
+the search. The tables of structures.py list the same spatial structures where no order, storage or tile is constrained.
+`listed` omits capacities and limits; then the model is exact for fan-outs and tiles below 10^8: every solution has such
+a tree.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ _SCALE = 1 << 36
 
 @dataclass(frozen=True, slots=True)
 class StatementStructure:
-    """What is decided for one statement. factors: [fan-out][dim]; classes: [class][dim], their products; order: the
-    dims with temporal loops, by the place of their outermost loop."""
+    """The structure of one statement.
+
+    factors: [fan-out][dim]. classes: [class][dim], their products. order: the dims with temporal loops, by the position
+    of their outermost loop.
+    """
 
     statement: str
     factors: tuple[tuple[int, ...], ...]
@@ -59,7 +62,7 @@ class StatementStructure:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A joint choice: one structure per statement, and the (level, tensor) pairs that are held below the outermost."""
+    """One structure per statement, and the (level, tensor) pairs held below the outermost level."""
 
     statements: tuple[StatementStructure, ...]
     held: frozenset[tuple[str, str]]
@@ -67,17 +70,17 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Rules that no structure meets together; those that can be left out were left out."""
+    """Rules that no structure meets together, without those that CP-SAT found to be dispensable."""
 
     rules: Rules
 
 
 def decide(problem: Problem, rules: Rules) -> Decision | Clash | None:
-    """Return a structure that meets the rules, or a minimal set of rules that none meets; None where CP-SAT did not
-    find out.
+    """Return a structure that meets the rules, or a minimal set of rules that none meets; None where CP-SAT does not
+    decide.
 
-    problem: analysed without the rules, or those of it that are written into its machine are taken for facts.
-    Raises SolverError where CP-SAT refuses the model.
+    problem: analysed without the rules; rules written into its machine would count as facts. Raises SolverError where
+    CP-SAT rejects the model.
     """
     model = _Model(problem, rules)
     model.hold_tiles({})
@@ -95,8 +98,10 @@ def decide(problem: Problem, rules: Rules) -> Decision | Clash | None:
 
 
 def most_parallel(problem: Problem, rules: Rules) -> int | None:
-    """Return the most instances over which a structure that meets the rules spreads all dims together; None where there
-    is no structure, or CP-SAT did not find out."""
+    """Return the most instances over which a structure that meets the rules spreads all dims together.
+
+    None where there is no structure, or CP-SAT does not decide.
+    """
     model = _Model(problem, rules)
     model.hold_tiles({})
     model.hold_in_capacity()
@@ -108,15 +113,13 @@ def most_parallel(problem: Problem, rules: Rules) -> int | None:
 
 
 def listed(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | None) -> Iterator[Decision]:
-    """Yield every structure of which there is a tree with dividing tiles that the machine, its capacities aside, and
-    the rules, limits aside, allow; each once, in an order that depends on the question alone. Each one found is
-    forbidden for the next, so that the iterator ends exactly where CP-SAT proves that none is left.
-
-    problem: analysed without the rules. vectors: the signs of dependences along the dims, each of which the order must
-    keep (the first dim with a loop and a sign that is not 0 has a positive one), in trees with one temporal loop per
-    dim and the spatial loops inside; a vector along a dim that is spread in part is not looked at. None: loops may
-    stand in any order. Raises SolverError where CP-SAT does not find out.
-    """
+    """Yield every structure with a dividing tree that meets the machine (capacities aside) and the rules (limits
+    aside). Each is yielded once, in an order that depends on the question only. Each one found is then excluded, so the
+    iterator ends exactly where CP-SAT proves that none is left. problem: analysed without the rules. vectors: signs of
+    dependences along the dims, which the order must respect: the first dim with a loop and a non-zero sign has a
+    positive one. They are checked for trees with one temporal loop per dim and the spatial loops inside; a vector along
+    a dim that is partly spread is not checked. None: any loop order is legal. Raises SolverError where CP-SAT does not
+    decide."""
     ends = () if vectors is not None else tuple(rule for rule in rules if isinstance(rule, Innermost))
     listing = _Listing(problem, tuple(rule for rule in rules if rule not in ends), vectors or ())
     loops = _TwoLoops(problem, rules) if ends else None
@@ -127,8 +130,8 @@ def listed(problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]] | No
 
 
 class _Model:
-    """The model of a problem, and a literal per rule. A program of several statements would have several `_Spread` and
-    `_Order` and one `_Storage`. single: whether there is one loop per dim at most."""
+    """The model of a problem, with a literal per rule. single: dims have at most one temporal loop. A program of
+    several statements would have several `_Spread` and `_Order` and one `_Storage`."""
 
     def __init__(self, problem: Problem, rules: Rules, *, single: bool = False) -> None:
         self.problem = problem
@@ -141,8 +144,8 @@ class _Model:
             self._add(rule, literal)
 
     def hold_tiles(self, temporal: Mapping[Place, Terms]) -> None:
-        """Add that the tiles of nodes are whole multiples and as large as rules demand. temporal: of (level, tensor,
-        dim) the exponents of the temporal loops outside the node; none: nodes stand outside all of them."""
+        """Require that nodes' tiles are multiples of intrinsic sizes and as large as rules demand. temporal: (level,
+        tensor, dim) -> the exponents of the temporal loops outside the node; {}: nodes are outside all loops."""
         spread, dims = self.spread, self.problem.dims
         for rule, literal in ((one, own) for one, own in self.literals if isinstance(one, Intrinsic)):
             spread.leaves_multiple(dims.index(rule.dim), [], rule.size, (literal,))  # the outermost level's whole tile
@@ -161,7 +164,7 @@ class _Model:
                         pass
 
     def hold_in_capacity(self) -> None:
-        """Add that each level has room for the least that it can hold."""
+        """Require that each level has room for a lower bound on what it holds."""
         sizes = [(rule, literal) for rule, literal in self.literals if isinstance(rule, Intrinsic)]
         for level in range(1, self.problem.level_count):
             for term in self.problem.terms:
@@ -169,11 +172,11 @@ class _Model:
             self.storage.within_capacity(level)
 
     def maximize_parallel(self) -> None:
-        """Ask for the structure that spreads all dims over the most instances together."""
+        """Set the objective: the product of all spatial factors."""
         self.model.maximize(self.spread.log(self.spread.all_terms(), _down))
 
     def solved(self, rules: Rules) -> Decision | Clash | None:
-        """Return a structure that meets these of the rules, or some of them that none meets."""
+        """Return a structure that meets these rules, or some of them that no structure meets."""
         assumed = [(rule, literal) for rule, literal in self.literals if rule in rules]
         self.model.clear_assumptions()
         self.model.add_assumptions([literal for _, literal in assumed])
@@ -194,7 +197,7 @@ class _Model:
     def decided(
         self, exponents: Mapping[Place, int], order: tuple[str, ...], held: frozenset[tuple[str, str]]
     ) -> Decision:
-        """Return the structure of these exponents, this order of dims and these held pairs."""
+        """Return the structure with these exponents, this order of dims and these held pairs."""
         problem = self.problem
         factors = self.spread.factors(exponents)
         classes = tuple(
@@ -232,7 +235,8 @@ class _Model:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A structure: exponents over fan-outs, dims that stand outside others, pairs of level and tensor that are held."""
+    """A structure: exponents over fan-outs, pairs of dims of which the first is outside the second, held (level,
+    tensor)."""
 
     exponents: dict[Place, int]
     ahead: frozenset[tuple[int, int]]
@@ -241,8 +245,8 @@ class _Found:
 
 
 class _Listing:
-    """The model of `listed` for trees whose dims have one loop each, with literals that tell a structure, so that one
-    that was found can be forbidden. All other variables follow from these: CP-SAT may list many solutions in one go."""
+    """The model of `listed` for trees with one loop per dim, with literals that identify a structure so that it can be
+    excluded. All other variables follow from these, so CP-SAT may enumerate many solutions in one call."""
 
     def __init__(self, problem: Problem, rules: Rules, vectors: Sequence[Sequence[int]]) -> None:
         self.base = base = _Model(problem, rules, single=True)
@@ -258,7 +262,7 @@ class _Listing:
         base.hold_tiles({})
 
     def next(self, most: int) -> list[_Found]:
-        """Return up to so many structures that were not returned yet, and forbid them; none where none is left."""
+        """Return up to `most` structures that were not returned yet, and exclude them; [] where none is left."""
         solver = _solver()
         solver.parameters.enumerate_all_solutions = most > 1
         found = _Solutions([*self.values.values(), *self.ahead.values(), *self.held.values()], most)
@@ -271,8 +275,8 @@ class _Listing:
         return [self._found(true) for true in found.true]
 
     def _forbid(self, true: frozenset[int]) -> None:
-        """Add that not all is as it was: some exponent differs, or two dims stand the other way round, or a tensor is
-        held more or less. true: the literals that were."""
+        """Exclude one structure: some exponent, some order of two dims, or some held tensor must differ. true: the
+        literals that identify it."""
         chosen = (*self.values.values(), *self.ahead.values())
         differs = [~literal for literal in chosen if literal.index in true]
         differs += [~literal if literal.index in true else literal for literal in self.held.values()]
@@ -290,8 +294,8 @@ class _Listing:
 
 
 class _TwoLoops:
-    """The model of trees whose dims may have two loops, for what one loop cannot do: a dim that stands outside another
-    and is to be innermost nevertheless. It is asked of one structure at a time."""
+    """The model of trees whose dims may have two loops, asked about one structure at a time. It decides what one loop
+    per dim cannot express: a dim that is outside another one and also innermost."""
 
     def __init__(self, problem: Problem, rules: Rules) -> None:
         self.base = base = _Model(problem, rules, single=False)
@@ -316,7 +320,7 @@ class _TwoLoops:
 
 
 def _solver() -> cp_model.CpSolver:
-    """Return a solver whose answer depends on the model alone."""
+    """Return a solver whose answer depends on the model only."""
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = TUNING.model_seconds
@@ -336,7 +340,7 @@ def _undecided(status: str) -> SolverError:
 
 
 class _Solutions(cp_model.CpSolverSolutionCallback):
-    """The first solutions: of each the numbers of the literals that are true."""
+    """Collects the first solutions: of each the numbers of the true literals."""
 
     def __init__(self, literals: Sequence[cp_model.IntVar], most: int) -> None:
         super().__init__()
@@ -344,18 +348,16 @@ class _Solutions(cp_model.CpSolverSolutionCallback):
         self.true: list[frozenset[int]] = []
 
     def on_solution_callback(self) -> None:
-        """Take a solution."""
+        """Record a solution."""
         self.true.append(frozenset(one.index for one in self.literals if self.value(one)))
         if len(self.true) >= self.most:
             self.stop_search()
 
 
 def _temporal_above(base: _Model) -> dict[Place, Terms]:
-    """Return of (level, tensor, dim) the exponents of the temporal loops outside the node there.
-
-    A dim with two loops has a node between them: loops over one dim between which none stands are one loop. More than
-    two are of no use: a middle one can join the innermost, which only makes tiles of nodes larger.
-    """
+    """Return, per (level, tensor, dim), the exponents of the temporal loops outside the node. A dim with two loops has
+    a node between them; otherwise they are one loop. More than two are never needed: joining a middle one to the
+    innermost only enlarges nodes' tiles."""
     model, spread, order = base.model, base.spread, base.order
     outer = {
         (d, prime): model.new_int_var(0, exponent, "outermost loop, exponent")
@@ -389,8 +391,8 @@ def _temporal_above(base: _Model) -> dict[Place, Terms]:
 
 
 def _places_of_nodes(base: _Model) -> dict[tuple[int, int], tuple[cp_model.IntVar, cp_model.IntVar]]:
-    """Return of each (level, tensor) whether it is held, and where the node stands among the loops (before the loop of
-    the same place): those of one tensor in the order of levels."""
+    """Return, per (level, tensor), whether it is held and the node's position among the loops. A node is before the
+    loop of the same position. The nodes of one tensor are in the order of levels."""
     most = 2 * len(base.order.names) + 1
     found = {place: (held, base.model.new_int_var(0, most, "node")) for place, held in base.storage.held.items()}
     for (level, tensor), (held, at) in found.items():
@@ -406,7 +408,7 @@ Rounding = Callable[[int], int]
 
 
 class _Spread:
-    """Exponents of the factors of one statement's dims over fan-outs; [fan-out, dim, prime]."""
+    """Exponents [fan-out, dim, prime] of the spatial factors of one statement's dims."""
 
     def __init__(self, model: cp_model.CpModel, problem: Problem) -> None:
         self.model, self.problem = model, problem
@@ -433,45 +435,45 @@ class _Spread:
         return [f for one in self.problem.classes if one.below <= level for f in one.fanouts]
 
     def terms(self, dim: int, fanouts: Iterable[int]) -> Terms:
-        """Return the exponents of a dim over these fan-outs, with their primes."""
+        """Return the exponents of a dim over these fan-outs, each with its prime."""
         return [(self.exponents[f, dim, prime], prime) for f in fanouts for prime in self.primes[dim]]
 
     def all_terms(self) -> Terms:
-        """Return all exponents with their primes."""
+        """Return all exponents, each with its prime."""
         return [(variable, prime) for (_, _, prime), variable in self.exponents.items()]
 
     def log(self, terms: Terms, rounded: Rounding) -> cp_model.LinearExprT:
-        """Return the logarithm of the product of the primes to their exponents, each prime's rounded."""
+        """Return the logarithm of the product of prime powers, with each prime's logarithm rounded."""
         return sum(rounded(prime) * variable for variable, prime in terms)
 
     def at_most(self, terms: Terms, most: int, literal: cp_model.IntVar | None = None) -> None:
-        """Add that a product is at most so much."""
+        """Require that a product is at most `most`."""
         bound = self.model.add(self.log(terms, _down) <= _up(most))
         if literal is not None:
             _where(bound, literal)
 
     def at_least(self, terms: Terms, least: int, literal: cp_model.IntVar) -> None:
-        """Add that a product is at least so much."""
+        """Require that a product is at least `least`."""
         _where(self.model.add(self.log(terms, _up) >= _down(least)), literal)
 
     def leaves_multiple(self, dim: int, taken: Terms, size: int, literals: tuple[cp_model.IntVar, ...]) -> None:
-        """Add that what some factors leave of a dim is a multiple of `size`, where all literals hold."""
+        """Require that a dim's extent divided by some factors is a multiple of `size`, where all literals hold."""
         for prime, exponent in prime_factors(size):
             room = self.primes[dim].get(prime, 0) - exponent
             _where(self.model.add(sum(variable for variable, other in taken if other == prime) <= room), *literals)
 
     def leaves_elements(self, taken: Mapping[int, Terms], elements: int, literals: tuple[cp_model.IntVar, ...]) -> None:
-        """Add that what factors leave of these dims are so many elements at least, where all literals hold."""
+        """Require that these dims divided by some factors leave at least so many elements, where all literals hold."""
         whole = sum(_up(prime) * exponent for d in taken for prime, exponent in self.primes[d].items())
         left = whole - sum(self.log(own, _up) for own in taken.values())
         _where(self.model.add(left >= _down(elements)), *literals)
 
     def left(self, dim: int) -> cp_model.LinearExprT:
-        """Return how many prime factors of a dim are left to temporal loops."""
+        """Return the number of prime factors of a dim that are left to temporal loops."""
         return sum(self.left_of(dim, prime) for prime in self.primes[dim])
 
     def left_of(self, dim: int, prime: int) -> cp_model.LinearExprT:
-        """Return how often a prime factor of a dim is left to temporal loops."""
+        """Return the exponent of a prime of a dim that is left to temporal loops."""
         return self.primes[dim][prime] - sum(self.exponents[f, dim, prime] for f in self.above_all())
 
     def above_all(self) -> range:
@@ -488,7 +490,7 @@ class _Spread:
         )
 
     def values(self) -> dict[tuple[Place, int], cp_model.IntVar]:
-        """Return a literal for each value of each exponent: (exponent, value) -> that it has this value."""
+        """Return a literal per (exponent, value): the exponent has this value."""
         found: dict[tuple[Place, int], cp_model.IntVar] = {}
         for place, variable in self.exponents.items():
             _, dim, prime = place
@@ -499,7 +501,7 @@ class _Spread:
         return found
 
     def partly(self, looped: Sequence[cp_model.IntVar]) -> list[cp_model.IntVar]:
-        """Return a literal for each dim: that it is spread, and has a loop nevertheless."""
+        """Return a literal per dim: it is spread and also has a temporal loop."""
         found: list[cp_model.IntVar] = []
         for d, has_loop in enumerate(looped):
             spread, both = self.model.new_bool_var("spread"), self.model.new_bool_var("partly spread")
@@ -512,9 +514,9 @@ class _Spread:
 
 
 class _Order:
-    """Places of the outermost and the innermost temporal loop of each of one statement's dims. A dim with one prime
-    factor left has one loop, one with none has no loop at all. several: of each dim whether its two loops may differ;
-    none where all dims have one loop at most (single)."""
+    """Positions of the outermost and the innermost temporal loop over each of one statement's dims. A dim with one
+    prime factor left has one loop; one with none left has no loop. several: per dim, whether its two loops may differ;
+    empty where all dims have at most one loop (single)."""
 
     def __init__(self, model: cp_model.CpModel, spread: _Spread, *, single: bool) -> None:
         self.model, self.names = model, spread.problem.dims
@@ -535,18 +537,16 @@ class _Order:
             _where(model.add(self.first[d] == self.last[d]), ~several)
 
     def before(self, one: int, other: int, ends: tuple[bool, bool], literal: cp_model.IntVar) -> None:
-        """Add that a loop over one dim (its innermost where ends[0], else its outermost) stands outside one over
-        another dim, where both have loops."""
+        """Require that a loop over one dim is outside a loop over another, where both have loops. Of each dim the
+        innermost loop is meant where `ends` is true, else the outermost."""
         outer = self.last[one] if ends[0] else self.first[one]
         inner = self.last[other] if ends[1] else self.first[other]
         both = (literal, self.looped[one], self.looped[other])
         _where(self.model.add(outer < inner), *both)
 
     def pairs(self, *, ranked: bool) -> dict[tuple[int, int], cp_model.IntVar]:
-        """Return a literal for each two dims: that both have loops, the outermost over the first stands outside.
-
-        ranked: whether the place of a loop is to be the number of dims that stand outside it.
-        """
+        """Return a literal per pair of dims: both have loops, and the outermost loop over the first is outside the
+        second's. ranked: the position of a loop must be the number of dims with loops outside of it."""
         found: dict[tuple[int, int], cp_model.IntVar] = {}
         for a, b in combinations(range(len(self.names)), 2):
             both = self.model.new_bool_var("both have loops")
@@ -565,8 +565,8 @@ class _Order:
         ahead: Mapping[tuple[int, int], cp_model.IntVar],
         undecided: Sequence[cp_model.IntVar],
     ) -> None:
-        """Add that of the dims with loops the first whose sign is not 0 has a positive one, if no dim with a sign is
-        undecided."""
+        """Require that, of the dims with loops, the first with a non-zero sign has a positive one. The requirement is
+        void if a dim with a sign is undecided."""
         positive = [d for d, sign in enumerate(vector) if sign > 0]
         either = [undecided[d] for d, sign in enumerate(vector) if sign]
         self.model.add_bool_or([*either, *(self.looped[d] for d in positive)])
@@ -575,18 +575,18 @@ class _Order:
                 self.model.add_bool_or([*either, ~self.looped[d], *(ahead[one, d] for one in positive)])
 
     def dims(self, solver: cp_model.CpSolver) -> tuple[str, ...]:
-        """Return the dims that have loops in a solution, by the place of their outermost loop."""
+        """Return the dims with loops in a solution, by the position of their outermost loop."""
         return self.by_first([solver.value(one) for one in self.looped], [solver.value(one) for one in self.first])
 
     def by_first(self, looped: Sequence[int], first: Sequence[int]) -> tuple[str, ...]:
-        """Return the dims that have loops, by the place of their outermost loop."""
+        """Return the dims with loops, by the position of their outermost loop."""
         return tuple(self.names[d] for d in sorted(range(len(first)), key=lambda d: (first[d], d)) if looped[d])
 
 
 def _precedences(
     rule: Outside | Outermost | Innermost, names: tuple[str, ...]
 ) -> Iterator[tuple[int, int, tuple[bool, bool]]]:
-    """Yield which loop stands outside which other: (dim, dim, whether the innermost loop of each is meant)."""
+    """Yield (outer dim, inner dim, whether the innermost loop of each is meant)."""
     match rule:
         case Outside(outer, inner):
             yield names.index(outer), names.index(inner), (True, False)
@@ -603,7 +603,8 @@ def _precedences(
 
 
 class _Storage:
-    """Which level below the outermost holds which tensor, [level, tensor], and the bits that this takes at least."""
+    """Which level below the outermost holds which tensor, [level, tensor], and a lower bound on the bits that this
+    takes."""
 
     def __init__(self, model: cp_model.CpModel, problem: Problem) -> None:
         self.model, self.problem = model, problem
@@ -619,17 +620,15 @@ class _Storage:
                     model.add(held == 1)
 
     def hold(self, level: str, tensor: str, literal: cp_model.IntVar, *, must: bool) -> None:
-        """Add that a level holds a tensor, or does not, where the literal holds."""
+        """Require that a level holds a tensor, or does not, where the literal holds."""
         number = next(n for n, one in enumerate(self.problem.arch.levels) if one.name == level)
         index = next(index for index, one in enumerate(self.tensors) if one.name == tensor)
         if (number, index) in self.held:
             _where(self.model.add(self.held[number, index] == int(must)), literal)
 
     def need(self, level: int, term: TensorTerm, sizes: list[tuple[Intrinsic, cp_model.IntVar]]) -> None:
-        """Add the bits that the level needs at least for a tensor: its elements in a tile of the intrinsic sizes.
-
-        Bits of long capacities are counted in larger units, what is needed rounded down: nothing that fits is excluded.
-        """
+        """Add a lower bound on the bits of a tensor at a level: its elements in a tile of the intrinsic sizes. For
+        large capacities bits are counted in larger units, rounded down, so that nothing that fits is excluded."""
         capacity = self.problem.arch.levels[level].capacity_bits
         if capacity is None:
             return
@@ -644,7 +643,7 @@ class _Storage:
                 _where(self.model.add(bits >= min(needed // unit, capacity + 1)), *literals)
 
     def within_capacity(self, level: int) -> None:
-        """Add that all that the level holds has room there."""
+        """Require that everything that the level holds fits its capacity."""
         one = self.problem.arch.levels[level]
         if one.capacity_bits is not None:
             bits = sum(self.bits[level, term.index] for term in self.problem.terms)
@@ -670,25 +669,25 @@ class _Storage:
 
 
 def _conjunction(model: cp_model.CpModel, all_hold: cp_model.IntVar, literals: Sequence[cp_model.IntVar]) -> None:
-    """Let a literal say whether all of these hold."""
+    """Make `all_hold` equivalent to the conjunction of the literals."""
     for literal in literals:
         model.add_implication(all_hold, literal)
     model.add_bool_or([all_hold, *(~literal for literal in literals)])
 
 
 def _where(constraint: cp_model.Constraint, *literals: cp_model.LiteralT) -> None:
-    """Let a constraint hold where all literals do, and only there."""
+    """Enforce a constraint exactly where all literals hold."""
     constraint.only_enforce_if(list(literals))  # pyright: ignore[reportUnknownMemberType]  # one overload is untyped
 
 
 def _least_elements(term: TensorTerm, sizes: dict[str, int]) -> int:
-    """Return how many elements of a tensor a tile of at least so many indices per dim has at least: sums of a and b
+    """Return a lower bound on a tensor's elements in a tile with at least so many indices per dim. Sums of a and b
     different numbers have at least a + b - 1 values."""
     return prod(1 + sum(sizes.get(dim, 1) - 1 for dim in group.dims) for group in term.groups)
 
 
 def _unit(capacity_bits: int) -> int:
-    """Return the unit of bits in which a capacity is in the solver's reach."""
+    """Return a unit of bits in which a capacity stays within the solver's range."""
     return 1 << max(0, capacity_bits.bit_length() - 48)
 
 

@@ -1,9 +1,9 @@
-"""Structures: which dims are spread over which fan-out, by how much.
+"""Structures: the dims that are spread over each fan-out, with their factors.
 
-Fan-outs of one class are alike to every count, so a structure is told by one product per class and dim: of the dim's
-factors over the class's fan-outs, each within its size and `dims`. The classes' products divide the extents together.
-Tables list them. Where rules constrain more than the choice of factors, CP-SAT decides first whether anything is left
-(structure_model.py); without rules it is not even loaded.
+Fan-outs of one class have the same effect on every count. So a structure is identified by one product per class and
+dim: of the dim's factors over the class's fan-outs, each within the fan-out's size and `dims`. The products of all
+classes together divide the extents. Tables list them. Where rules constrain more than the factors, CP-SAT first decides
+whether any structure remains (structure_model.py); without such rules it is not loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Factors = tuple[Vector, ...]
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """factors: [fan-out][dim] as enumerated. classes: [class][dim], the products that decide every count."""
+    """factors: [fan-out][dim] of one representative. classes: [class][dim], the products on which every count
+    depends."""
 
     factors: tuple[tuple[int, ...], ...]
     classes: Classes
@@ -39,15 +40,18 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """What the fan-outs of one class can make together. rows: the products, one per dim; first: of each row, per
-    fan-out the place in `vectors` of its factors in the first split that makes it."""
+    """The factors that the fan-outs of one class can have together.
+
+    rows: the products, one per dim. first: per row and fan-out, the index in `vectors` of its factors in the first
+    split with that product.
+    """
 
     rows: IntArray
     first: IntArray
     vectors: tuple[list[Vector], ...]
 
     def factors(self, row: int) -> Factors:
-        """Return the first split of a row into factors, per fan-out."""
+        """Return the factors per fan-out of the first split with the products of a row."""
         places: list[int] = self.first[row].tolist()
         return tuple(own[place] for own, place in zip(self.vectors, places, strict=True))
 
@@ -55,7 +59,7 @@ class Splits:
 def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
     """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
 
-    Those that rules leave no mapping with may be among them. Raises SolverError where CP-SAT refuses its model.
+    Some may have no mapping that meets the rules. Raises SolverError where CP-SAT rejects its model.
     """
     if any(isinstance(rule, StructureRule) for rule in problem.rules):
         from polymap.search.problem.structure_model import Clash, decide  # CP-SAT takes half a second to load
@@ -64,15 +68,15 @@ def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> t
             return (), True
     listed = [splits_of(problem, one, out_of_time) for one in problem.classes]
     splits = [one for one, _ in listed]
-    found, complete = _joined(problem, splits, out_of_time)
-    chosen = found[_is_left(problem, splits, found)]
+    found, complete = _all_choices(problem, splits, out_of_time)
+    chosen = found[_allowed_choices(problem, splits, found)]
     structures = _structures(problem, splits, chosen, out_of_time)
     whole = complete and all(each for _, each in listed) and len(structures) == len(chosen)
     return structures, whole
 
 
-def _is_left(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
-    """Return which choices of one row per class (by number) the rules about utilization and intrinsic sizes leave."""
+def _allowed_choices(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
+    """Return a mask of the choices of one row per class (by number) that meet utilization and intrinsic sizes."""
     ok: NDArray[np.bool_] = np.ones(len(chosen), dtype=np.bool_)
     least = least_parallel(prod(problem.extents), problem.arch, problem.rules)
     if least > 1:
@@ -102,7 +106,7 @@ def _product(values: list[IntArray], chosen: IntArray) -> IntArray:
 def _structures(
     problem: Problem, splits: list[Splits], chosen: IntArray, out_of_time: Callable[[], bool]
 ) -> tuple[Structure, ...]:
-    """Return the structures of one row per class (by number), sorted by their products; the first ones where time
+    """Return the structures of one row per class (by number), sorted by their products; only the first ones if time
     ends."""
     fanouts = [f for one in problem.classes for f in one.fanouts]
     order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
@@ -118,16 +122,16 @@ def _structures(
     return tuple(sorted(found, key=lambda structure: structure.classes))
 
 
-def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:
+def _all_choices(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:
     """Return every choice of one row per class (by number) whose products divide the extents, and whether these are
-    all: where time ends, the first ones."""
-    extents, whole = _shortened(problem), True
+    all."""
+    extents, whole = _spreadable_extents(problem), True
     chosen, products = np.zeros((1, 0), dtype=np.int64), np.ones((1, len(extents)), dtype=extents.dtype)
     for one in splits:
         found: list[tuple[IntArray, IntArray]] = []
         rows = one.rows[: TUNING.structures_at_once] if out_of_time() else one.rows
         whole = whole and len(rows) == len(one.rows)
-        for first, left, right in _dividing(products, rows, extents):
+        for first, left, right in _dividing_pairs(products, rows, extents):
             found.append((np.column_stack([chosen[first + left], right]), products[first + left] * rows[right]))
             if out_of_time():
                 whole = False
@@ -136,7 +140,7 @@ def _joined(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bo
     return chosen, whole
 
 
-def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tuple[int, IntArray, IntArray]]:
+def _dividing_pairs(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tuple[int, IntArray, IntArray]]:
     """Yield (first, rows of left after it, rows of right), in order: all pairs whose products divide the extents."""
     size = max(1, TUNING.products_at_once // max(1, len(right)))
     for first in range(0, len(left), size):
@@ -148,8 +152,10 @@ def _dividing(left: IntArray, right: IntArray, extents: IntArray) -> Iterable[tu
 
 
 def _keys(rows: IntArray, extents: IntArray) -> IntArray:
-    """Return a number per row of divisors of the extents that no other row has: that of a product of two rows, which
-    divides the extents too, is the sum of theirs (the exponents of all primes, as digits)."""
+    """Return a unique number per row of divisors of the extents: the exponents of all primes, as digits.
+
+    The number of a product of two rows, if it divides the extents too, is the sum of theirs.
+    """
     primes = [(d, p, e) for d, extent in enumerate(extents.tolist()) for p, e in prime_factors(extent)]
     strides = [prod(e + 1 for _, _, e in primes[place + 1 :]) for place in range(len(primes))]
     keys = np.zeros(len(rows), dtype=count_type(prod(e + 1 for _, _, e in primes)))
@@ -159,10 +165,10 @@ def _keys(rows: IntArray, extents: IntArray) -> IntArray:
     return keys
 
 
-def _shortened(problem: Problem) -> IntArray:
-    """Return the extents, each without primes that are larger than all fan-outs: what is spread divides the rest.
+def _spreadable_extents(problem: Problem) -> IntArray:
+    """Return the extents without primes larger than every fan-out: spatial factors divide these.
 
-    They are Python ints where a product of two of their divisors may not fit int64.
+    They are Python integers where a product of two of their divisors may exceed int64.
     """
     most = max((fanout.size for fanout in problem.arch.fanouts), default=1)
     kept = [prod(p**e for p, e in prime_factors(extent) if p <= most) for extent in problem.extents]
@@ -170,9 +176,8 @@ def _shortened(problem: Problem) -> IntArray:
 
 
 def splits_of(problem: Problem, one: FanoutClass, out_of_time: Callable[[], bool]) -> tuple[Splits, bool]:
-    """Return what the fan-outs of a class can make, and whether this is all; no row where some fan-out cannot meet the
-    rules."""
-    extents = _shortened(problem)
+    """Return the splits of a class, and whether these are all; no rows where some fan-out cannot meet the rules."""
+    extents = _spreadable_extents(problem)
     rows = np.ones((1, len(extents)), dtype=extents.dtype)
     found, vectors = np.zeros((1, 0), dtype=np.int64), list[list[Vector]]()
     whole = True
@@ -183,7 +188,7 @@ def splits_of(problem: Problem, one: FanoutClass, out_of_time: Callable[[], bool
             free = fanout.may_spread(name)
             allowed = [value for value in divisors(extent) if value <= fanout.size] if free else [1]
             choices.append([value for value in allowed if _meets(problem.rules, fanout.name, name, value)])
-        own, is_listed = _listed(_bounded(choices, fanout.size), out_of_time)
+        own, is_listed = _list_within_time(_bounded_vectors(choices, fanout.size), out_of_time)
         if not own:
             return Splits(rows[:0], found[:0], ()), True
         right = np.array(own, dtype=extents.dtype).reshape(len(own), -1)
@@ -194,8 +199,8 @@ def splits_of(problem: Problem, one: FanoutClass, out_of_time: Callable[[], bool
     return Splits(rows, found, tuple(vectors)), whole
 
 
-def _listed(rows: Iterator[Vector], out_of_time: Callable[[], bool]) -> tuple[list[Vector], bool]:
-    """Return the rows, and whether these are all: where time ends, the first ones."""
+def _list_within_time(rows: Iterator[Vector], out_of_time: Callable[[], bool]) -> tuple[list[Vector], bool]:
+    """Return the rows, and whether these are all: only the first ones if time ends."""
     found = list(islice(rows, TUNING.structures_at_once))
     while more := list(islice(rows, TUNING.structures_at_once)):
         if out_of_time():
@@ -207,11 +212,11 @@ def _listed(rows: Iterator[Vector], out_of_time: Callable[[], bool]) -> tuple[li
 def _distinct_products(
     left: IntArray, right: IntArray, extents: IntArray, out_of_time: Callable[[], bool]
 ) -> tuple[NDArray[np.int64], bool]:
-    """Return the first pair of rows (by number) that makes each product of two that divides the extents, and whether
-    these are all."""
+    """Return, per distinct product that divides the extents, its first pair of rows (by number), and whether these are
+    all."""
     keys, pairs = np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
     whole, of_left, of_right = True, _keys(left, extents), _keys(right, extents)
-    for first, a, b in _dividing(left, right, extents):
+    for first, a, b in _dividing_pairs(left, right, extents):
         if len(pairs) and out_of_time():
             whole = False
             break
@@ -223,17 +228,17 @@ def _distinct_products(
 
 
 def _meets(rules: Rules, fanout: str, dim: str, factor: int) -> bool:
-    """Return whether a dim's factor over a fan-out is one that the rules allow."""
+    """Return whether the rules allow a dim's factor over a fan-out."""
     mine = (rule for rule in rules if isinstance(rule, Factor) and (rule.fanout, rule.dim) == (fanout, dim))
     return all(rule.least <= factor and (rule.most is None or factor <= rule.most) for rule in mine)
 
 
-def _bounded(choices: list[list[int]], size: int) -> Iterator[tuple[int, ...]]:
+def _bounded_vectors(choices: list[list[int]], size: int) -> Iterator[tuple[int, ...]]:
     """Yield the vectors, one value per list, whose product is at most `size`."""
     if not choices:
         yield ()
         return
     for value in choices[0]:
         if value <= size:
-            for rest in _bounded(choices[1:], size // value):
+            for rest in _bounded_vectors(choices[1:], size // value):
                 yield (value, *rest)

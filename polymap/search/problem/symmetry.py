@@ -1,4 +1,4 @@
-"""Symmetries of a problem: permutations of dims that leave it as it is, such as p <-> q with r <-> s in a square
+"""Symmetries of a problem: permutations of dims that preserve it, such as p <-> q with r <-> s in a square
 convolution."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from polymap.search.problem.structures import Structure
 def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
     """Return the permutations of dims, other than the identity, that map each tensor's index groups onto themselves.
 
-    Only dims of equal extent that the same fan-outs may spread, and that no rule names, are exchanged. No symmetries
-    are looked for in problems with more than `symmetric_dims` dims.
+    Only dims of equal extent that the same fan-outs may spread, and that no rule names, are exchanged. Problems with
+    more than `symmetric_dims` dims are not examined.
     """
     count = len(problem.dims)
     if count > TUNING.symmetric_dims:
@@ -53,8 +53,10 @@ def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:
 def distinct_structures(
     problem: Problem, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
 ) -> tuple[tuple[Structure, ...], bool]:
-    """Return one representative per orbit of structures under the symmetries, and whether the list is complete (False
-    if time ran out)."""
+    """Return one representative per orbit of structures under the symmetries, and whether the list is complete.
+
+    It is incomplete if time ran out.
+    """
     images = symmetries(problem)
     kept: list[Structure] = []
     seen: set[tuple[tuple[int, ...], ...]] = set()

@@ -1,5 +1,8 @@
-"""Requirements that clash by their words alone: what a level must hold and may not, or has no room for; tiles that no
-extent is a multiple of."""
+"""Requirements that exclude each other without any search.
+
+A level must hold a tensor and must not; it has no room for the tensors that it must hold; or an intrinsic size does not
+divide an extent.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from polymap.search.problem.rules import Held, Intrinsic, Rules, narrowed, rule_
 
 
 def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[str, ...]:
-    """Return, a sentence each, the requirements of the first clash found; () where none is.
+    """Return the requirements of the first clash found, a sentence each; () where there is none.
 
-    A level that must hold tensors has room for what one statement instance touches of them, for every instance. Of one
-    statement, the tree in the program's own order with all that is required right above compute needs no more; so
-    without rules about anything but what is held, () means that there is a mapping. rules: the user's, beside the
-    machine's. The outermost level holds all indices of a dim, in every mapping: the first of the tiles that an
-    intrinsic is about.
+    A level must have room for the elements of its required tensors that any one statement instance touches. With one
+    statement, a tree in the program's own order, with all required nodes directly above the compute unit, needs no
+    more. So without rules about anything but what levels hold, () means that there is a mapping. The outermost level
+    holds all indices of a dim in every mapping, so an intrinsic size must divide the extent. rules: the user's, in
+    addition to the machine's.
     """
     extents = workload.extents()
     for rule in rules:
@@ -36,8 +39,8 @@ def clashes(workload: Workload, arch: Architecture, rules: Rules = ()) -> tuple[
 
 
 def bits_required(workload: Workload, level: MemoryLevel) -> int:
-    """Return the bits that an instance of the level holds at some time, in every mapping."""
-    return _need(workload, tuple(tensor for tensor in workload.tensors if level.requires(tensor)))
+    """Return the bits that an instance of the level holds at some time in every mapping."""
+    return _bits_at_once(workload, tuple(tensor for tensor in workload.tensors if level.requires(tensor)))
 
 
 def _must(arch: Architecture, rules: Rules, level: MemoryLevel, tensor: Tensor) -> str:
@@ -59,28 +62,28 @@ def _may_not(arch: Architecture, rules: Rules, level: MemoryLevel, tensor: Tenso
     )
 
 
-def _need(workload: Workload, tensors: tuple[Tensor, ...]) -> int:
+def _bits_at_once(workload: Workload, tensors: tuple[Tensor, ...]) -> int:
     return bits_at_once(workload, frozenset(tensor.name for tensor in tensors))
 
 
 def _smallest_overflow(workload: Workload, required: list[Tensor], level: MemoryLevel) -> tuple[Tensor, ...]:
     for count in range(1, len(required) + 1):
         for chosen in combinations(required, count):
-            if not level.has_room_for(_need(workload, chosen)):
+            if not level.has_room_for(_bits_at_once(workload, chosen)):
                 return chosen
     return ()
 
 
 def _capacity(workload: Workload, chosen: tuple[Tensor, ...], required: tuple[Tensor, ...], level: MemoryLevel) -> str:
-    need, enough = (_need(workload, tensors) * level.buffering for tensors in (chosen, required))
+    need, enough = (_bits_at_once(workload, tensors) * level.buffering for tensors in (chosen, required))
     times = f" x buffering {level.buffering}" if level.buffering > 1 else ""
-    parts = [_need(workload, (tensor,)) for tensor in chosen]
+    parts = [_bits_at_once(workload, (tensor,)) for tensor in chosen]
     if parts == [tensor.bits for tensor in chosen]:
         named = " + ".join(f"{tensor.name} {tensor.bits}" for tensor in chosen)
         what = f"one element each needs {named}"
     else:
         named = " and ".join(tensor.name for tensor in chosen)
-        what = f"what one statement instance touches of {named} needs {_need(workload, chosen)}"
+        what = f"what one statement instance touches of {named} needs {_bits_at_once(workload, chosen)}"
     rest = "" if len(chosen) == len(required) else " for all that it must hold"
     return (
         f"{level.name} has capacity_bits {level.capacity_bits}, "

@@ -1,4 +1,4 @@
-"""Problems without windows over tiles of any size: boxes of mappings bounded, mappings tried near their optima."""
+"""Problems without windows over tiles of any size: bounds on boxes of mappings, and mappings near their optima."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MOST_BITS = 900  # of numbers that floats hold with room to spare
 
 @dataclass(frozen=True, slots=True)
 class ProductAnswer:
-    """The best mapping with its value (None: none is known), what no mapping beats (None: nothing is left that might),
-    and how many programs were solved."""
+    """The best mapping with its value (None: there is none), the lower bound (None: nothing is open), and the programs
+    solved."""
 
     best: Known | None
     bound: Fraction | None
@@ -39,7 +39,7 @@ _MOST_EXTENT = 1 << 53  # boxes of tiles are int64, and their logarithms floats
 
 
 def floats_suffice(problem: Problem, measure: Measure) -> bool:
-    """Return whether all costs, and their products in the objective, are far from what floats cannot hold."""
+    """Return whether all costs, and their products in the objective, are well within the range of floats."""
     weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
     bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
     return max(2, measure.degree) * bits + 100 < MOST_BITS and max(problem.extents) < _MOST_EXTENT
@@ -53,8 +53,8 @@ def orders_in_reach(problem: Problem, measure: Measure, tuning: Tuning = TUNING)
 
 
 def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
-    """Return what no mapping beats by boxes alone, in a fraction of a second: of products on two levels without
-    fan-outs (None: of others)."""
+    """Return a lower bound from boxes alone, in a fraction of a second; None unless for products on two levels without
+    fan-outs."""
     least = least_on_one_buffer(problem, measure)
     return None if least is None else measure.unscaled(least + measure.fixed_energy)
 

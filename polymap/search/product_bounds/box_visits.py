@@ -37,7 +37,8 @@ _ROUNDING = Fraction(1, 1 << 48)  # relative, of a sum of visits
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A tensor that the buffer holds: the dim that it lacks, bits of an element, what one visit of all of it costs."""
+    """A tensor that the buffer holds. lacks: the dim that it lacks. bits: of an element. weight: cost of one visit of
+    all of it."""
 
     lacks: int
     bits: int
@@ -46,13 +47,15 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Other:
-    """A tensor held inside the outermost one's boxes, per box: its visits; the share of its elements that may be
-    visited once only; a larger such share, and how often the outermost one is visited then at least.
+    """A tensor whose node is inside the outermost one's boxes, per box.
 
-    The own loops below the outermost place go over the dim that both have, the dim that the outermost one lacks, or
-    both. Not cut below that place, the shared dim takes the whole box, which leaves room for few indices of the other
-    dim: its last box is no longer. If both are cut, the last boxes of both count. If the shared dim alone is cut, the
-    tile has all of the outermost one's T indices of the dim that it lacks.
+    visits: its visits. share: an upper bound on the share of its elements that may be visited only once. large_share: a
+    larger such share; outermost_visits: a lower bound on the outermost tensor's visits in that case.
+
+    The own loops below the outermost place are over the dim that both tensors have, the dim that the outermost one
+    lacks, or both. If the shared dim is not cut below that place, it takes the whole box, which leaves room for few
+    indices of the other dim: its last box is no longer. If both are cut, the last boxes of both count. If only the
+    shared dim is cut, the tile has all of the outermost one's T indices of the dim that it lacks.
     """
 
     visits: FloatArray
@@ -62,8 +65,11 @@ class _Other:
 
 
 def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
-    """Return what the one component of a measure is at least over all mappings; None where the problem is no product of
-    three tensors and dims on two levels without fan-outs, or has too many boxes."""
+    """Return a lower bound on the one component of a measure over all mappings.
+
+    None unless the problem is a product of three tensors and dims on two levels without fan-outs, with few enough
+    boxes.
+    """
     if problem.level_count != 2 or problem.classes or len(problem.terms) != 3 or len(problem.dims) != 3:
         return None
     chains = product_weights(problem, measure)
@@ -96,14 +102,16 @@ def least_on_one_buffer(problem: Problem, measure: Measure) -> int | None:
 
 
 def _bits_in_all(problem: Problem) -> int:
-    """Return the bits of all tensors together: more than that no mapping holds in the buffer."""
+    """Return the bits of all tensors together: an upper bound on the bits that a mapping holds in the buffer."""
     sizes = dict(zip(problem.dims, problem.extents, strict=True))
     return sum(term.tensor.bits * prod(sizes[dim] for dim in term.dims) for term in problem.terms)
 
 
 def _least_of_plan(problem: Problem, held: list[_Held]) -> int | float | None:
-    """Return the least cost of the visits of the tensors that are held (None: too many boxes; inf: no room); a float is
-    rounded (`_ROUNDING`)."""
+    """Return the least cost of the visits of the held tensors (None: too many boxes; inf: no room).
+
+    A float result is rounded (`_ROUNDING`).
+    """
     usable, most = problem.arch.levels[1].usable_bits, _bits_in_all(problem)
     usable = most if usable is None else min(usable, most)
     once = sum(one.weight for one in held)
@@ -160,7 +168,7 @@ def _least_of_boxes(extents: tuple[int, ...], outer: _Held, others: list[_Held],
 
 
 def _other(extents: tuple[int, ...], outer: _Held, one: _Held, boxes: IntArray, room: IntArray) -> _Other:
-    """Return what is known of a tensor inside the boxes. room: bits that it may take."""
+    """Return the bounds for a tensor inside the boxes. room: bits that it may take."""
     shared = next(d for d in range(3) if d not in (outer.lacks, one.lacks))
     extent, deep = extents[shared], extents[outer.lacks]
     indices = np.maximum(room // one.bits, 0)

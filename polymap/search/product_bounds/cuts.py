@@ -1,4 +1,5 @@
-"""Where boxes of mappings are cut: at whole numbers of siblings and of indices, where that is known to raise bounds."""
+"""Cuts of boxes of mappings: at integer numbers of siblings and integer tiles, preferred by the rise of bounds so
+far."""
 
 from __future__ import annotations
 
@@ -15,8 +16,11 @@ from polymap.search.product_bounds.tuning import TUNING
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A cut of a box in two: at the count of siblings of a (class, dim) or the tile of a (node, dim), the lower part up
-    to `at`. below, above: by how much (of the logarithm) the parts move the program's point at least."""
+    """A cut of a box in two, at the count of siblings of a (class, dim) or the tile of a (node, dim); the lower part is
+    up to `at`.
+
+    below, above: lower bounds on the distance (of the logarithm) by which the parts move the program's point.
+    """
 
     of_counts: bool
     place: tuple[int, int]
@@ -30,7 +34,7 @@ class Cut:
 
 
 def cuts_of(programs: BoxPrograms, box: Box, point: FloatArray) -> list[Cut]:
-    """Return cuts of a box that part a program's point from both parts, or from one; the farthest first."""
+    """Return the cuts of a box that separate a program's point from both parts, or from one; the farthest first."""
     found = [*_cuts_of_counts(programs, box, point), *_cuts_of_tiles(programs, box, point)]
     found.sort(key=lambda cut: (-min(cut.below, cut.above), -max(cut.below, cut.above), cut.key))
     return found[: TUNING.most_cuts]
@@ -48,8 +52,7 @@ def parts_of(programs: BoxPrograms, box: Box, cut: Cut) -> tuple[Box, Box]:
 
 
 def _nested(sizes: Ints, outside: FloatArray, sign: int = 1) -> Ints:
-    """Return the sizes that tiles can have at most (sign -1: least, from the innermost), where those of one unit only
-    shrink."""
+    """Return the largest sizes of tiles (sign -1: the least, from the innermost), as tiles of one unit only shrink."""
     found = sizes.copy()
     for at in range(1, len(found)):
         if (outside[at] == outside[at - 1]).all():
@@ -58,7 +61,7 @@ def _nested(sizes: Ints, outside: FloatArray, sign: int = 1) -> Ints:
 
 
 def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterable[Cut]:
-    """Yield cuts between counts of siblings that are told apart by visits."""
+    """Yield cuts between counts of siblings with different visits."""
     factors = programs.variables.factors
     logs = point[programs.variables.inner :]
     for place, (group, d) in enumerate(factors):
@@ -73,7 +76,7 @@ def _cuts_of_counts(programs: BoxPrograms, box: Box, point: FloatArray) -> Itera
 
 
 def _ends_near(extent: int, low: int, high: int, factor: float) -> Iterable[int]:
-    """Yield last counts of ranges of equal visits around a factor, from low to below high."""
+    """Yield the last counts of ranges of equal visits near a factor, from low to below high."""
     near = min(high, max(low, floor(factor + 1e-6)))
     shares = -(-extent // near)
     last = extent if shares == 1 else (extent - 1) // (shares - 1)
@@ -97,20 +100,20 @@ def _cuts_of_tiles(programs: BoxPrograms, box: Box, point: FloatArray) -> Iterab
 
 
 class Gains:
-    """What cuts of an order's variables have raised bounds by, per move of the point."""
+    """The average rise of bounds by cuts of an order's variables, per move of the point."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[int, tuple[bool, tuple[int, int]], bool], tuple[float, int]] = {}
 
     def note(self, order: int, cut: Cut, *, above: bool, gain: float) -> None:
-        """Remember a rise of the logarithm of the bound in a part of a cut."""
+        """Record the rise of the logarithm of the bound in one part of a cut."""
         move = cut.above if above else cut.below
         if move > TUNING.least_move:
             total, count = self._sums.get((order, cut.key, above), (0.0, 0))
             self._sums[order, cut.key, above] = total + gain / move, count + 1
 
     def expected(self, order: int, cut: Cut) -> float | None:
-        """Return a score of a cut, higher where both parts should rise more; None where that is not known."""
+        """Return a score of a cut, higher where both parts should rise more; None where nothing is recorded."""
         sides: list[float] = []
         for above, move in ((False, cut.below), (True, cut.above)):
             known = self._sums.get((order, cut.key, above))
@@ -121,5 +124,5 @@ class Gains:
 
 
 def score_of(first: float, second: float) -> float:
-    """Return how good a cut is by the rises of both parts."""
+    """Return the score of a cut from the rises of both parts."""
     return max(first, 1e-7) * max(second, 1e-7)

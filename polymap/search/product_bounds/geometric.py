@@ -24,10 +24,10 @@ NOTHING = -1e9  # stands for the logarithm of 0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Programs:
-    """P programs in n variables. Logarithms of -inf are terms that a program does not have.
+    """P programs in n variables; a logarithm of -inf stands for an absent term.
 
-    log_costs [P, I], costs [P, I, n]; log_uses [P, R, J], uses [P, R, J, n]; rows [P, m, n], limits [P, m];
-    lower, upper [P, n]; start [P, n]: strictly inside all of it.
+    log_costs [P, I], costs [P, I, n]; log_uses [P, R, J], uses [P, R, J, n]; rows [P, m, n], limits [P, m]; lower,
+    upper [P, n]; start [P, n]: strictly feasible.
     """
 
     log_costs: FloatArray
@@ -43,10 +43,11 @@ class Programs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
-    """Per program: a lower bound of f (0 where nothing better is known), the point [P, n] the steps ended at, and the
-    sensitivity -d log f / d log resource there, the multiplier of that resource [P, R].
+    """The solution per program.
 
-    row_multipliers [P, m]: with limits larger by x the bound is still exp(-row_multipliers x) of what it is.
+    bounds: lower bounds on f (0 where nothing better is known). points [P, n]: the last iterates. sensitivity [P, R]:
+    -d log f / d log resource there, the multiplier of the resource. row_multipliers [P, m]: with limits larger by x the
+    bound is still exp(-row_multipliers x) times its value.
     """
 
     bounds: FloatArray
@@ -56,13 +57,14 @@ class Solved:
 
 
 def solve(programs: Programs, tuning: Tuning = TUNING, is_over: Callable[[], bool] = lambda: False) -> Solved:
-    """Return valid lower bounds and nearly optimal points; where time is over, those that the steps have come to."""
+    """Return valid lower bounds and nearly optimal points; if time ends, those of the last iterates."""
     return _Barrier(programs, tuning).run(is_over)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _At:
-    """At a point: logarithms of the terms, of f, of the resources used (0: none is left), slacks of rows and box."""
+    """Values at a point: logarithms of the terms, of f, of the resources used (0: none remains), slacks of rows and
+    box."""
 
     terms: FloatArray
     cost: FloatArray
@@ -156,7 +158,7 @@ class _Barrier:
     def _advance(
         self, z: FloatArray, before: tuple[FloatArray, float], step: FloatArray, decrement: FloatArray
     ) -> bool:
-        """Halve the step of each program until its barrier falls; return whether any moved."""
+        """Halve the step of each program until its barrier function decreases; return whether any moved."""
         old, weight = before
         waiting = decrement > self.tuning.least_decrement
         length, moved = 1.0, False
@@ -173,7 +175,7 @@ class _Barrier:
         return moved
 
     def _solved(self, z: FloatArray, weight: float) -> Solved:
-        """Return lower bounds from the multipliers that the barrier has at the points."""
+        """Return lower bounds from the multipliers of the barrier at the points."""
         now = self._at(z)
         slopes = self._slopes(*self._shares(now))
         price = np.where(self.bounded, -1 / (weight * now.used), 0.0)

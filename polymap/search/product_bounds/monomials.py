@@ -1,4 +1,4 @@
-"""What a storage node costs: exact weights per load, per message and per element held, stated once; and as monomials.
+"""The cost of a storage node as weights per load, message and element held, and as monomials.
 
     cost of a node = loads x load + entries x entry + messages x message + elements held x held - zero_credit
 
@@ -22,8 +22,8 @@ Exponents = tuple[tuple[int, ...], ...]  # [class][dim]
 
 @dataclass(frozen=True, slots=True)
 class LoadWeights:
-    """The weights of one node in one component by loads. Exact, because large ones cancel: floats would leave only
-    errors."""
+    """The weights of one node in one component, by loads. They are exact, since large ones cancel and floats would lose
+    them."""
 
     load: Fraction
     entry: Fraction
@@ -35,12 +35,12 @@ class LoadWeights:
 def load_weights(
     problem: Problem, component: Component, term: TensorTerm, parent: int, levels: tuple[int, ...]
 ) -> LoadWeights:
-    """Return the weights of a node of a tensor below one at the parent (`problem.node_weights`), but for wires.
+    """Return the weights of a node of a tensor (`problem.node_weights`), wires left out; parent: the level above it.
 
-    levels: the node's own level; of an output, followed by the levels further in that hold it too.
+    levels: the node's own level; of an output, then the inner levels that hold it too.
 
-    In measures of the busiest instance it is not known how many elements start from zero below the outermost level: of
-    an output's fills only what is drained counts.
+    In measures of the busiest instance, the elements that start from zero below the outermost level are not known: of
+    an output's fills only the drains count.
     """
     index, nothing = term.index, Fraction(0)
     known = node_weights(problem, term, replace(component, wires=()), parent, levels)
@@ -55,20 +55,24 @@ def load_weights(
 
 
 def compute_weight(problem: Problem, component: Component, term: TensorTerm, holder: int) -> float:
-    """Return what one message between compute and the level that holds the tensor there costs, but for wires."""
+    """Return the cost of one message between the compute units and the innermost holder, wires left out."""
     known = node_weights(problem, term, component, holder, (problem.level_count,))
     return _message(component, term, holder, known) / instances(problem, component, holder)
 
 
 def _message(component: Component, term: TensorTerm, parent: int, known: NodeWeights) -> int:
-    """Return what a message at the parent costs: of the busiest instance of a level below the outermost one only what
-    is written of an output, because it is not known how many of its reads are elided."""
+    """Return the cost of a message at the parent.
+
+    For the busiest instance of a level below the outermost, only an output's writes count, as it is not known how many
+    of its reads are elided.
+    """
     unknown = term.is_output and component.busiest and parent > 0
     return known.message - (component.read[parent][term.index] if unknown else 0)
 
 
 def instances(problem: Problem, component: Component, level: int) -> int:
-    """Return by what a total is divided: 1, or for measures of the busiest instance the instances of the level."""
+    """Return the divisor of a total: 1, or for measures of the busiest instance the number of instances of the
+    level."""
     if not component.busiest:
         return 1
     fanouts = [f for one in problem.classes if one.below <= level for f in one.fanouts]
@@ -76,7 +80,7 @@ def instances(problem: Problem, component: Component, level: int) -> int:
 
 
 def joins_messages(term: TensorTerm, one: FanoutClass) -> bool:
-    """Return whether equal messages of siblings below a class of fan-outs are one at the parent."""
+    """Return whether equal messages of siblings below a class of fan-outs count once at the parent."""
     return one.reduction if term.is_output else one.multicast.shares_reads
 
 
@@ -91,10 +95,10 @@ class Monomial:
 
 @dataclass(frozen=True, slots=True)
 class WindowChoice:
-    """How one window, stride x p + r, may be at a node without fan-outs around it. long, short: numbers of p and r.
+    """One case of a window stride x p + r at a node without fan-outs around it. long, short: the extents of p and r.
 
-    least, most: indices of the node's tile along r. slides: whether loops over the window move the tile meanwhile; a
-    load then serves at most `diagonal` pairs (any_tiles.md, "Windows").
+    least, most: indices of the node's tile along r. slides: loops over the window move the tile meanwhile; a load then
+    serves at most `diagonal` pairs (docs/any_tiles.md, "Windows").
     """
 
     long: int
@@ -110,7 +114,7 @@ WindowChoices = tuple[WindowChoice, ...]
 
 
 class NodeMonomials:
-    """Costs and sizes of the nodes as monomials, for one component of a measure; a window only with its choices."""
+    """Costs and sizes of nodes as monomials, for one component; a window only in one of its cases."""
 
     def __init__(self, problem: Problem, component: Component) -> None:
         self.problem = problem
@@ -118,7 +122,7 @@ class NodeMonomials:
         self.instances = float(prod(problem.extents))
 
     def footprint(self, term: TensorTerm, scale: float, windows: WindowChoices = ()) -> list[Monomial]:
-        """Return scale x the elements of an instance's tile, at least."""
+        """Return a lower bound on scale x the elements of an instance's tile."""
         counts = [0] * len(self.problem.dims)
         for group in term.groups:
             if not group.is_window:
@@ -134,9 +138,9 @@ class NodeMonomials:
     def node_cost(
         self, term: TensorTerm, parent: int, levels: tuple[int, ...], windows: WindowChoices = ()
     ) -> tuple[list[Monomial], float] | None:
-        """Return the monomials and the constant of a node's cost; None where it is no sum of monomials.
+        """Return the monomials and the constant of a node's cost; None where it is not a sum of monomials.
 
-        parent, levels: as in load_weights.
+        parent, levels: as in `load_weights`.
         """
         weights = load_weights(self.problem, self.component, term, parent, levels)
         alone = self._sharing(term, 0, 0, lambda _: False)
@@ -158,14 +162,15 @@ class NodeMonomials:
         return [*held, *loads], -float(weights.zero_credit)
 
     def compute_cost(self, term: TensorTerm, holder: int) -> Monomial:
-        """Return what the statement instances cost at the level that holds the tensor at the end."""
+        """Return the cost of the statement instances at the innermost level that holds the tensor."""
         joined = self._sharing(term, holder, self.problem.level_count, lambda one: joins_messages(term, one))
         weight = compute_weight(self.problem, self.component, term, holder)
         zero = (0,) * len(self.problem.dims)
         return Monomial(weight * self.instances, zero, _inverse(joined))
 
     def _loads(self, term: TensorTerm, weight: Fraction, siblings: Exponents) -> Monomial:
-        """Return weight x instances over what one load serves: its tile in other dims, and siblings that share it."""
+        """Return weight x instances / (instances that one load serves): its tile in other dims, and siblings that share
+        it."""
         tile = tuple(-int(dim not in term.dims) for dim in self.problem.dims)
         return Monomial(float(weight) * self.instances, tile, _inverse(siblings))
 
@@ -192,8 +197,10 @@ def _times(monomials: list[Monomial], factor: float, dim: int, power: int) -> li
 
 
 def _shared_in_window(loads: list[Monomial], one: WindowChoice) -> list[Monomial]:
-    """Return loads over what one serves in a window: pairs on a diagonal while the tile slides; else its own t x v
-    pairs over its elements."""
+    """Return loads divided by the pairs that one serves in a window.
+
+    These are the pairs on a diagonal while the tile slides; otherwise its own t x v pairs over its elements.
+    """
     if one.slides:
         return _times(loads, 1 / one.diagonal, one.long, 0)
     step = min(one.stride, one.most)

@@ -33,7 +33,7 @@ Sums = list[tuple[float, FloatArray]]  # coefficients and exponents
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The variables, all logarithms: per node and dim of more than one index the box of all siblings together, then per
+    """The variables, all logarithms: per node and dim of more than one index the box of all siblings together; then per
     (class, dim) a factor that may exceed 1."""
 
     nodes: int
@@ -42,7 +42,7 @@ class Variables:
 
     @property
     def inner(self) -> int:
-        """Return how many variables boxes have."""
+        """The number of variables of boxes."""
         return self.nodes * len(self.dims)
 
     @property
@@ -61,12 +61,12 @@ class Variables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderMonomials:
-    """P orders of nodes: logarithms and exponents of the terms of their costs [P, I], [P, I, n] and of the shares of
-    R limited levels that they fill [P, R, J], [P, R, J, n] (-inf: no term), and constants of the costs [P].
+    """P orders of nodes, as logarithms and exponents of terms (-inf: no term).
 
-    limited: the levels. room: bits of every level. nodes: per order the (tensor, level) of its nodes. start: what is
-    added to every chain. demands: per order (node, dim, least, most) of tiles: the programs hold for these only, and
-    those of all orders together for all mappings.
+    log_costs [P, I], costs [P, I, n]: terms of the costs. constants [P]: of the costs. log_uses [P, R, J], uses [P, R,
+    J, n]: terms of the shares of R limited levels that are filled. limited: these levels. room: bits of every level.
+    nodes: per order the (tensor, level) of its nodes. start: a constant of every chain. demands: per order (node, dim,
+    least, most) of tiles, for which its programs hold; all orders together cover all mappings.
     """
 
     demands: tuple[tuple[Demand, ...], ...]
@@ -84,8 +84,10 @@ class OrderMonomials:
 
 
 def order_monomials(problem: Problem, component: Component, most: int) -> OrderMonomials | None:
-    """Return the orders for a component of a measure; None where there are more than `most`, a window, or a cost that
-    is no sum of monomials."""
+    """Return the orders for a component of a measure.
+
+    None where there are more than `most`, a window without placements, or a cost that is not a sum of monomials.
+    """
     graphs = tuple(holder_graph(term, problem.level_count) for term in problem.terms)
     orders = storage_orders(graphs, most)
     if orders is None:
@@ -124,7 +126,7 @@ def order_monomials(problem: Problem, component: Component, most: int) -> OrderM
 
 
 def storage_orders(graphs: tuple[HolderGraph, ...], most: int) -> tuple[CompleteOrder, ...] | None:
-    """Return every order of storage nodes with the joint state at its end; None where there are more than `most`."""
+    """Return every order of storage nodes with its final joint state; None where there are more than `most`."""
     found: list[CompleteOrder] = []
 
     def grow(order: Order, state: State) -> Iterator[CompleteOrder]:
@@ -145,21 +147,24 @@ def storage_orders(graphs: tuple[HolderGraph, ...], most: int) -> tuple[Complete
 
 
 def capacities(problem: Problem) -> tuple[float, ...]:
-    """Return the bits that tiles may fill per level; inf where unlimited."""
+    """Return the bits available to tiles per level; inf where unlimited."""
     return tuple(inf if one.usable_bits is None else one.usable_bits for one in problem.arch.levels)
 
 
 def most_siblings(problem: Problem, one: FanoutClass, dim: int) -> int:
-    """Return how many siblings along a dim the fan-outs of a class have at most."""
+    """Return an upper bound on the siblings along a dim over the fan-outs of a class."""
     fanouts = [problem.arch.fanouts[f] for f in one.fanouts]
     return prod(f.size for f in fanouts if f.may_spread(problem.dims[dim]))
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Choices of the windows at their node (none: no node). demands: of tiles, for which they hold. within: number of
-    the outer node inside whose visits the window slides; None where it may slide on. alike: numbers of two nodes and
-    a dim of which their tiles have the same (None: of none)."""
+    """One case of the windows at their node.
+
+    choices: of the windows (none: no node). demands: of tiles, for which the case holds. within: the number of the
+    outer node inside whose visits the window slides; None where it may slide on. alike: two nodes (numbers) and a dim
+    along which their tiles are equal; None for none.
+    """
 
     choices: WindowChoices
     demands: tuple[Demand, ...]
@@ -173,8 +178,10 @@ NO_WINDOW = Placement((), ())
 def window_placements(
     problem: Problem, orders: Sequence[tuple[Order, tuple[int, ...]]]
 ) -> list[tuple[tuple[Order, tuple[int, ...]], Placement]] | None:
-    """Return every order with each of its placements of windows: together they cover all mappings. None where there are
-    windows and fan-outs, several levels that may hold one, or windows of other forms."""
+    """Return every order with each of its placements of windows; together they cover all mappings.
+
+    None where there are windows and fan-outs, several levels that may hold a window, or windows of other forms.
+    """
     windows = [t for t, term in enumerate(problem.terms) if term.is_window]
     if not windows:
         return [(one, NO_WINDOW) for one in orders]
@@ -202,8 +209,10 @@ def _placements(problem: Problem, order: Order, tensor: int, choices: tuple[Wind
 
 
 def _outer_node(problem: Problem, before: Order, tensor: int) -> tuple[int | None, int | None]:
-    """Return the last node before the window's whose tensor lacks a dim of several indices that the window's tensor has
-    outside windows, and that dim."""
+    """Return the last node before the window's whose tensor lacks a dim that the window's tensor has, and that dim.
+
+    The dim has several indices and is outside of windows.
+    """
     window = problem.terms[tensor]
     plain = [group.dims[0] for group in window.groups if not group.is_window]
     for at, (other, _) in reversed(list(enumerate(before))):
@@ -260,7 +269,7 @@ class _MonomialBuilder:
         self.room = capacities(problem)
 
     def row(self, monomial: Monomial, at: int, level: int) -> FloatArray:
-        """Return the exponents of a monomial of node `at` (-1: of none), which stands at the level."""
+        """Return the exponents of a monomial of node `at` (-1: of none) in a level."""
         rows = [
             [f - (t if one.below <= level else 0) for t, f in zip(monomial.tile, own, strict=True)]
             for one, own in zip(self.problem.classes, monomial.factors, strict=True)
@@ -271,7 +280,7 @@ class _MonomialBuilder:
         return found
 
     def costs(self, order: Order, state: State, windows: Placement) -> tuple[Sums, float] | None:
-        """Return the terms of what an order costs, and a constant; None where that is no sum of monomials."""
+        """Return the terms of an order's cost, and a constant; None where it is not a sum of monomials."""
         found: Sums = []
         constant = 0.0
         for at, (tensor, number) in enumerate(order):
@@ -289,7 +298,7 @@ class _MonomialBuilder:
         return self._alike(found, windows), constant
 
     def _within(self, loads: Sums, windows: Placement) -> Sums:
-        """Return loads over what one serves while a window slides inside the box of an outer node (Placement)."""
+        """Return loads divided by what one serves while a window slides inside the box of an outer node (Placement)."""
         if windows.within is None:
             return loads
         sliding = next(one for one in windows.choices if one.slides)
@@ -308,7 +317,7 @@ class _MonomialBuilder:
         return found
 
     def uses(self, order: Order, level: int, windows: Placement) -> Sums:
-        """Return what the nodes of a limited level hold, as a share of its room."""
+        """Return the bits held by the nodes of a limited level, as a share of its room."""
         found: Sums = []
         for at, (tensor, number) in enumerate(order):
             edge, term = self.graphs[tensor].edges[number], self.problem.terms[tensor]
@@ -319,7 +328,7 @@ class _MonomialBuilder:
         return self._alike(found, windows)
 
     def _alike(self, terms: Sums, windows: Placement) -> Sums:
-        """Return the terms with one variable for a dim of two nodes that have the same of it (Placement)."""
+        """Return the terms with one variable for a dim along which two nodes' tiles are equal (Placement)."""
         if windows.alike is None or windows.alike[2] not in self.variables.dims:
             return terms
         outer, own, dim = windows.alike

@@ -28,8 +28,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Box:
-    """Mappings of one order of nodes. low, high: siblings [class, dim]; least, most: indices of tiles [node, dim], of
-    dims of more than one index, each of one instance."""
+    """Mappings of one order of nodes. low, high: numbers of siblings [class, dim]. least, most: indices of the tiles of
+    one instance [node, dim], for dims of more than one index."""
 
     order: int
     low: Ints
@@ -40,8 +40,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shape:
-    """What all programs of an order share. rows: of the chain, with their ends; limit_rows: whose limits boxes tell.
-    outside [node, factor]: 1 where the factor's fan-outs stand above the node."""
+    """The part that all programs of an order share.
+
+    rows, ends: the linear constraints of the chain. limit_rows: rows whose limits depend on the box. outside [node,
+    factor]: 1 where the factor's fan-outs are above the node.
+    """
 
     rows: FloatArray
     ends: FloatArray
@@ -50,7 +53,7 @@ class _Shape:
 
 
 class BoxPrograms:
-    """Writes the geometric programs of boxes."""
+    """Builds the geometric programs of boxes."""
 
     def __init__(self, problem: Problem, orders: OrderMonomials) -> None:
         self.problem = problem
@@ -83,7 +86,7 @@ class BoxPrograms:
         return Box(order, np.ones_like(high), high, least, most)
 
     def shape(self, order: int) -> _Shape:
-        """Return what the programs of an order share."""
+        """Return the part that the programs of an order share."""
         if order not in self._shapes:
             self._shapes[order] = self._new_shape(order)
         return self._shapes[order]
@@ -121,7 +124,7 @@ class BoxPrograms:
         return _Shape(rows, ends, np.vstack([own, tiles, -tiles]), outside)
 
     def limits(self, box: Box) -> FloatArray:
-        """Return the limits of limit_rows: logarithms, a little too large."""
+        """Return the limits of limit_rows as logarithms, rounded up."""
         factors = self.variables.factors
         most = [log(box.high[one, d]) for one, d in factors]
         sizes = [log(size) for size in self.sizes]
@@ -131,7 +134,7 @@ class BoxPrograms:
         return np.concatenate([most, sizes, others, *tiles]) + WIDER
 
     def fits(self, box: Box) -> bool:
-        """Return whether the fewest siblings fit the fan-outs and the smallest tiles the capacities."""
+        """Return whether the fewest siblings fit the fan-outs, and the smallest tiles the capacities."""
         if any(prod(row) > size for row, size in zip(box.low.tolist(), self.sizes, strict=True)):
             return False
         if (box.least > box.most).any():
@@ -158,7 +161,7 @@ class BoxPrograms:
         )
 
     def _start(self, box: Box, shape: _Shape) -> FloatArray:
-        """Return a point inside the rows: factors and tiles near the smallest."""
+        """Return a strictly feasible point: factors and tiles near the smallest."""
         variables = self.variables
         length, count = box.least.shape
         factors = variables.factors
@@ -181,7 +184,8 @@ class BoxPrograms:
 
 
 def _with_eased_capacities(programs: Programs) -> Programs:
-    """Return the programs with levels that the start fills taken for a little larger: the bounds still hold."""
+    """Return the programs with slightly larger capacities where the start point fills a level; the bounds still
+    hold."""
     with np.errstate(divide="ignore"):
         used = np.exp(programs.log_uses + np.einsum("prjn,pn->prj", programs.uses, programs.start)).sum(axis=2)
         full = np.log(used * TUNING.tight_ratio)

@@ -1,4 +1,4 @@
-"""Loop trees near the optimum of a geometric program: whole spatial factors, whole tiles, and the nodes around them."""
+"""Loop trees near the optimum of a geometric program: integer spatial factors and tiles, and the nodes around them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Trips = tuple[Row, ...]  # iterations of spatial loops per fan-out and dim
 
 @dataclass(frozen=True, slots=True)
 class OrderOptimum:
-    """A point near the optimum of an order of nodes. tiles: real ones per node, of all siblings together. factors: real
-    ones [class][dim]."""
+    """A point near the optimum of an order of nodes. tiles: real, per node, of all siblings together. factors: real
+    [class][dim]."""
 
     number: int
     tiles: tuple[tuple[float, ...], ...]
@@ -34,7 +34,7 @@ class OrderOptimum:
 
 
 def trees_near(problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, tuning: Tuning) -> Iterator[Mapping]:
-    """Yield loop trees near an optimum: for the nearest whole factors the cheapest whole tiles that seem to fit."""
+    """Yield loop trees near an optimum: for the nearest integer factors, the cheapest integer tiles that should fit."""
     nodes = orders.nodes[optimum.number]
     for trips in _trips_near(problem, optimum, tuning):
         for tiles in _tiles_near(problem, orders, optimum, trips, tuning):
@@ -42,7 +42,7 @@ def trees_near(problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, 
 
 
 def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list[Trips]:
-    """Return trip counts near an optimum's factors that the fan-outs can have, the nearest first."""
+    """Return trip counts near an optimum's factors that the fan-outs allow, the nearest first."""
     low, high = 1 - tuning.factor_spread, 1 + tuning.factor_spread
     choices: list[list[tuple[float, Row, dict[int, Row]]]] = []
     for one, row in zip(problem.classes, optimum.factors, strict=True):
@@ -73,7 +73,7 @@ def _few(near: list[list[int]], row: Sequence[float]) -> list[list[int]]:
 
 
 def _shares(problem: Problem, fanouts: Sequence[int], trips: Row) -> dict[int, Row] | None:
-    """Return trip counts per fan-out of a class whose products are these; None where there are none."""
+    """Return trip counts per fan-out of a class with these products; None where there are none."""
     wanted = {dim: many for dim, many in zip(problem.dims, trips, strict=True) if many > 1}
     shares = shares_of([problem.arch.fanouts[f] for f in fanouts], wanted)
     if shares is None or any(prod(one.get(dim, 1) for one in shares) != many for dim, many in wanted.items()):
@@ -84,7 +84,7 @@ def _shares(problem: Problem, fanouts: Sequence[int], trips: Row) -> dict[int, R
 def _tiles_near(
     problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, trips: Trips, tuning: Tuning
 ) -> list[tuple[Row, ...]]:
-    """Return whole tiles of one instance [node][dim] near an optimum's that fit, about the cheapest first."""
+    """Return integer tiles of one instance [node][dim] near an optimum's that fit, approximately the cheapest first."""
     outside = _outside(problem, [level for _, level in orders.nodes[optimum.number]], trips)
     places: list[list[int]] = []  # [node][dim], the number of a tile: nodes with nearly the same share one
     sizes: list[Row] = []
@@ -114,7 +114,7 @@ def _tiles_near(
 
 
 def _outside(problem: Problem, levels: Sequence[int], trips: Trips) -> list[Row]:
-    """Return per node the iterations of the spatial loops around it, by dim."""
+    """Return, per node and dim, the iterations of the spatial loops around it."""
     classes = problem.classes
     return [
         tuple(
@@ -133,7 +133,8 @@ def _costs_and_uses(
     outside: NDArray[np.int64],
     trips: Trips,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return per choice of tiles [choice, node, dim] about what an order costs, and the share of the fullest level."""
+    """Return, per choice of tiles [choice, node, dim], approximately an order's cost, and the share of the fullest
+    level."""
     dims, variables = list(orders.variables.dims), orders.variables
     whole = np.minimum(tiles * outside, np.array(problem.extents, dtype=np.int64))
     extents = np.array(problem.extents, dtype=np.int64)
@@ -150,7 +151,7 @@ def _costs_and_uses(
 
 
 def _sizes_near(extent: int, tile: float) -> Row:
-    """Return whole tiles near a real one: equal shares of the extent, and the next ones."""
+    """Return integer tiles near a real one: equal shares of the extent, and their neighbours."""
     visits = extent / max(1.0, min(tile, float(extent)))
     shares = {-(-extent // max(1, v)) for v in (floor(visits) - 1, floor(visits), ceil(visits), ceil(visits) + 1)}
     near = {min(extent, max(1, n)) for n in (floor(tile), ceil(tile))}
@@ -160,8 +161,11 @@ def _sizes_near(extent: int, tile: float) -> Row:
 def _tree(
     problem: Problem, nodes: Sequence[tuple[int, int]], tiles: Sequence[Row], trips: Trips
 ) -> Iterator[MappingNode]:
-    """Yield the nodes of the tree; spatial loops stand right above the first node of the levels below them, temporal
-    loops over dims of the next node's tensor outside the others."""
+    """Yield the nodes of the tree.
+
+    Spatial loops are right above the first node of the levels below them. Temporal loops over dims of the next node's
+    tensor are outside the others.
+    """
     loops = LoopsInward(dict(zip(problem.dims, problem.extents, strict=True)))
     groups = sorted({one.below for one in problem.classes})
     innermost = (1,) * len(problem.dims)
@@ -179,13 +183,13 @@ def _tree(
 
 
 def _whole(problem: Problem, level: int, groups: Sequence[int], tile: Row, trips: Trips) -> Row:
-    """Return a tile of a node with what its siblings below groups of fan-outs that come later take."""
+    """Return a node's tile times the part of the siblings below groups of fan-outs that come later."""
     later = [f for one in problem.classes if one.below in groups and one.below <= level for f in one.fanouts]
     return tuple(size * prod(trips[f][d] for f in later) for d, size in enumerate(tile))
 
 
 def _group_loops(problem: Problem, below: int, loops: LoopsInward, inside: Row, trips: Trips) -> Iterator[MappingNode]:
-    """Yield the temporal loops down to what the siblings take together, then the spatial loops."""
+    """Yield the temporal loops down to the siblings' joint tile, then the spatial loops."""
     fanouts = [f for one in problem.classes if one.below == below for f in one.fanouts]
     whole = {dim: inside[d] * prod(trips[f][d] for f in fanouts) for d, dim in enumerate(problem.dims)}
     yield from loops.temporal(whole, problem.dims)

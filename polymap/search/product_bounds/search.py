@@ -1,7 +1,7 @@
 """Best-first search over boxes of mappings of a problem without windows: orders of nodes, sibling counts, tile sizes.
 
-Boxes are bounded by geometric programs and cut at whole numbers: of siblings, where ranges of counts are told apart by
-visits only, and of indices of a node's tile.
+Geometric programs bound boxes. Boxes are cut at integers: at numbers of siblings with different visits, and at indices
+of a node's tile.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MARGIN = 1e-10  # relative, of the magnitudes that enter: floats are true to 1e-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounded:
-    """A box with its bound, the program's (without what the order costs besides) as a logarithm, the program's point,
-    and the sensitivity of its limited levels (Solved)."""
+    """A box with its bound. log_value: the logarithm of the program's bound, without the order's constant costs. point:
+    of the program. sensitivity: of its limited levels (Solved)."""
 
     box: Box
     bound: float
@@ -38,7 +38,7 @@ class Bounded:
 
 
 class ProductSearch:
-    """Lower bounds of the first component of a measure of a problem that has geometric programs."""
+    """Lower bounds on the first component of a measure, for a problem that has geometric programs."""
 
     def __init__(self, problem: Problem, orders: OrderMonomials) -> None:
         self.orders = orders
@@ -64,7 +64,7 @@ class ProductSearch:
 
     @property
     def bound(self) -> float:
-        """Return what no mapping of the queue beats; inf where none is left."""
+        """Return the lower bound over all mappings in the queue; inf where none is open."""
         return min(self._uncut, np.inf if self.queue.bound is None else self.queue.bound)
 
     def step(self, goal: float, is_over: Callable[[], bool]) -> bool:
@@ -107,7 +107,7 @@ class ProductSearch:
                     self._push(new, goal)
 
     def _worth_a_look(self, one: Bounded) -> list[Cut]:
-        """Return the cut that promises most, and those of which nothing is known."""
+        """Return the cut with the highest expected score, and the cuts without one."""
         cuts = cuts_of(self.programs, one.box, one.point)
         known = [(self._gains.expected(one.box.order, cut), cut) for cut in cuts]
         new = [cut for score, cut in known if score is None]
@@ -124,7 +124,8 @@ class ProductSearch:
             self.queue.add(one.bound, one)
 
     def _at_once(self) -> int:
-        """Return how many programs are solved together: few of those with many variables, whose steps take long."""
+        """Return the number of programs to solve together: fewer if they have many variables, as their steps take
+        long."""
         count = self.programs.variables.inner + len(self.programs.variables.factors)
         return max(4, min(TUNING.programs_at_once, TUNING.most_entries // (3 * count * count + 1)))
 

@@ -1,8 +1,8 @@
 """Costs and results of searches as JSON documents: what `result.save` writes (docs/files.md).
 
 A document names its schema, the version of polymap, and the question: workload, machine, options. Counts beyond 2^53
-are decimal strings, because many JSON readers round larger numbers; tiles and sizes stay integers, so that a printed
-mapping or workload can be read again.
+are decimal strings, because many JSON readers round larger numbers. Tiles and sizes stay integers, so that a printed
+mapping or workload is valid input.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def json_text(document: object) -> str:
 
 
 def number(value: int | float | Fraction | None) -> int | float | str | None:
-    """Return a number as JSON can hold it: integers beyond 2^53 as text, rationals as integer or float."""
+    """Return a number as JSON can represent it: integers beyond 2^53 as text, rationals as integer or float."""
     if isinstance(value, Fraction):
         value = value.numerator if value.denominator == 1 else float(value)
     if isinstance(value, int) and abs(value) > LARGEST_PLAIN:
@@ -40,9 +40,11 @@ def number(value: int | float | Fraction | None) -> int | float | str | None:
 
 
 def head_document(kind: str, workload: Workload | None = None, arch: Architecture | None = None) -> dict[str, object]:
-    """Return what every answer begins with: schema ("polymap.result/1"), version, and the question as far as it is
-    given. A program that the search rewrote has its C text and its new loops; one that no document says, its name and
-    its text."""
+    """Return the head of every answer: schema ("polymap.result/1"), version, and the question as far as it is given.
+
+    A program that the search rewrote has its C text and its new loops. One that no document can represent has its name
+    and its text.
+    """
     head: dict[str, object] = {"schema": f"polymap.{kind}/1", "version": __version__}
     if workload is not None:
         try:
@@ -74,7 +76,7 @@ def traffic_rows(traffic: Iterable[Traffic]) -> list[dict[str, object]]:
 
 
 def wire_rows(wires: Iterable[WireUse]) -> list[dict[str, object]]:
-    """Return one row per fan-out that costs energy and tensor, in elements."""
+    """Return one row per tensor and fan-out with energies, in elements."""
     return [
         {
             "fanout": row.fanout,
@@ -102,13 +104,13 @@ def violation_document(violation: Violation) -> dict[str, object]:
 
 
 def evaluation_document(cost: Cost) -> dict[str, object]:
-    """Return what `polymap evaluate` prints: the cost and its question."""
+    """Return the output of `polymap evaluate`: the cost and its question."""
     head = head_document("cost", cost.workload, cost.arch)
     return head | {"units": COST_UNITS} | cost_document(cost)
 
 
 def cost_document(cost: Cost) -> dict[str, object]:
-    """Return the figures of a cost, as they stand inside other answers."""
+    """Return the figures of a cost, as a part of other answers."""
     wires: dict[str, object] = {"wires": wire_rows(cost.wires)} if cost.wires else {}
     return {
         "legal": cost.legal,
@@ -133,7 +135,7 @@ def mapping_document(mapping: Mapping | None) -> object:
 
 
 def result_document(result: SearchResult) -> dict[str, object]:
-    """Return what `polymap explore` prints, and `result.save` writes."""
+    """Return the document that `polymap explore` prints and `result.save` writes."""
     names = [name for name, _ in result.values] or [result.objective]
     head = head_document("result", result.workload, result.arch)
     options = {"options": _settings_document(result.settings), "units": units_document(names)}
@@ -158,7 +160,7 @@ def _settings_document(settings: Settings) -> dict[str, object]:
 
 
 def _plain_values(value: object) -> object:
-    """Return what Python and JSON users write as constraints as JSON holds it."""
+    """Return constraints, as Python or JSON users write them, as JSON values."""
     if is_table(value):
         return {name: _plain_values(inner) for name, inner in value.items()}
     if is_list(value):

@@ -1,7 +1,7 @@
-"""Reads back what `result.save` and `polymap explore --json` wrote.
+"""Reads the documents that `result.save` and `polymap explore --json` write.
 
-The cost is not counted again: energies follow from the traffic that the file tells, and must be what it says. Programs
-that the search rewrote are checked (rewritten.py), and small ones counted again.
+The traffic is not counted again. Energies are recomputed from the file's traffic and must equal the file's. Programs
+that the search rewrote are checked (rewritten.py), and small ones are counted again.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _WIRE = ("fanout", "tensor", "messages", "deliveries", "collections", "sums")
 
 
 def load_result(path: str | Path) -> SearchResult:
-    """Return the result that `result.save(path)` or `polymap explore --json` wrote, equal to the one it was.
+    """Return the result that `result.save(path)` or `polymap explore --json` wrote; it equals the original.
 
-    It has no history, cannot be resumed and writes no certificate. Raises InputError, with every mistake, where the
-    file is no such answer, was written in another format, or contradicts itself.
+    It has no history, cannot be resumed and has no certificate. Raises InputError, with every mistake, for a file that
+    is not such an answer, has another format version, or contradicts itself.
     """
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
     refuse_yaml(path, "result")
@@ -60,7 +60,7 @@ def load_result(path: str | Path) -> SearchResult:
 
 
 def result_from_document(document: object, where: str = "the result") -> SearchResult:
-    """Return the result that a JSON table tells; `where` names it in messages."""
+    """Return the result in a JSON table. where: its name in messages."""
     if not is_table(document) or "schema" not in document:
         hint = "Expected what result.save() or `polymap explore --json FILE` wrote."
         raise InputError(Mistake("PM611", f"{where} is no result: it names no schema", hint))
@@ -89,7 +89,7 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
     return result
 
 
-def _known(value: object) -> int | float | None:
+def _parsed_number(value: object) -> int | float | None:
     """Return a number as it was before it was written: integers beyond 2^53 are texts."""
     if isinstance(value, str):
         return parse_integer(value)
@@ -107,8 +107,10 @@ def _with_floats(value: object) -> object:
 
 
 class _Reader:
-    """Reads answers to one question; mistakes are collected. counts_again: costs of programs of few instances are
-    compared with those of the cost model."""
+    """Reads answers to one question and collects mistakes.
+
+    counts_again: costs of programs with few instances are compared with the cost model's.
+    """
 
     def __init__(self, workload: Workload, arch: Architecture, mistakes: list[Mistake], *, counts_again: bool) -> None:
         self._workload, self._arch, self._mistakes = workload, arch, mistakes
@@ -117,7 +119,7 @@ class _Reader:
     def settings(self, document: object, where: str) -> Settings:
         fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)
         plain = Settings()
-        seconds = _known(fields.table.get("time_limit_s"))
+        seconds = _parsed_number(fields.table.get("time_limit_s"))
         return Settings(
             tiles=fields.choice("tiles", plain.tiles, ("any", "divide")),
             time_limit_s=plain.time_limit_s if seconds is None else seconds,
@@ -170,13 +172,13 @@ class _Reader:
 
     def _number(self, fields: Fields, name: str, *, null: bool = False) -> int | float | None:
         value = fields.table.get(name)
-        found = _known(value)
+        found = _parsed_number(value)
         if found is None and not (null and value is None) and name in fields.table:
             fields.refuse("PM112", name, "Expected a number.")
         return found
 
     def _pairs(self, fields: Fields, name: str) -> tuple[tuple[str, int | float], ...]:
-        """Return the (name, number) pairs of a table in it."""
+        """Return the (name, number) pairs of the table in a field."""
         table = fields.table.get(name, {})
         if not is_table(table):
             fields.refuse("PM112", name, "Expected a table of numbers.")
@@ -231,7 +233,7 @@ class _Reader:
         )
 
     def _compare(self, told: Cost, mapping: Mapping, where: str) -> None:
-        """Note where a cost is not what the cost model says of the mapping."""
+        """Record where a cost differs from the cost model's."""
         found = evaluate(self._workload, self._arch, mapping)
         fields = ("legal", "instances", "traffic", "occupancy_bits", "compute_cycles", "latency_cycles")
         for name in fields:
@@ -268,11 +270,11 @@ class _Reader:
         kind, message = fields.text("kind", ""), fields.text("message", "")
         if len(points) == 2:
             return Violation(kind, message, (points[0], points[1]))
-        values = {name: _known(value) for name, value in table.items()}
+        values = {name: _parsed_number(value) for name, value in table.items()}
         pairs = ((name, value if isinstance(value, int) else str(table[name])) for name, value in values.items())
         return Violation(kind, message, tuple(pairs))
 
     def _point(self, document: object) -> InstancePoint:
         table: Table[str, object] = document if is_table(document) else {}
-        values = tuple((name, int(_known(value) or 0)) for name, value in table.items() if name != "statement")
+        values = tuple((name, int(_parsed_number(value) or 0)) for name, value in table.items() if name != "statement")
         return InstancePoint(str(table.get("statement", "")), values)

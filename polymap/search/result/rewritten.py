@@ -41,8 +41,10 @@ _HINT = "The file was changed after it was written."
 
 
 def rewritten_document(workload: Workload) -> dict[str, object] | None:
-    """Return the document of a rewritten C program that `rewritten_from_document` reads back as an equal one; None
-    where there is none."""
+    """Return the document of a rewritten C program, from which `rewritten_from_document` returns an equal one.
+
+    None for programs without one.
+    """
     original = workload.original
     if original is None or not original.source:
         return None
@@ -65,7 +67,7 @@ def rewritten_document(workload: Workload) -> dict[str, object] | None:
     if new:
         rewritten["folded"] = {name: list(shape) for name, shape in new.items()}
     mistakes: list[Mistake] = []
-    built = _built(text, rewritten, "the program", mistakes)
+    built = _rewritten_program(text, rewritten, "the program", mistakes)
     if mistakes or built is None or _in_buffers(*built) != workload:
         return None
     return document | {"rewritten": rewritten}
@@ -85,15 +87,15 @@ def _statement_document(statement: Statement) -> dict[str, object]:
 def rewritten_from_document(document: Table[str, object], where: str) -> Workload:
     """Return the rewritten program of a document that has the field "rewritten".
 
-    Raises InputError or WorkloadError where it is none: where a statement instance of the C text is missing or runs
-    twice, where a dependence is broken or a value lost, or where there are too many instances to check.
+    Raises InputError or WorkloadError where a statement instance of the C text is missing or runs twice, a dependence
+    is violated, a value is lost, or there are too many instances to check.
     """
     text = workload_from_document({name: value for name, value in document.items() if name != "rewritten"})
     mistakes: list[Mistake] = []
     rewritten = document["rewritten"]
     if is_table(rewritten) and rewritten.get("expanded") is True:
         text = expanded(text)
-    built = _built(text, rewritten, f"{where}: rewritten", mistakes)
+    built = _rewritten_program(text, rewritten, f"{where}: rewritten", mistakes)
     if mistakes or built is None:
         raise InputError(mistakes)
     program, moduli = built
@@ -104,7 +106,7 @@ def rewritten_from_document(document: Table[str, object], where: str) -> Workloa
 
 
 def _refusal(text: Workload, program: Workload, moduli: Table[str, tuple[int, ...]]) -> str:
-    """Return why this is no rewriting of the program as it was read; "" where it is one."""
+    """Return the reason why the program is not a rewriting of the text; "" where it is one."""
     if max(instance_bound(text), instance_bound(program)) > TUNING.most_instances or not _has_short_order(program):
         return (
             f"has too many statement instances to be checked (at most {TUNING.most_instances:,} in the boxes of loops)"
@@ -120,7 +122,7 @@ def _refusal(text: Workload, program: Workload, moduli: Table[str, tuple[int, ..
 
 
 def _has_short_order(program: Workload) -> bool:
-    """Return whether the place of an instance in the program's order fits in one integer."""
+    """Return whether the position of an instance in the program's order fits in one int64."""
     size, extents = 1, program.extents()
     for place in range(max((len(each.position) for each in program.statements), default=0)):
         own = [each for each in program.statements if place < len(each.position)]
@@ -138,8 +140,8 @@ def _in_buffers(program: Workload, moduli: Table[str, tuple[int, ...]]) -> Workl
 Built = tuple[Workload, dict[str, tuple[int, ...]]]  # the program before arrays are folded, and by what they are
 
 
-def _built(text: Workload, document: object, where: str, mistakes: list[Mistake]) -> Built | None:
-    """Return the program that the document says, its statements over their new loops; mistakes are noted."""
+def _rewritten_program(text: Workload, document: object, where: str, mistakes: list[Mistake]) -> Built | None:
+    """Return the program of the document, its statements over their new loops; record mistakes."""
     fields = Fields.of(document, where, mistakes, known=_FIELDS, required=_FIELDS[:2])
     extents = _extents(fields)
     known = {(each.name, each.extent): each for each in text.dims}
@@ -191,7 +193,7 @@ def _moduli(text: Workload, fields: Fields) -> dict[str, tuple[int, ...]]:
 def _statement(
     text: Workload, document: object, extents: Table[str, int], where: str, mistakes: list[Mistake]
 ) -> Statement | None:
-    """Return a statement of the text over its new loops, or None with its mistakes noted."""
+    """Return a statement of the text over its new loops, or None after recording mistakes."""
     before = len(mistakes)
     fields = Fields.of(document, where, mistakes, known=_STATEMENT, required=_STATEMENT)
     names = [each.name for each in text.statements]
@@ -209,9 +211,11 @@ def _statement(
         fields.refuse("PM112", "counters", f"Expected an expression for each of {', '.join(statement.dims)}.")
         return None
     own = {each: extents[each] for each in dims}
-    values = {each: _read(counters[each], own, f"{where}: counters: {each}", mistakes) for each in statement.dims}
+    values = {
+        each: _parsed_expression(counters[each], own, f"{where}: counters: {each}", mistakes) for each in statement.dims
+    }
     items = enumerate(fields.items("constraints"))
-    constraints = [_read(each, own, f"{where}: constraints[{place}]", mistakes) for place, each in items]
+    constraints = [_parsed_expression(each, own, f"{where}: constraints[{place}]", mistakes) for place, each in items]
     if len(mistakes) > before:
         return None
     places = tuple(each or 0 for each in position)
@@ -223,22 +227,22 @@ def _place(value: object) -> int | None:
     return number if number is not None and 0 <= number <= _MOST_PLACE else None
 
 
-def _read(text: object, extents: Table[str, int], where: str, mistakes: list[Mistake]) -> Affine:
-    """Return the expression that `affine_text` wrote; mistakes are noted."""
+def _parsed_expression(text: object, extents: Table[str, int], where: str, mistakes: list[Mistake]) -> Affine:
+    """Return the expression that `affine_text` wrote; record mistakes."""
     if isinstance(text, str) and len(text) <= _MOST_TEXT:
         found = _Expression(text).whole()
-        if found is not None and set(found.dims) <= set(extents) and _most(found, extents) < _LARGEST:
+        if found is not None and set(found.dims) <= set(extents) and _largest_intermediate(found, extents) < _LARGEST:
             return found
     hint = f"Expected a sum of multiples of {', '.join(extents) or 'nothing'} and of floor((...)/integer)."
     mistakes.append(Mistake("PM112", f"{where} is {shown(text)}", hint))
     return Affine()
 
 
-def _most(value: Affine, extents: Table[str, int]) -> int:
-    """Return a bound on all sums on the way to the value."""
+def _largest_intermediate(value: Affine, extents: Table[str, int]) -> int:
+    """Return an upper bound on all intermediate sums of the value."""
     total = abs(value.constant)
     for factor, atom in value.terms:
-        inner = extents[atom] if isinstance(atom, str) else _most(atom.argument, extents)
+        inner = extents[atom] if isinstance(atom, str) else _largest_intermediate(atom.argument, extents)
         total += max(abs(factor), 1) * inner
     return total
 

@@ -1,4 +1,4 @@
-"""Boxes of sibling counts, cut finer and finer: a tree per class of fan-outs, and boxes of one node of each."""
+"""Boxes of sibling counts under successive refinement: a tree per class of fan-outs, and boxes of one node of each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from polymap.search.sibling_bounds.tuning import TUNING
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeLevel:
-    """Nodes side by side: least and largest counts [dim, node], and the largest products of the counts of some dims
-    [group, node], groups as `dim_groups` has them."""
+    """The nodes of one level of a tree.
+
+    low, high: least and largest counts [dim, node]. joint: upper bounds on the product of the counts of a group of dims
+    [group, node]; groups as in `dim_groups`.
+    """
 
     low: IntArray
     high: IntArray
@@ -29,8 +32,11 @@ class TreeLevel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Boxes by the number of their node in each class's tree [class, box], all on the same level of each tree (0:
-    single vectors of counts), with a lower bound each, the least first."""
+    """Boxes given by their node in each class's tree [class, box], all on the same level of each tree; the least bound
+    first.
+
+    Level 0 has single vectors of counts.
+    """
 
     levels: tuple[int, ...]
     nodes: IntArray
@@ -38,7 +44,7 @@ class Chunk:
 
     @property
     def is_final(self) -> bool:
-        """Return whether its boxes cannot be cut."""
+        """Return whether its boxes are single vectors."""
         return not any(self.levels)
 
 
@@ -62,16 +68,16 @@ class BoxTrees:
 
     @property
     def count(self) -> int:
-        """Return how many structures there are, whether or not they can be together."""
+        """Return the number of combinations of counts, feasible or not."""
         return prod(tree[0].count for tree in self._trees)
 
     def root(self) -> Chunk:
-        """Return the one box of everything, without a bound."""
+        """Return the box of all counts, without a bound."""
         levels = tuple(len(tree) - 1 for tree in self._trees)
         return Chunk(levels, np.zeros((len(levels), 1), dtype=np.int32), (0,))
 
     def boxes(self, chunk: Chunk) -> Boxes:
-        """Return what the boxes of a chunk are."""
+        """Return the boxes of a chunk as ranges of counts."""
         at = [(tree[level], nodes) for tree, level, nodes in zip(self._trees, chunk.levels, chunk.nodes, strict=True)]
         if not at:
             nothing: IntArray = np.zeros((0, 0, chunk.nodes.shape[1]), dtype=np.int64)
@@ -83,7 +89,7 @@ class BoxTrees:
         )
 
     def halves(self, chunk: Chunk) -> Chunk:
-        """Return the boxes into which those of a chunk are cut, along the class whose tree is least descended."""
+        """Return the halves of a chunk's boxes, split along the class whose tree was descended least."""
         g = max(range(len(chunk.levels)), key=lambda g: chunk.levels[g])
         below = self._trees[g][chunk.levels[g] - 1].count
         children = (
@@ -111,7 +117,8 @@ def _tree(problem: Problem, rows: CountRows, size: int) -> tuple[TreeLevel, ...]
 
 
 def _nearby(rows: IntArray) -> IntArray:
-    """Return an order of the rows in which neighbours differ little: halves along the dim that varies most."""
+    """Return an order of the rows in which neighbours differ little: recursive halves along the dim that varies
+    most."""
     logs = np.log(rows.astype(np.float64))
     blocks, done = [np.arange(len(rows))], [np.zeros(0, dtype=np.int64)]
     while blocks:

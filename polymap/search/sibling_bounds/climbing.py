@@ -1,4 +1,4 @@
-"""Bounds of structures and mappings looked for where they are least, in turn, until they meet."""
+"""Alternates steps of the bound with local search around the least bound, until both meet."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Report = Callable[[Mapping, Fraction, Fraction], None]
 def climb_structures(
     structures: SiblingSearch, climber: TreeClimber | None, best: Known | None, stop: Stop, work: Work, report: Report
 ) -> Known | None:
-    """Return the best mapping after steps of the queue of structures and rounds of climbing in turn, until it is
-    proven to be the best, neither goes on, or `stop` says so.
+    """Return the best mapping after alternating steps of the structures' queue and rounds of local search.
 
-    climber: looks for better mappings (None: nobody does). report: is told the best mapping, its value and the bound.
-    Raises AssertionError where a mapping is better than the bound.
+    It ends when the mapping is proven optimal, neither side makes progress, or `stop` returns True. climber: the local
+    search (None: none). report: called with the incumbent, its value and the bound. Raises AssertionError where a
+    mapping is below the bound.
     """
     if climber is not None and best is not None:
         climber.know(*best)

@@ -1,9 +1,11 @@
-"""What a group of fan-outs makes of tile sizes: how large an inner share can be of an outer tile, and the reverse.
+"""Tile sizes on both sides of a group of fan-outs: bounds on the inner size given the outer one, and the reverse.
 
-Sizes are measured in units: unit u counts the indices that one instance below u groups of fan-outs has. A dim's
-spatial loops cut a tile of M indices into c tiles of T. Then M <= c T, and M >= (c - a) T + a with a outer iterations
-(a = 1 for one loop): every full outer tile has one inner tile that may be short, and each of c siblings has an index.
-A node further in may stay over loops outside of the spatial ones. Its share of M then comes in pieces, and the boxes of
+Sizes are measured in units: a size in unit u is the number of indices of one instance below u groups of fan-outs. A
+dim's spatial loops cut a tile of M indices into c tiles of T. Then M <= c T, and M >= (c - a) T + a with a outer
+iterations (a = 1 for one loop): every full outer tile has at most one short inner tile, and each of c siblings has an
+index. Example: M = 10, c = 3 siblings, a = 1 give 4 <= T: from 10 <= 3 T; and T <= 4: from 2 T + 1 <= 10.
+
+A node further in may stay over loops outside of the spatial ones. Then its share of M comes in pieces, and the boxes of
 one instance and visit are counted instead: at least n / max(T, M / c) along a dim of n indices (docs/any_tiles.md).
 """
 
@@ -22,7 +24,7 @@ Ints = NDArray[np.int64]
 
 
 def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:
-    """Return the least and the largest numbers of siblings that make as many visits as these, whatever the tiles."""
+    """Return the least and the largest numbers of siblings that make as many visits as these, for all tiles."""
     low: list[tuple[int, ...]] = []
     high: list[tuple[int, ...]] = []
     for one, row in zip(problem.classes, counts, strict=True):
@@ -37,8 +39,11 @@ def sibling_ranges(problem: Problem, counts: Counts) -> tuple[Counts, Counts]:
 
 
 @dataclass(frozen=True, slots=True)
-class Evenness:
-    """Where the spatial loops over a dim of a class cut M indices into tiles of T: above < M / T <= most."""
+class LoadBalance:
+    """The interval of M / T where the spatial loops of a fan-out class cut M indices of a dim into tiles of T indices.
+
+    above < M / T <= most. M / T is the number of siblings where all tiles are full, and less where the last is short.
+    """
 
     fanout_class: int
     dim: int
@@ -49,11 +54,11 @@ class Evenness:
 class Crossings:
     """The sizes on both sides of every group of fan-outs, for one structure.
 
-    low, high: the numbers of siblings, at least and at most. covered: of how many inner tiles the outer one has the
-    indices, at most; the number of siblings, or less where the last tiles are known to be short.
+    low, high: the least and the largest numbers of siblings. covered: an upper bound on M / T, at most the number of
+    siblings, and less where the last tiles are known to be short.
     """
 
-    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[Evenness, ...] = ()) -> None:
+    def __init__(self, problem: Problem, counts: Counts, evenness: tuple[LoadBalance, ...] = ()) -> None:
         self.problem = problem
         self.low, self.high = sibling_ranges(problem, counts)
         covered = [list(row) for row in self.high]
@@ -74,22 +79,22 @@ class Crossings:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether every sibling can have an index."""
+        """Whether every sibling can have an index."""
         return all(n > 0 for n in self.last[-1])
 
     def unit(self, level: int) -> int:
-        """Return in which unit tiles of a level are measured."""
+        """Return the unit in which tiles of a level are measured."""
         return sum(below <= level for below in self.groups)
 
     def classes_of(self, group: int) -> list[int]:
         return [g for g, one in enumerate(self.problem.classes) if one.below == self.groups[group]]
 
     def least_siblings(self, group: int, d: int) -> int:
-        """Return how many siblings of a group have work along a dim in the first parent instance, at least."""
+        """Return a lower bound on the siblings of a group with work along a dim in the first parent instance."""
         return 1 + sum(self.low[g][d] - 1 for g in self.classes_of(group))
 
     def most_siblings(self, d: int, first: int, last: int) -> int:
-        """Return how many siblings over the groups first .. last - 1 have work along a dim, at most."""
+        """Return an upper bound on the siblings over the groups first .. last - 1 with work along a dim."""
         total = 1
         for group in range(first, last):
             for g in self.classes_of(group):
@@ -97,7 +102,7 @@ class Crossings:
         return total
 
     def most_covered(self, d: int, first: int, last: int) -> int:
-        """Return how many times as many indices the unit `first` may have as the unit `last` inside it, at most."""
+        """Return an upper bound on the ratio of a size in unit `first` to the size in unit `last` inside it."""
         total = 1
         for group in range(first, last):
             for g in self.classes_of(group):
@@ -105,12 +110,12 @@ class Crossings:
         return total
 
     def may_be_split(self, g: int, d: int) -> bool:
-        """Return whether no other class of its group spreads the dim, so that Evenness says something of one class."""
+        """Return whether no other class of its group spreads the dim: then a LoadBalance bounds `g` alone."""
         group = self.groups.index(self.problem.classes[g].below)
         return all(self.high[h][d] == 1 for h in self.classes_of(group) if h != g)
 
     def outer_loops(self, d: int, unit: int) -> int:
-        """Return how many spatial loops over a dim stand above the levels of a unit, at most."""
+        """Return an upper bound on the spatial loops over a dim above the levels of a unit."""
         classes = [g for group in range(unit) for g in self.classes_of(group) if self.high[g][d] > 1]
         return sum(
             self.problem.arch.fanouts[f].may_spread(self.problem.dims[d])
@@ -119,7 +124,7 @@ class Crossings:
         )
 
     def _inner_sizes(self, group: int, d: int) -> Ints:
-        """Return the largest inner size per outer size 0 .. extent (0: not every sibling has an index)."""
+        """Return the largest inner size per outer size 0 .. extent (0: not every sibling can have an index)."""
         sizes = np.arange(self.problem.extents[d] + 1, dtype=np.int64)
         spread = [g for g in self.classes_of(group) if self.high[g][d] > 1]
         if not spread:
@@ -139,7 +144,7 @@ class Crossings:
         return found
 
     def _slope(self, g: int, d: int) -> tuple[int, int]:
-        """Return (slope, offset) of the least outer size for an inner one, of one class."""
+        """Return (slope, offset) of the least outer size as a function of the inner size, for one class."""
         least = self.low[g][d]
         sizes = [f.size for f in (self.problem.arch.fanouts[i] for i in self.problem.classes[g].fanouts)]
         free = [s for s, i in zip(sizes, self.problem.classes[g].fanouts, strict=True) if s > 1 and self._may(i, d)]
@@ -152,13 +157,16 @@ class Crossings:
         return self.problem.arch.fanouts[fanout].may_spread(self.problem.dims[d])
 
     def is_spread_twice(self, d: int) -> bool:
-        """Return whether several groups spread a dim: their loops may stand in any order, so that inner sizes are
-        rounded up, without offsets, and what one instance has may have gaps."""
+        """Return whether several groups spread a dim.
+
+        Their loops may be in any order. Then inner sizes are rounded up, without offsets, and an instance's indices may
+        have gaps.
+        """
         groups = [u for u in range(self.units - 1) if any(self.high[g][d] > 1 for g in self.classes_of(u))]
         return len(groups) > 1
 
     def outer_least(self, sizes: Ints, d: int, unit: int, inner: int) -> Ints:
-        """Return the least size in `unit` of what has these sizes in the unit `inner`."""
+        """Return a lower bound on the sizes in `unit` of tiles with these sizes in the unit `inner`."""
         found = sizes
         for group in reversed(range(unit, inner)):
             found = np.searchsorted(self.inner[group][d], found, side="left").astype(np.int64)

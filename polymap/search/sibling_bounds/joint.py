@@ -1,9 +1,9 @@
 """The joint bound of one structure: least costs over all chains of nodes of all tensors, by dynamic programming.
 
-A chain is a sequence of storage nodes, outermost first, in which no tile is larger than the one before in any dim. Each
-level's nodes fit it together; what is not so in a relaxed chain is split: in one half a tensor's node holds at most a
-number of bits, in the other more. Cells where a relaxed chain lies are cut. The least bound of what is left holds for
-every mapping of the structure (docs/any_tiles.md).
+A chain is a sequence of storage nodes, outermost first, in which no tile exceeds the one before in any dim. A relaxed
+chain may exceed a level's capacity. Branch on the bits held by one node of an overfull level: at most b, or more than
+b. Where capacities hold, the cells (intervals of tile sizes) of the chain are cut instead. The least bound over the
+open parts holds for every mapping of the structure (docs/any_tiles.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from polymap.arithmetic import FloatArray
 from polymap.search.objective import Measure
 from polymap.search.problem import Component, HolderEdge, Problem, most_costed
 from polymap.search.resources import BestFirst, SearchCaches, Stop
-from polymap.search.sibling_bounds.crossings import Crossings, Evenness, sibling_ranges
+from polymap.search.sibling_bounds.crossings import Crossings, LoadBalance, sibling_ranges
 from polymap.search.sibling_bounds.joint_costs import Axes, LoopOrder, NodeView, StructureLoads, TensorNodes
 from polymap.search.sibling_bounds.single_tensor import Counts, one_box
 from polymap.search.sibling_bounds.sizes import Axis, coarse_axis
@@ -135,7 +135,7 @@ class JointStructure:
         self,
         problem: Problem,
         counts: Counts,
-        evenness: tuple[Evenness, ...] = (),
+        evenness: tuple[LoadBalance, ...] = (),
         caches: SearchCaches | None = None,
     ) -> None:
         self.problem, self.counts, self.evenness = problem, counts, evenness
@@ -282,7 +282,7 @@ class JointSearch:
     def _by_evenness(self, chain: tuple[ChainNode, ...], part: Part) -> list[Part]:
         """Return halves by the evenness of the least even crossing of a chain, so that both cut it off."""
         crossings = part.structure.crossings
-        worst: tuple[float, Evenness, Evenness] | None = None
+        worst: tuple[float, LoadBalance, LoadBalance] | None = None
         outer, unit = crossings.problem.extents, 0
         for node in (*chain, None):
             last = crossings.units - 1 if node is None else node.unit
@@ -301,7 +301,9 @@ class JointSearch:
         known = [e for e in structure.evenness if (e.fanout_class, e.dim) != (worst[1].fanout_class, worst[1].dim)]
         return [self._with_evenness(part, (*known, half)) for half in worst[1:]]
 
-    def _halves(self, crossings: Crossings, g: int, d: int, ratio: float) -> tuple[float, Evenness, Evenness] | None:
+    def _halves(
+        self, crossings: Crossings, g: int, d: int, ratio: float
+    ) -> tuple[float, LoadBalance, LoadBalance] | None:
         """Return how uneven a crossing is, and the halves below and above the geometric middle of its ratio and the
         most; None where it is even."""
         most, above = crossings.covered[g][d], crossings.above[g][d]
@@ -310,9 +312,9 @@ class JointSearch:
         middle = max(ceil(ratio), floor((max(ratio, 1.0) * most) ** 0.5), above + 1)
         if middle >= most:
             return None
-        return most / max(ratio, 1.0), Evenness(g, d, above, middle), Evenness(g, d, middle, most)
+        return most / max(ratio, 1.0), LoadBalance(g, d, above, middle), LoadBalance(g, d, middle, most)
 
-    def _with_evenness(self, part: Part, evenness: tuple[Evenness, ...]) -> Part:
+    def _with_evenness(self, part: Part, evenness: tuple[LoadBalance, ...]) -> Part:
         whole = part.structure
         structure = JointStructure(whole.problem, whole.counts, evenness, whole.caches)
         axes: list[tuple[Axis, ...]] = []

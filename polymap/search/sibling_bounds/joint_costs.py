@@ -1,4 +1,4 @@
-"""What the storage nodes of one structure cost at least, per cell of the tiles where they stand.
+"""Lower bounds on the costs of the storage nodes of one structure, per cell of their tiles.
 
 A node stands where its tile last changes: right inside the innermost loop over one of its tensor's own dims that has
 two iterations or more (loops over other dims further in leave the tile as it is). There the boxes of the dims that the
@@ -46,8 +46,10 @@ Axes = tuple[tuple[Axis, ...], ...]  # [unit][dim]
 
 @dataclass(frozen=True, slots=True)
 class LoopOrder:
-    """Where the loops over two dims of a window, which no spatial loop cuts, stand: when `dim` is cut for the first
-    time, more than `above` and at most `most` indices of `other` are left."""
+    """The order of the loops over two dims of a window that no spatial loop cuts.
+
+    When `dim` is cut for the first time, the tile has more than `above` and at most `most` indices of `other`.
+    """
 
     dim: int
     other: int
@@ -66,8 +68,11 @@ class StructureLoads:
         self.alone = [TensorLoads(self.counts, term, alone=True) for term in problem.terms]
 
     def operands(self, term: TensorTerm, holder: int, cut: int = 0, *, alone: bool) -> int:
-        """Return how many elements move between the innermost holder and the compute units, at least: siblings serve
-        as many statement instances in a step as the outer tile covers inner ones. cut: below so many fan-outs."""
+        """Return a lower bound on the elements between the innermost holder and the compute units.
+
+        In a step siblings serve at most as many statement instances as the outer tile covers inner ones. cut: count
+        below so many fan-outs.
+        """
         return int(TensorLoads(self._covered, term, alone=alone).operands(holder, cut)[0])
 
     def count(self, d: int, classes: Numbers) -> int:
@@ -77,11 +82,11 @@ class StructureLoads:
         return int(self.counts.most(d, classes)[0])
 
     def covered(self, d: int, classes: Numbers) -> int:
-        """Return how many times the indices of one sibling all siblings over some classes have together, at most."""
+        """Return an upper bound on the indices of all siblings over some classes, as a multiple of one sibling's."""
         return int(self._covered.most(d, classes)[0])
 
     def instances(self, level: int) -> int:
-        """Return the number of instances of a level that have work, at most."""
+        """Return an upper bound on the instances of a level that have work."""
         total = 1
         for g, one in enumerate(self.problem.classes):
             if one.below <= level:
@@ -114,12 +119,12 @@ class TensorNodes:
 
     @property
     def holders(self) -> HolderGraph:
-        """Return the holder states; an output's tell whether siblings share a node that is placed already."""
+        """The holder states; those of an output include whether siblings share a node placed already."""
         return self._unfolded[0]
 
     @property
     def shared(self) -> tuple[bool, ...]:
-        """Return of every holder state whether siblings share a node of the output that led to it."""
+        """Per holder state, whether siblings share a node of the output that led to it."""
         return self._unfolded[1]
 
     def between(self, parent: int, level: int) -> Numbers:
@@ -129,14 +134,17 @@ class TensorNodes:
         return any(self.loads.most(d, self.between(parent, level)) > 1 for d in self.lacking)
 
     def fills(self, level: int) -> tuple[int, int]:
-        """Return the least fills of all instances of a level, and of its first one."""
+        """Return lower bounds on the fills of all instances of a level, and of its first one."""
         if level not in self._fills:
             self._fills[level] = int(self._all.fills(level)[0]), int(self._alone.fills(level)[0])
         return self._fills[level]
 
     def messages(self, parent: int, level: int, cut: int = 0) -> tuple[int, int, Path]:
-        """Return the least messages at all instances of a parent, at its first one, and which classes matter. cut: as
-        they pass below so many fan-outs."""
+        """Return lower bounds on the messages at all instances of a parent and at its first one, and the classes that
+        matter.
+
+        cut: count them below so many fan-outs.
+        """
         key = parent, level, cut
         if key not in self._messages:
             every, alone = (int(one.messages(*key)[0]) for one in (self._all, self._alone))
@@ -144,7 +152,8 @@ class TensorNodes:
         return self._messages[key]
 
     def end(self, component: Component, holder: int) -> float:
-        """Return what moves between the innermost holder and the compute units cost; inf where it must be held."""
+        """Return the cost of the traffic between the innermost holder and the compute units; inf where an inner level
+        must hold."""
         if not self._levels.final[holder]:
             return float(np.inf)
         weights = node_weights(self.problem, self.term, component, holder, (self.problem.level_count,))
@@ -156,22 +165,22 @@ class TensorNodes:
         return cost
 
     def zero_start(self, component: Component) -> float:
-        """Return what first updates at the outermost level save."""
+        """Return the credit for first updates at the outermost level."""
         if not self.term.is_output or self.term.tensor.initial:
             return 0.0
         return float(component.read[0][self.term.index]) * self.elements
 
     def view(self, axes: Axes, phase: int, orders: tuple[LoopOrder, ...] = ()) -> NodeView:
-        """Return the nodes of the tensor where tiles are measured in unit `phase`, and loops stand in these orders."""
+        """Return the tensor's nodes with tiles measured in unit `phase`, and loops in these orders."""
         return NodeView(self, axes[phase], phase, orders)
 
 
 def _spread_share(extent: int, tiles: Sizes, inner: int, placed: int) -> float:
-    """Return at least which share of a dim's indices are loaded in every box where the innermost loop over the tensor's
-    own dims makes one of these tiles, and siblings inside of it take `inner` indices each.
+    """Return a lower bound on the share of a dim's indices that is loaded in every box.
 
-    A last iteration that is short has work for the first siblings alone; the others keep what they read meanwhile. It
-    reaches one index at least, and so a sibling. Where no node stands further out the loop cuts the whole dim.
+    It holds if the innermost loop over the tensor's own dims makes one of these tiles, and siblings inside of it take
+    `inner` indices each. A short last iteration has work for the first siblings only; the others keep what they read
+    before. It reaches at least one index, and so a sibling. Where no node is further out, the loop cuts the whole dim.
     """
     least = float(inner + 1)
     if placed or not len(tiles):
@@ -182,7 +191,7 @@ def _spread_share(extent: int, tiles: Sizes, inner: int, placed: int) -> float:
 
 
 class NodeView:
-    """Costs and sizes of a tensor's nodes per cell of the axes of one unit (`phase`)."""
+    """Costs and sizes of a tensor's nodes, per cell of the axes of one unit (`phase`)."""
 
     def __init__(
         self, nodes: TensorNodes, axes: tuple[Axis, ...], phase: int, orders: tuple[LoopOrder, ...] = ()
@@ -193,11 +202,11 @@ class NodeView:
         self._shares: dict[tuple[int, int, bool], FloatArray] = {}
 
     def along(self, d: int, values: FloatArray) -> FloatArray:
-        """Return one value per cell of a dim, shaped to be spread over the other dims."""
+        """Return one value per cell of a dim, shaped to broadcast over the other dims."""
         return np.asarray(values, dtype=np.float64).reshape([-1 if d == e else 1 for e in range(len(self.axes))])
 
     def cost(self, component: Component, edge: HolderEdge, placed: int) -> FloatArray:
-        """Return what a node costs at least per cell; placed: how many nodes stand further out."""
+        """Return a lower bound on a node's cost per cell. placed: the number of nodes further out."""
         term, total = self.nodes.term, np.zeros((1,) * len(self.axes))
         weights = node_weights(self.problem, term, component, edge.parent, edge.levels)
         if weights.held:
@@ -225,8 +234,11 @@ class NodeView:
         return np.maximum(total / self.loads.instances(level), alone) if component.busiest else total
 
     def returns(self, component: Component, edge: HolderEdge, placed: int) -> FloatArray:
-        """Return how many partial sums come back to a node at least. Whenever siblings hold an element again that none
-        of them held, its partial sum comes back from the parent, but for the first time."""
+        """Return a lower bound on the partial sums that a node takes back.
+
+        Whenever siblings hold an element again that none of them held, its partial sum comes from the parent, except
+        the first time.
+        """
         elements = 0 if component.busiest else self.nodes.elements
         starts = self.nodes.elements if self.nodes.term.tensor.initial else 0
         least = np.full((1,) * len(self.axes), float(starts if elements else 0))
@@ -239,9 +251,9 @@ class NodeView:
         return found / self.loads.instances(edge.level) if component.busiest else found
 
     def _total(self, base: int, apart: Numbers, merging: Numbers, level: int, placed: int) -> FloatArray:
-        """Return the loads, messages or stays at least: what all load once (`base`), and what further visits add.
+        """Return a lower bound on loads, messages or residencies: a first pass (`base`), and the further visits.
 
-        apart: classes whose siblings are told apart; merging: those whose siblings are served together.
+        apart: classes whose siblings count separately. merging: those whose siblings are served together.
         """
         unit = self.crossings.unit(level)
         visits, apart_visits = np.ones((1,) * len(self.axes)), 1
@@ -273,10 +285,10 @@ class NodeView:
         return np.where(np.isfinite(least), np.maximum(least, first), first)
 
     def _share(self, d: int, placed: int, unit: int) -> FloatArray:
-        """Return per cell at least which share of a dim's indices are loaded in every box, if the innermost loop over
-        the tensor's own dims is over this dim; inf where no loop cuts it.
+        """Return, per cell, a lower bound on the share of a dim's indices that is loaded in every box.
 
-        Of a read tensor, spatial loops over the dim may stand inside of that loop (_spread_share).
+        It holds if the innermost loop over the tensor's own dims is over this dim; inf where no loop cuts it. Of a
+        read-only tensor, spatial loops over the dim may be inside of that loop (`_spread_share`).
         """
         loops = placed + self.crossings.outer_loops(d, self.phase)
         is_spread = not self.nodes.term.is_output and self.crossings.most_siblings(d, 0, unit) > 1
@@ -297,7 +309,7 @@ class NodeView:
         return self._shares[key]
 
     def _is_unspread(self, group: IndexGroup, first: int) -> bool:
-        """Return whether no spatial loop over the window's dims stands between the unit `first` and the tiles here."""
+        """Return whether no spatial loop over the window's dims is between the unit `first` and these tiles."""
         dims = [self.problem.dims.index(dim) for dim in group.dims]
         return len(dims) == 2 and all(self.crossings.most_siblings(d, first, self.phase) == 1 for d in dims)
 
@@ -314,8 +326,8 @@ class NodeView:
         return total
 
     def _window_tables(self, group: IndexGroup, unit: int) -> tuple[FloatArray, FloatArray] | None:
-        """Return the tables of a window of which every instance of a unit sees all (None: it does not, or there are no
-        tables)."""
+        """Return the tables of a window that every instance of a unit sees whole; None where it does not, or without
+        tables."""
         dims = [self.problem.dims.index(dim) for dim in group.dims]
         if len(dims) != 2 or any(self.crossings.most_siblings(d, 0, unit) > 1 for d in dims):
             return None
@@ -327,8 +339,10 @@ class NodeView:
         )
 
     def _over_cells(self, group: IndexGroup, table: FloatArray) -> FloatArray:
-        """Return the least of a table over the tiles of each cell, shaped as the cells are. Of a dim that is spread
-        further in only the whole is known to have no gaps: 0 where it may be cut."""
+        """Return the minimum of a table over the tiles of each cell.
+
+        Of a dim that is spread further in, only the whole is known to have no gaps: 0 where it may be cut.
+        """
         p, r = (self.problem.dims.index(dim) for dim in group.dims)
         for axis, d in ((0, p), (1, r)):
             if self.crossings.most_siblings(d, 0, self.phase) == 1:
@@ -342,7 +356,7 @@ class NodeView:
         return (table if p < r else table.T).reshape(shape)
 
     def _window_once(self, group: IndexGroup, unit: int) -> FloatArray | None:
-        """Return the loads of one pass over a window, times the tensor's other elements (None: not known)."""
+        """Return the loads of one pass over a window, times the tensor's other elements; None where unknown."""
         tables = self._window_tables(group, unit)
         if tables is None:
             return None
@@ -357,7 +371,7 @@ class NodeView:
         return self._over_cells(group, once) * self._others(group)
 
     def out_of_order(self) -> FloatArray:
-        """Return inf in cells where no node can stand for the order of loops, 0 elsewhere."""
+        """Return inf in cells where the order of loops allows no node, 0 elsewhere."""
         found: FloatArray = np.zeros((1,) * len(self.axes))
         for order in self.orders:
             dim, other = self.axes[order.dim], self.axes[order.other]
@@ -388,7 +402,7 @@ class NodeView:
         return np.where(is_cut > 0, value, np.inf)
 
     def least_bits(self, level: int) -> FloatArray:
-        """Return the bits that an instance of a level holds at least, per cell."""
+        """Return a lower bound on the bits that an instance of a level holds, per cell."""
         unit = self.crossings.unit(level)
         total: FloatArray = np.full((1,) * len(self.axes), float(self.nodes.term.tensor.bits))
         sizes = {d: self._least_size(d, unit) for d in range(len(self.axes))}
@@ -410,7 +424,7 @@ class NodeView:
         return self.crossings.outer_least(self.axes[d].low, d, unit, self.phase)
 
     def most_bits(self, level: int) -> FloatArray:
-        """Return the bits that an instance of a level holds at most, per cell."""
+        """Return an upper bound on the bits that an instance of a level holds, per cell."""
         unit = self.crossings.unit(level)
         total: FloatArray = np.full((1,) * len(self.axes), float(self.nodes.term.tensor.bits))
         for group in self.nodes.term.groups:

@@ -1,9 +1,9 @@
-"""Every tensor alone: what its elements cost at least in all structures of many boxes at once, no tile looked at.
+"""Bounds tensor by tensor, independent of tiles: least costs in all structures of many boxes at once.
 
-The index sets of instances are independent along each dim. So every instance loads what its statement instances touch
-at least once, siblings that differ in dims that a tensor lacks load it each, and at the compute units, where nothing is
-held, one message serves no more statement instances than have work side by side in one step. What a tensor costs is the
-least over chains of levels that hold it. Numbers are exact integers (docs/any_tiles.md has the derivation).
+The index sets of instances are independent along each dim. So every instance loads each element that its statement
+instances touch at least once; siblings that differ in dims that a tensor lacks load it each; and at the compute units,
+which hold nothing, one message serves at most the statement instances that run side by side in one step. A tensor's
+cost is the minimum over chains of levels that hold it. Numbers are exact integers (docs/any_tiles.md derives them).
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ _SHORT = 3  # indices of which no sibling but the first has more than one
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boxes:
-    """Boxes of structures side by side: least and largest counts [class, dim, box], and the largest products of the
-    counts of some dims [class, group, box], groups as `dim_groups` has them."""
+    """Boxes of structures. low, high: least and largest counts [class, dim, box].
+
+    joint: upper bounds on the product of the counts of a group of dims [class, group, box]; groups as in `dim_groups`.
+    """
 
     low: IntArray
     high: IntArray
@@ -49,8 +51,8 @@ class Boxes:
 
 
 def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of dims whose counts of siblings are limited together: all dims, those that a tensor lacks,
-    and its plain axes."""
+    """Return the groups of dims whose sibling counts are bounded jointly: all dims, those a tensor lacks, and its plain
+    axes."""
     every = range(len(problem.dims))
     found = [tuple(every)]
     for term in problem.terms:
@@ -59,7 +61,7 @@ def dim_groups(problem: Problem) -> tuple[tuple[int, ...], ...]:
 
 
 def joint_counts(problem: Problem, high: IntArray, size: int) -> IntArray:
-    """Return the largest products of counts [group, node] of a class of `size` siblings; high: [dim, node]."""
+    """Return upper bounds on products of counts [group, node] of a class of `size` siblings. high: [dim, node]."""
     rows: list[IntArray] = []
     for group in dim_groups(problem):
         total = np.ones(high.shape[1], dtype=high.dtype)
@@ -86,10 +88,11 @@ def _plain_dims(problem: Problem, term: TensorTerm) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A move between a parent and a level (the level count: compute): which classes tell apart what the parent counts
-    (`apart`: those above it, and between the two those that merge nothing) and which merge.
+    """A move between a parent and a level (the number of levels: compute).
 
-    above: classes above the parent that the first parent instance shares the work with, where only it is counted.
+    apart: classes whose siblings the parent counts separately: those above it, and those between that merge nothing.
+    merging: classes that merge. above: if only the first parent instance counts, classes above the parent with which it
+    shares the work.
     """
 
     above: Numbers
@@ -100,13 +103,13 @@ class Path:
 
 
 def _kind_of_counts(problem: Problem) -> np.dtype[Any]:
-    """Return the dtype of counts and of the products of two factors that are then cut down to a count."""
+    """Return the dtype of counts and of products of two factors before they are cut down to a count."""
     lanes = max((fanout.size for fanout in problem.arch.fanouts), default=1) ** len(problem.dims)
     return count_type(len(problem.dims) * most_counted(problem.workload) * min(lanes, max(problem.extents, default=1)))
 
 
 class SiblingCounts:
-    """What follows from the counts of siblings of boxes: arrays with one entry per box."""
+    """Bounds from the counts of siblings, with one entry per box."""
 
     def __init__(self, problem: Problem, boxes: Boxes) -> None:
         self.problem = problem
@@ -125,7 +128,7 @@ class SiblingCounts:
         return prod(factors, start=self.one)
 
     def count(self, d: int, classes: Numbers) -> IntArray:
-        """Return how many combinations of coordinates over some classes have work along a dim, at least."""
+        """Return a lower bound on the combinations of coordinates over some classes that have work along a dim."""
         classes = tuple(g for g in classes if self._spread[g][d])
         if (d, classes) not in self._counts:
             orders = permutations(classes) if len(classes) <= TUNING.most_ordered else [classes]
@@ -137,8 +140,11 @@ class SiblingCounts:
         return self._counts[d, classes]
 
     def _nested(self, d: int, order: Numbers) -> IntArray:
-        """Return the count where the classes stand in one order, outermost first: a sibling whose tile is as large as
-        the first one's has as many siblings below it; of the others one at least has work."""
+        """Return that bound for one order of the classes, outermost first.
+
+        A sibling whose tile is as large as the first one's has as many siblings below it; each other one has at least
+        one.
+        """
         found = self.one
         for g in reversed(order):
             full = self._full(g, d) if len(order) <= TUNING.most_ordered else self.one
@@ -146,8 +152,10 @@ class SiblingCounts:
         return found
 
     def _full(self, g: int, d: int) -> IntArray:
-        """Return how many siblings of a class have a tile as large as the first one's, at least: all but the last of
-        one spatial loop; of two nested ones at least one in each row."""
+        """Return a lower bound on the siblings of a class whose tile is as large as the first one's.
+
+        These are all but the last of one spatial loop; of two nested ones at least one in each row.
+        """
         fanouts = self.problem.classes[g].fanouts
         loops = sum(self.problem.arch.fanouts[f].may_spread(self.problem.dims[d]) for f in fanouts)
         low = self._low[g, d]
@@ -156,7 +164,7 @@ class SiblingCounts:
         return np.maximum(1, low - 1 if loops == 1 else low // 2)
 
     def most(self, d: int, classes: Numbers) -> IntArray:
-        """Return how many siblings over some classes have work along a dim below one parent instance, at most."""
+        """Return an upper bound on the siblings over some classes with work along a dim, below one parent instance."""
         classes = tuple(g for g in classes if self._spread[g][d])
         if (d, classes) not in self._most:
             found = self.one
@@ -166,11 +174,12 @@ class SiblingCounts:
         return self._most[d, classes]
 
     def share(self, d: int, classes: Numbers) -> IntArray:
-        """Return how many indices of a dim the first instance below some classes has, at least."""
+        """Return a lower bound on the indices of a dim that the first instance below some classes has."""
         return -(-self.problem.extents[d] // self.most(d, classes))
 
     def shares(self, dims: tuple[int, ...], classes: Numbers) -> IntArray:
-        """Return how many combinations of indices of some dims the first instance below some classes has, at least."""
+        """Return a lower bound on the combinations of indices of some dims that the first instance below some classes
+        has."""
         found = self.product(self.share(d, classes) for d in dims)
         if dims not in self._groups:
             return found
@@ -178,7 +187,7 @@ class SiblingCounts:
         return np.maximum(found, -(-whole // self._together(dims, classes)))
 
     def _together(self, dims: tuple[int, ...], classes: Numbers) -> IntArray:
-        """Return how many siblings over some classes a group of dims takes together, at most."""
+        """Return an upper bound on the product of a group of dims' sibling counts over some classes."""
         whole = prod(self.problem.extents[d] for d in dims)
         found = self.one
         for g in classes:
@@ -186,14 +195,14 @@ class SiblingCounts:
         return found
 
     def siblings(self) -> IntArray:
-        """Return how many instances of the compute unit work at most."""
+        """Return an upper bound on the instances of the compute unit that work."""
         every, dims = tuple(range(len(self.problem.classes))), tuple(range(len(self.problem.dims)))
         if dims in self._groups:
             return self._together(dims, every)
         return self.product(self.most(d, every) for d in dims)
 
     def feasible(self) -> NDArray[np.bool_]:
-        """Return where the classes' counts can go together, and make the utilization that rules ask for."""
+        """Return where the classes' counts are compatible and reach the utilization that rules demand."""
         every = tuple(range(len(self.problem.classes)))
         found = np.asarray(self.siblings() >= self._least_siblings, dtype=np.bool_)
         for d, extent in enumerate(self.problem.extents):
@@ -204,14 +213,16 @@ class SiblingCounts:
         return found
 
     def cycles(self) -> IntArray:
-        """Return the least number of compute cycles: along every dim whole steps."""
+        """Return a lower bound on the compute cycles."""
         steps = self.shares(tuple(range(len(self.problem.dims))), tuple(range(len(self.problem.classes))))
         return -(-steps // self.problem.arch.compute.per_cycle)
 
 
 class TensorLoads:
-    """What moves of one tensor at least, between any two levels, per box. alone: of the first instance of each level;
-    else of all instances together."""
+    """Lower bounds on a tensor's traffic between any two levels, per box.
+
+    alone: of the first instance of each level; else of all instances together.
+    """
 
     def __init__(self, counts: SiblingCounts, term: TensorTerm, *, alone: bool) -> None:
         self.counts, self.problem, self.term, self.alone = counts, counts.problem, term, alone
@@ -221,11 +232,11 @@ class TensorLoads:
 
     @property
     def elements(self) -> int:
-        """Return the elements that are written of an output."""
+        """Return the elements of an output that are written."""
         return prod(self.problem.extents[d] for d in self._plain)
 
     def path(self, parent: int, level: int, cut: int = 0) -> Path:
-        """Return which classes matter to moves between a parent, or what is below the first `cut` fan-outs, and a
+        """Return the classes that matter to moves between a parent, or a point below the first `cut` fan-outs, and a
         level."""
         classes = list(enumerate(self.problem.classes))
         above = tuple(g for g, one in classes if one.below <= parent)
@@ -241,18 +252,18 @@ class TensorLoads:
         return one.reduction if self.term.is_output else one.multicast.shares_reads
 
     def fills(self, level: int) -> IntArray:
-        """Return how many elements enter a level: every instance loads what it needs once."""
+        """Return the elements that enter a level if every instance loads what it needs once."""
         classes = tuple(g for g, one in enumerate(self.problem.classes) if one.below <= level)
         return self._boxes(classes, ()) if self.alone else self._boxes((), classes)
 
     def _boxes(self, above: Numbers, apart: Numbers) -> IntArray:
-        """Return the elements of the boxes of all instances over the classes `apart`, of what the first instance below
-        the classes `above` has to do."""
+        """Return the elements of the boxes of all instances over the classes `apart`, within the first instance below
+        `above`."""
         visits = [self.counts.count(d, apart) for d in range(len(self.problem.dims))]
         return self._elements(above, visits) * self.counts.product(visits[d] for d in self._lacking)
 
     def _elements(self, above: Numbers, visits: Sequence[IntArray]) -> IntArray:
-        """Return the elements of all boxes of a grid, but for dims that the tensor lacks."""
+        """Return the elements of all boxes of a grid, over the tensor's own dims."""
         return self.counts.shares(self._plain, above) * self._windowed(above, visits)
 
     def _windowed(self, above: Numbers, visits: Sequence[IntArray]) -> IntArray:
@@ -268,8 +279,10 @@ class TensorLoads:
         return found
 
     def messages(self, parent: int, level: int, cut: int = 0) -> IntArray:
-        """Return how many elements move between a parent and a memory level, as the parent counts them: reads, or what
-        arrives of an output. cut: as they pass below so many fan-outs."""
+        """Return the elements that move between a parent and a memory level, as the parent counts them.
+
+        These are its reads, or the arrivals of an output. cut: count them below so many fan-outs.
+        """
         path = self.path(parent, level, cut)
         found = self._boxes(path.above, path.apart)
         between = [one for one in self.problem.classes if parent < one.below <= level]
@@ -283,10 +296,10 @@ class TensorLoads:
         return np.maximum(found, plain * lacking * -(-every // served))
 
     def _served(self, group: IndexGroup, path: Path) -> IntArray:
-        """Return how many siblings along a window one message serves at most.
+        """Return an upper bound on the siblings along a window that one message serves.
 
         Where an instance has one index of every dim of the window but one, or one of two dims has at most three, and no
-        fan-outs below take more, siblings that differ in one dim only never load the same (docs/any_tiles.md).
+        fan-outs below take more, siblings that differ in one dim only never load the same elements (docs/any_tiles.md).
         """
         dims = [self.problem.dims.index(dim) for dim in group.dims]
         extents = [self.problem.extents[d] for d in dims]
@@ -301,8 +314,10 @@ class TensorLoads:
         return np.where(is_told, every // np.maximum.reduce(along), every)
 
     def operands(self, holder: int, cut: int = 0) -> IntArray:
-        """Return how many elements move between the innermost holder and the compute units, as the holder counts them,
-        or as they pass below the first `cut` fan-outs."""
+        """Return the elements between the innermost holder and the compute units, as the holder counts them.
+
+        cut: count them below so many fan-outs.
+        """
         path = self.path(holder, self.problem.level_count, cut)
         visits: list[IntArray] = []
         for d in range(len(self.problem.dims)):
@@ -313,7 +328,7 @@ class TensorLoads:
         return self._elements(path.above, visits) * lacking
 
     def held(self, level: int) -> IntArray:
-        """Return how many elements the first instance of a level holds at least: what all siblings below it use in the
+        """Return a lower bound on the elements that the first instance of a level holds: those its siblings use in the
         first step."""
         below = tuple(g for g, one in enumerate(self.problem.classes) if one.below > level)
         found = self.counts.product(self.counts.count(d, below) for d in self._plain)

@@ -46,8 +46,11 @@ class Axis:
         return self.starts[cell], (*self.starts, self.last + 1)[cell + 1] - 1
 
     def cut(self, cell: int, extent: int, *, in_two: bool) -> Axis:
-        """Return the axis with a cell cut into its first group of sizes with equal visits, the last one, and halves of
-        what is between (or into two only); of one such group into sizes."""
+        """Return the axis with a cell cut: into its first and last group of sizes with equal visits, and halves of the
+        rest.
+
+        in_two: into two only. A cell of one such group is cut into single sizes.
+        """
         low, high = self.ends(cell)
         if low == high:
             return self
@@ -61,7 +64,7 @@ class Axis:
 
 
 def group_starts(extent: int, last: int) -> list[int]:
-    """Return the least size of each group of sizes up to `last` that have the same ceil(extent / size), rising."""
+    """Return the least size of each group of sizes up to `last` with the same ceil(extent / size), rising."""
     found = [1]
     while True:
         visits = -(-extent // found[-1])

@@ -1,9 +1,10 @@
-"""How many siblings work along each dim: whole numbers, grouped by what no count of visits tells apart.
+"""Numbers of siblings at work along each dim, in ranges that no count of visits distinguishes.
 
-`c[class][dim]` is the number of siblings along a dim, over the fan-outs of one class, that have work in the first step
-of the first parent instance (which has the most). ceil(n / (c t)) is the same for every c with the same ceil(n / c),
-whatever t, so such numbers stand together as one range. A bound takes the least of a range where siblings cost, the
-largest where they share; so it bounds boxes of structures as well, wide ones only less tightly.
+`c[class][dim]` is the number of siblings along a dim, over the fan-outs of one class, with work in the first step of
+the first parent instance (which has the most). ceil(n / (c t)) is the same for every c with the same ceil(n / c), for
+all t, so such numbers form one range. For n = 10 they are 1, 2, 3, 4, 5..9 and 10. A bound takes the least number of a
+range where siblings cost, the largest where they share. So it also bounds boxes of structures, less tightly the wider
+they are.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ Range = tuple[int, int]
 
 
 def canonical_ranges(extent: int, most: int, ratio: float = 1.0) -> tuple[Range, ...]:
-    """Return the ranges of numbers of siblings, up to `most`, that have the same ceil(extent / number); those within
-    `ratio` of each other joined."""
+    """Return the ranges of numbers of siblings, up to `most`, with the same ceil(extent / number).
+
+    Those within `ratio` of each other are joined.
+    """
     found: list[Range] = []
     low = 1
     while low <= min(extent, most):
@@ -44,7 +47,7 @@ def canonical_ranges(extent: int, most: int, ratio: float = 1.0) -> tuple[Range,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountRows:
-    """Ranges of sibling counts of one class: low, high [row, dim]; is_exact: no two canonical ranges are joined."""
+    """Ranges of sibling counts of one class: low, high [row, dim]. is_exact: no two canonical ranges are joined."""
 
     low: IntArray
     high: IntArray
@@ -52,8 +55,8 @@ class CountRows:
 
 
 def class_rows(problem: Problem, one: FanoutClass, most_rows: int = TUNING.most_rows) -> CountRows:
-    """Return all vectors of ranges that the fan-outs of a class can have and that rules about factors leave, few
-    enough."""
+    """Return the vectors of ranges that the fan-outs of a class can have and that rules about factors allow, at most
+    about `most_rows`."""
     for ratio in _RATIOS:
         found = _rows(problem, one, ratio, most_rows)
         if found is not None:
@@ -64,8 +67,10 @@ def class_rows(problem: Problem, one: FanoutClass, most_rows: int = TUNING.most_
 
 
 def _is_left(problem: Problem, one: FanoutClass, low: IntArray, high: IntArray) -> NDArray[np.bool_]:
-    """Return which vectors the rules about factors leave: siblings over one fan-out are no more than all together, and
-    the same where it is the only one."""
+    """Return a mask of the vectors that the rules about factors allow.
+
+    Siblings over one fan-out are at most all siblings, and equal to them if it is the only one.
+    """
     kept: NDArray[np.bool_] = np.ones(len(low), dtype=np.bool_)
     names = {problem.arch.fanouts[f].name for f in one.fanouts}
     for rule in problem.rules:
@@ -78,8 +83,11 @@ def _is_left(problem: Problem, one: FanoutClass, low: IntArray, high: IntArray) 
 
 
 def _rows(problem: Problem, one: FanoutClass, ratio: float, most_rows: int) -> tuple[IntArray, IntArray] | None:
-    """Return (low, high) of the vectors, None where they are too many. Along each dim a count c needs factors, one per
-    fan-out, whose product is c or more; budgets of factors left are kept for all vectors side by side."""
+    """Return (low, high) of the vectors, None where they are too many.
+
+    Along each dim a count c needs factors, one per fan-out, whose product is c or more. The factors' remaining budgets
+    are tracked for all vectors together.
+    """
     sizes = [problem.arch.fanouts[f].size for f in one.fanouts]
     budgets = [_floors(size) for size in sizes[:-1]]
     states = list(product(*budgets))
@@ -106,7 +114,7 @@ def _rows(problem: Problem, one: FanoutClass, ratio: float, most_rows: int) -> t
 
 
 def _floors(size: int) -> list[int]:
-    """Return the values of size // n, n = 1, 2, ..., above 0, falling."""
+    """Return the positive values of size // n for n = 1, 2, ..., falling."""
     found: list[int] = []
     n = 1
     while n <= size:
@@ -116,7 +124,7 @@ def _floors(size: int) -> list[int]:
 
 
 def _budgets_after(left: IntArray, states: list[tuple[int, ...]], count: int, free: Sequence[bool]) -> IntArray:
-    """Return what is left of each vector's budgets when a dim takes factors whose product is at least `count`."""
+    """Return each vector's remaining budgets after a dim takes factors whose product is at least `count`."""
     places = {state: place for place, state in enumerate(states)}
     least = [1, *(share + 1 for share in reversed(_floors(count - 1)))]  # ceil(count / n), n = 1, 2, ...
     found = np.zeros_like(left)

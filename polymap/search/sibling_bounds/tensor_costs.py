@@ -1,4 +1,4 @@
-"""What tensors cost at least in boxes of structures: the least chain of levels that hold each, per linear measure."""
+"""Lower bounds on tensors' costs in boxes of structures: the least chain of levels that hold each, per component."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from polymap.search.sibling_bounds.single_tensor import Boxes, SiblingCounts, Te
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """What each component of a measure is at least, and the compute cycles, per box; feasible: where something fits."""
+    """Lower bounds per box on each component of a measure, and on the compute cycles. feasible: where something
+    fits."""
 
     parts: tuple[IntArray, ...]
     cycles: IntArray
     feasible: NDArray[np.bool_]
 
     def values(self, measure: Measure) -> list[int | None]:
-        """Return lower bounds of the objective (scaled); None where nothing fits or a limit is broken."""
+        """Return lower bounds on the objective (scaled); None where nothing fits or a limit is exceeded."""
         if measure.is_linear and not measure.limits:
             found = (self.parts[0] + measure.fixed_energy).tolist()
             return [value if ok else None for value, ok in zip(found, self.feasible.tolist(), strict=True)]
@@ -46,7 +47,7 @@ class Components:
 
 
 def least_components(problem: Problem, measure: Measure, boxes: Boxes) -> Components:
-    """Return what every component of the measure is at least in all structures of each box."""
+    """Return lower bounds on every component of the measure over all structures of each box."""
     counts = SiblingCounts(problem, boxes)
     rooms = _Rooms(counts)
     feasible = counts.feasible() & rooms.all_fit
@@ -73,7 +74,7 @@ def _arithmetic(problem: Problem, component: Component, counts: SiblingCounts) -
 
 
 class _Rooms:
-    """Where levels have room for the least that their first instance holds. all_fit: for all that must be held."""
+    """Where levels have room for the least that their first instance holds. all_fit: for all required tensors."""
 
     def __init__(self, counts: SiblingCounts) -> None:
         self._problem = counts.problem
@@ -110,7 +111,7 @@ class _TensorCost:
         self._zero_start = starts * component.read[0][self._term.index]
 
     def least(self) -> IntArray:
-        """Return the least cost (what cannot be where no chain fits)."""
+        """Return the least cost; the value for infeasible where no chain fits."""
         graph = level_graph(self._term, self._problem.level_count)
         found = least_chain(graph, self._arithmetic, self._zero, self._node, self._fits, self._end)
         return self._arithmetic.where(self._arithmetic.possible(found), found - self._zero_start)
@@ -119,7 +120,7 @@ class _TensorCost:
         return self._rooms.fits(self._term, level)
 
     def _node(self, edge: HolderEdge) -> IntArray:
-        """Return what holding the tensor in a level, loaded from or drained to a parent, costs at least."""
+        """Return a lower bound on the cost of holding the tensor in a level, with its traffic from or to the parent."""
         term, loads = self._term, self._loads
         weights = self._weights(edge.parent, edge.levels)
         cost = self._weighed(lambda: self._rooms.held[term.index, edge.level], weights.held)
@@ -130,7 +131,7 @@ class _TensorCost:
         return cost + (loads.elements if term.tensor.initial and not loads.alone else 0) * weights.fill
 
     def _end(self, holder: int) -> IntArray:
-        """Return what moves between the innermost holder and the compute units costs at least."""
+        """Return a lower bound on the cost of the traffic between the innermost holder and the compute units."""
         weights = self._weights(holder, (self._problem.level_count,))
         return self._moved(weights, lambda cut: self._loads.operands(holder, cut))
 
@@ -138,14 +139,15 @@ class _TensorCost:
         return node_weights(self._problem, self._term, self._component, parent, levels)
 
     def _moved(self, weights: NodeWeights, amount: Callable[[int], IntArray]) -> IntArray:
-        """Return what moves between a parent and a level costs. amount: of elements below so many fan-outs."""
+        """Return the cost of the traffic between a parent and a level. amount: elements that pass below so many
+        fan-outs."""
         cost = self._weighed(lambda: amount(0), weights.message)
         for cut, price in weights.least_crossings():
             cost = cost + self._weighed(lambda cut=cut: amount(cut), price)
         return cost
 
     def _weighed(self, amount: Callable[[], IntArray], weight: int) -> IntArray:
-        """Return an amount times its weight; it is not asked for where it weighs nothing."""
+        """Return an amount times its weight; the amount is not computed where the weight is 0."""
         if not weight:
             return self._zero
         return amount().astype(self._arithmetic.dtype, copy=False) * weight

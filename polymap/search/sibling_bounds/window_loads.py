@@ -1,8 +1,8 @@
-"""How few elements of a window the tiles of a grid have: {sum coefficient * index} over boxes of indices.
+"""A lower bound on the elements of a window over the boxes of a grid: sizes of {sum coefficient * index}.
 
-The index sets along each dim are any partition (siblings may take every other index), so only what holds for sets with
+The index sets along each dim may be any partition (siblings may take every other index), so only a fact about sets with
 gaps is used: A + B has at least |A| + |B| - 1 elements (integers; Tao and Vu, Additive Combinatorics, lemma 5.3), for
-every residue class of B modulo the coefficient of A by itself.
+every residue class of B modulo the coefficient of A separately.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def fewest_elements(
     visits: Sequence[IntArray],
     is_whole: Sequence[Whole],
 ) -> IntArray:
-    """Return the fewest elements that all boxes of a grid have together, each box counted by itself.
+    """Return a lower bound on the elements of all boxes of a grid, each box counted separately.
 
-    sizes: indices along each dim; visits: parts into which they are cut at least (at most the size); is_whole: whether
-    the parts of a dim make an interval together. Rises with every size and every number of visits.
+    sizes: indices along each dim. visits: a lower bound on the parts into which they are cut (at most the size).
+    is_whole: the parts of a dim form an interval together. The bound increases with every size and number of visits.
     """
     found = _sum_of_sizes(sizes, visits)
     for p, r in permutations(range(len(coefficients)), 2):
@@ -51,8 +51,11 @@ def _sum_of_sizes(sizes: Sequence[IntArray], visits: Sequence[IntArray]) -> IntA
 def _fewest_of_pair(
     first: int, second: int, sizes: tuple[IntArray, IntArray], visits: tuple[IntArray, IntArray], is_whole: Whole
 ) -> IntArray:
-    """Return the fewest elements of two dims; of the parts of the second dim each residue modulo the first's
-    coefficient counts by itself: at least one per part, and all residues of an interval together."""
+    """Return a lower bound for two dims.
+
+    Each residue of the second dim's parts modulo the first's coefficient counts separately: at least one per part, and
+    all residues of an interval together.
+    """
     modulus = abs(first) // gcd(first, second)
     residues = np.maximum(visits[1], np.where(is_whole, np.minimum(sizes[1], modulus), 1))
     return sizes[0] * residues + visits[0] * (sizes[1] - residues)

@@ -1,4 +1,4 @@
-"""What a window of two dims loads at least over all nests of loops: once, and per further pass of loops that it lacks.
+"""Least loads of a window of two dims over all nests of loops: of one pass, and of each further pass of other loops.
 
 A tile of t_p x t_r indices moves over x_p x x_r of them; elements are {c_p p + c_r r}. Let the outermost loop cut the
 box into blocks of y indices along one dim: the blocks' loads add up, less what the last tile of a block has in common
@@ -32,8 +32,10 @@ _Box = tuple[_Length, _Length]
 def pass_tables(
     extents: tuple[int, int], coefficients: tuple[int, int], caches: SearchCaches
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Return the least loads per tile [t_p - 1, t_r - 1]: of one pass, and per further pass where the innermost loop is
-    over the first or the second dim [2, t_p - 1, t_r - 1]. None: the tables would be too large."""
+    """Return the least loads per tile [t_p - 1, t_r - 1] of one pass, and of each further pass [2, t_p - 1, t_r - 1].
+
+    The latter by whether the innermost loop is over the first or the second dim. None: the tables would be too large.
+    """
     n, m = extents
     if float(n * m) ** 2 * (n + m) > TUNING.most_window_work or max(map(abs, coefficients)) > TUNING.most_coefficient:
         return None
@@ -44,8 +46,11 @@ def pass_tables(
 def ordered_passes(
     extents: tuple[int, int], coefficients: tuple[int, int], axis: int, above: int, most: int, caches: SearchCaches
 ) -> FloatArray:
-    """Return the least loads of one pass per tile, over the nests that cut the dim `axis` for the first time when more
-    than `above` and at most `most` indices of the other one are left (as pass_tables where they do not cut it)."""
+    """Return the least loads of one pass per tile, over the nests with one order of cuts.
+
+    They cut the dim `axis` for the first time when more than `above` and at most `most` indices of the other dim
+    remain. Where they do not cut it, the result is that of `pass_tables`.
+    """
     passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
     found = np.full_like(passes.once[-1, -1], np.inf)
     for left in range(above + 1, min(most, extents[1 - axis]) + 1):
@@ -55,8 +60,8 @@ def ordered_passes(
 
 
 def _passes_by(passes: _Passes, axis: int, left: int) -> FloatArray:
-    """Return the loads per tile where the other dim is cut down to `left` indices before the dim `axis` is cut (inf
-    where a tile has more of them)."""
+    """Return the loads per tile if the other dim is cut down to `left` indices before `axis` is cut (inf for larger
+    tiles)."""
     extents = passes.extents
     known: list[FloatArray] = [np.zeros_like(passes.once[-1, -1])]
     n, other = extents[axis], 1 - axis
@@ -86,7 +91,7 @@ def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
 
 
 class _Passes:
-    """The recursion for all tiles at once. once[x, z], again[j, x, z]: per tile, of a box of x times z indices.
+    """The recursion for all tiles at once. once[x, z], again[j, x, z]: per tile, for a box of x times z indices.
 
     first[d][x, z]: of one pass whose outermost loop is over dim d.
     """
@@ -100,7 +105,7 @@ class _Passes:
         self.first = np.full((2, n + 1, m + 1, n, m), np.inf)
 
     def fill(self, x: int, z: int) -> None:
-        """Work out one box, all smaller ones known."""
+        """Compute one box after all smaller ones."""
         box = (x, z)
         elements = float(fewest_in_box(self.coefficients, box))
         best = np.where((x <= self.tiles[0]) & (z <= self.tiles[1]), elements, np.inf)
@@ -122,8 +127,11 @@ class _Passes:
             self.again[j, x, z] = again[j]
 
     def _cut(self, box: tuple[int, int], axis: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the blocks [y, 1, 1] into which a loop can cut one dim of the box, and per block and tile what the
-        blocks load together: in one pass, and per further pass [y, j, tile]."""
+        """Return the block lengths [y, 1, 1] of a loop over one dim of the box, and the blocks' loads per block length
+        and tile.
+
+        The loads are of one pass, and of each further pass [y, j, tile].
+        """
         length = box[axis]
         y = np.arange(1, length)
         count, rest = length // y, length % y
@@ -141,8 +149,10 @@ class _Passes:
         return sizes.astype(np.float64), once, np.stack(again, axis=1)
 
     def shared(self, box: _Box, after: _Box, axis: int | None, step: _Length) -> FloatArray:
-        """Return how many elements the last tile of a box and the first one of the box after it share at most; that
-        one starts `step` indices further along a dim."""
+        """Return an upper bound on the elements shared by the last tile of a box and the first one of the next box.
+
+        The next box starts `step` indices further along a dim.
+        """
         last = [(np.maximum(n - t, np.where(n > t, t, 0)), n - 1) for n, t in zip(box, self.tiles, strict=True)]
         starts = [step if axis == d else 0 for d in (0, 1)]
         lengths = [np.minimum(t, n) for t, n in zip(self.tiles, after, strict=True)]
@@ -166,19 +176,19 @@ class _Passes:
         return np.clip(overlap, 0, lengths[0] * lengths[1]).astype(np.float64)
 
     def _ends(self, tile: Sequence[tuple[_Length, _Length]]) -> tuple[_Length, _Length]:
-        """Return the least and the greatest element of a tile given as first and last index per dim."""
+        """Return the least and the greatest element of a tile given as (first, last) index per dim."""
         pairs = [(c * first, c * last) for c, (first, last) in zip(self.coefficients, tile, strict=True)]
         low = np.minimum(*pairs[0]) + np.minimum(*pairs[1])
         return low, np.maximum(*pairs[0]) + np.maximum(*pairs[1])
 
 
 def _count(low: _Length, high: _Length, residue: int, modulus: int) -> NDArray[np.int64]:
-    """Return how many integers between two, both included, have a residue (at most 0 where there are none)."""
+    """Return the number of integers in [low, high] with a residue (at most 0 where there are none)."""
     return np.asarray((high - residue) // modulus - (low - 1 - residue) // modulus)
 
 
 def fewest_in_box(coefficients: tuple[int, int], box: tuple[int, int]) -> int:
-    """Return how many elements of a window intervals touch at least; exact where a coefficient is 1 or -1."""
+    """Return a lower bound on the elements of a window over intervals; exact where a coefficient is 1 or -1."""
     least = box[0] + box[1] - 1
     for p, r in ((0, 1), (1, 0)):
         if abs(coefficients[r]) == 1:

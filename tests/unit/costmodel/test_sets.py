@@ -122,7 +122,7 @@ def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_walking_too_many_tiles_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets_peak, "TUNING", sets_peak.TUNING._replace(walked_tiles=2))
-    monkeypatch.setattr(sets_peak, "_on_one_way", lambda one, other: False)  # pyright: ignore
+    monkeypatch.setattr(sets_peak, "_on_one_path", lambda one, other: False)  # pyright: ignore
     with pytest.raises(BudgetError, match="PM499 the peak of a level needs"):
         count_with_sets(triangle(8), SIMPLE, tiled(4))
 
@@ -130,7 +130,7 @@ def test_walking_too_many_tiles_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_peaks_walked_and_peaks_from_products_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [random_case(random.Random(seed)) for seed in range(25)]
     fast = [count_with_sets(case.workload, case.arch, case.mapping) for case in cases]
-    monkeypatch.setattr(sets_peak, "_on_one_way", lambda one, other: False)  # pyright: ignore
+    monkeypatch.setattr(sets_peak, "_on_one_path", lambda one, other: False)  # pyright: ignore
     assert [count_with_sets(case.workload, case.arch, case.mapping) for case in cases] == fast
 
 

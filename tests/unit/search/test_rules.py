@@ -20,7 +20,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.objective import rule_checks
-from polymap.search.objective.rule_checks import refusals, ways
+from polymap.search.objective.rule_checks import refusals, tree_paths
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import Intrinsic, figure
@@ -152,8 +152,8 @@ def test_the_indices_of_a_tile_are_counted_at_ragged_ends_too() -> None:
         workload = einsum("B[i] += A[i]", i=extent)
         size = rng.choice((2, 3, 4))
         wanted = all(count % size == 0 for count in covered_by_listing(extent, above))
-        (way,) = ways(workload, mapping)
-        assert rule_checks._Loops(workload, MACHINE, way).meets(Intrinsic("i", size)) == wanted, (extent, above, size)
+        (path,) = tree_paths(workload, mapping)
+        assert rule_checks._Loops(workload, MACHINE, path).meets(Intrinsic("i", size)) == wanted, (extent, above, size)
         some_pass, some_fail = some_pass + wanted, some_fail + (not wanted)
     assert min(some_pass, some_fail) > 20
 
