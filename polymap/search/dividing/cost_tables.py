@@ -250,17 +250,7 @@ def _edge(setting: _Setting, term: TensorTerm, edge: HolderEdge, above: NodeCost
             return Edge(*where, plain, plain)
         return Edge(*where, NodeCost(_only(setting, pending, plain.costs), plain.bits), plain)
     inside = NodeCost(_standing(setting, term, edge.level, below.costs, above=True), below.bits)
-    if sum(group > edge.level for group in setting.factors.groups()) == 1:
-        return Edge(*where, plain, inside)  # the only such loops stand above the node
-    return Edge(*where, plain, _cheaper(setting, plain, inside))
-
-
-def _cheaper(setting: _Setting, first: NodeCost, second: NodeCost) -> NodeCost:
-    """Return the least of two costs, each on its own."""
-    costs = tuple(np.minimum(a, b) for a, b in zip(first.costs, second.costs, strict=True))
-    stands = [setting.arithmetics[0].possible(cost.costs[0]) for cost in (first, second)]
-    both = np.where(stands[1], np.minimum(first.bits, second.bits), first.bits)
-    return NodeCost(costs, np.where(stands[0], both, second.bits))
+    return Edge(*where, plain, inside)
 
 
 def _standing(
@@ -273,12 +263,16 @@ def _standing(
     below its level are inside its tile (or, with `above`, outside).
     """
     ok = setting.everywhere
-    for (below, dim), place in setting.context.places:
-        tile = setting.lattice.values[dim]
-        if dim in term.dims and below <= level:
-            ok = ok & (place % tile == 0)
-        elif dim in term.dims and term.is_window:
-            ok = ok & (place % tile == 0 if above else tile % place == 0)
+    for group in setting.factors.groups():
+        outside = inside = setting.everywhere
+        for (below, dim), place in setting.context.places:
+            if below == group and dim in term.dims:
+                tile = setting.lattice.values[dim]
+                outside, inside = outside & (place % tile == 0), inside & (tile % place == 0)
+        if group <= level:
+            ok = ok & outside
+        elif term.is_window:
+            ok = ok & (outside | inside if above else inside)
     if setting.problem.rules:
         ok = ok & _allowed_by_rules(setting, term, level)
     return costs if ok.all() else _only(setting, ok, costs)
