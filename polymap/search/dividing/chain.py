@@ -4,7 +4,8 @@ stand lower.
 A node is charged as if it stood above all loops right above it that do not change its tile. Spatial loops of fan-outs
 above its level must stand above the node, though, and where a window makes their place count, they may have to stand
 below such loops. The node then goes down with them, right below the spatial loops, at the same cost, if none of the
-loops that it passes changes its tile.
+loops that it passes changes its tile. A node of an outer level may go down past one of an inner level, too, and stand
+below the same spatial loops.
 """
 
 from __future__ import annotations
@@ -83,6 +84,16 @@ def ordered_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
     return tuple(sorted(chain, key=lambda node: (tuple(-tile for tile in _weight(node)), node.level, node.tensor)))
 
 
+def headed_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
+    """Return the chain with nodes of one tile sorted so that as many spatial loops as may be stand above all of them:
+    every tensor's first node before others, inner levels first."""
+    ranks = [
+        sum(own.tensor == node.tensor and own.tile == node.tile for own in chain[:i]) for i, node in enumerate(chain)
+    ]
+    numbers = sorted(range(len(chain)), key=lambda i: (-prod(chain[i].tile), ranks[i], -chain[i].level))
+    return tuple(chain[i] for i in numbers)
+
+
 def _weight(node: ChainNode) -> tuple[int, ...]:
     return (prod(node.tile),)
 
@@ -151,7 +162,7 @@ def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tup
     chains = [chain]
     for below in sorted({below for (below, _), _ in tables.context.places}):
         chains = [other for one in chains for other in (one, *_lower_chains(tables, one, below))]
-    yield from dict.fromkeys(chains)
+    yield from dict.fromkeys(other for one in chains for other in (one, headed_chain(one)))
 
 
 def _lower_chains(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterator[tuple[ChainNode, ...]]:
@@ -223,11 +234,9 @@ def _chain_at(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, .
     """Yield the chain with its nodes at new tiles, if that is a chain; loops still pass through the old tiles."""
     nodes = [replace(node, tile=tile) for node, tile in zip(chain, tiles, strict=True)]
     marks = dict.fromkeys(mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile)
-    sorted_chain = ordered_chain((*nodes, *marks))
-    as_before = tuple(sorted((*marks, *nodes), key=_weight, reverse=True))  # spatial loops stay above the same nodes
-    for moved in (sorted_chain, as_before) if ordered_chain(chain) != chain else (sorted_chain,):
-        if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
-            yield moved
+    moved = ordered_chain((*nodes, *marks))
+    if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
+        yield moved
 
 
 def _one_loop_each(whole: Tile, chain: tuple[ChainNode, ...]) -> bool:

@@ -286,7 +286,7 @@ class _WindowPath:
         loaded from below so many fan-outs."""
         factors, d = self._factors, self._tables.problem.dims.index(dim)
         busy = [below for below in factors.groups() if factors.group_factor(dim, below) > 1]
-        known = dict(zip(busy, factors.crossings(dim, parent, level, above=True, cut=cut), strict=True))
+        known = dict(zip(busy, factors.crossings(dim, parent, level, cut=cut), strict=True))
         standing = [(known[below], tile[d]) for below, tile in self._placed.groups if below in known]
         return tuple(one for one, _ in standing), tuple((number, place) for number, (_, place) in enumerate(standing))
 
