@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, permutations, product
+from functools import reduce
+from itertools import permutations, product
 from math import prod
 
 from polymap.ir import Mapping
@@ -146,15 +147,10 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
         choices: list[tuple[tuple[int, Vector], ...]] = []
         for order in permutations(sorted(block.groups, reverse=True)):
             for tiles in product(*(_crossing_tiles(tables, block, below, window) for below in order)):
-                if all(_nested(a, b) for a, b in pairwise(tiles)):
-                    choices.append(tuple(zip(order, tiles, strict=True)))
+                choices.append(tuple(zip(order, tiles, strict=True)))
         per_block.append(choices)
     for combination in product(*per_block):
         yield Placed(tuple(item for block in combination for item in block))
-
-
-def _nested(inner: Vector, outer: Vector) -> bool:
-    return all(b % a == 0 for a, b in zip(inner, outer, strict=True))
 
 
 def _crossing_tiles(tables: Tables, block: Block, below: int, window: TensorTerm) -> list[Vector]:
@@ -204,6 +200,7 @@ class _WindowPath:
         self._factors = tables.factors
         self._windows = tuple(group for group in term.groups if group.is_window)
         self._counts = window_counts(tables.caches)
+        self._nothing = (0,) * len(tables.measure.components)
 
     def fits(self, node: ChainNode, free_bits: tuple[int | None, ...]) -> bool:
         """Return whether a node of the window tensor fits into what the other tensors leave (others do)."""
@@ -216,7 +213,7 @@ class _WindowPath:
         """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
         problem = self._tables.problem
         nodes: list[_WindowNode] = []
-        labels: list[Label] = [((0,) * len(self._tables.measure.components), ())]
+        labels: list[Label] = [(self._nothing, ())]
         holder = 0
         for block, inside in zip(reversed(blocks), reversed(below), strict=True):
             if block.node is not None and block.node.tensor == self._term.index:
@@ -233,11 +230,10 @@ class _WindowPath:
 
     def _through_block(self, block: Block, nodes: list[_WindowNode], labels: list[Label], below: Inside) -> list[Label]:
         """Return the labels after the block's loops, innermost added first."""
-        todo = trips_of(block)
-        if not nodes:
+        todo, barriers = trips_of(block), self._barriers(block)
+        if not nodes and not barriers:
             some = ordered(below) if any(below.values()) else tuple(reversed(todo))
             return [(vector, (some, *orders)) for vector, orders in labels if some is not None]
-        barriers = self._barriers(block)
         fronts: dict[int, list[OpenLabel]] = {0: [(vector, (), orders) for vector, orders in labels]}
         for subset in range(1 << len(todo)):
             done = {dim for position, dim in enumerate(todo) if subset >> position & 1}
@@ -249,8 +245,8 @@ class _WindowPath:
                 if subset not in fronts or d in done or not _may_add(d, done, barriers, below):
                     continue
                 trips = block.outer[d] // block.inner[d]
-                kept = [node.cost(self._overlap(node, inside, d)) for node in nodes]
-                saved = tuple(sum(one) for one in zip(*kept, strict=True))
+                kept = (node.cost(self._overlap(node, inside, d)) for node in nodes)
+                saved = reduce(added_up, kept, self._nothing)
                 front = fronts.setdefault(subset | 1 << position, [])
                 for vector, path, orders in fronts[subset]:
                     after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
