@@ -62,21 +62,25 @@ def is_mark(node: ChainNode) -> bool:
     return node.tensor < 0
 
 
-def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> tuple[Block, ...]:
-    """Return the blocks of a chain, outermost first; the last one stands above compute."""
-    top = tables.context.tiles[0]
-    ones = tuple(1 for _ in top)
+def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tuple[Block, ...]]:
+    """Yield the blocks of a chain, outermost first, the last one above compute, for every choice of the blocks in which
+    spatial loops stand: above the first node that is below them, but for those whose places count no node between."""
+    placed = {below for (below, _), _ in tables.context.places}
     pending = sorted({one.below for one in tables.problem.classes})
-    found: list[Block] = []
-    outer = top
-    for node in (*chain, None):
+    choices: dict[int, range] = {}
+    first = 0  # of the blocks without a node between
+    for number, node in enumerate((*chain, None)):
         level = tables.problem.level_count if node is None else node.level
-        here = tuple(below for below in pending if below <= level)
+        choices |= {g: range(first if g in placed else number, number + 1) for g in pending if g <= level}
         pending = [below for below in pending if below > level]
-        inner = ones if node is None else node.tile
-        found.append(Block(outer, inner, here, node))
-        outer = inner
-    return tuple(found)
+        first = first if node is not None and is_mark(node) else number + 1
+    tiles = (tables.context.tiles[0], *(node.tile for node in chain), (1,) * len(tables.problem.dims))
+    for chosen in product(*choices.values()):
+        standing = dict(zip(choices, chosen, strict=True))
+        yield tuple(
+            Block(outer, inner, tuple(g for g, own in standing.items() if own == number), node)
+            for number, (node, (outer, inner)) in enumerate(zip((*chain, None), pairwise(tiles), strict=True))
+        )
 
 
 def ordered_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:

@@ -94,7 +94,8 @@ def value_of(tables: Tables, completed: CompletedMapping) -> int:
 def _chain_mappings(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
 ) -> tuple[CompletedMapping, ...]:
-    blocks = blocks_of(tables, chain)
+    choices = tuple(blocks_of(tables, chain))
+    blocks = choices[0]
     below = tuple(_inside(tables, block) for block in blocks)
     some = tuple(ordered(inside) for inside in below)
     if not all(_may_stand(tables, node) for node in chain) or None in some:
@@ -104,8 +105,8 @@ def _chain_mappings(
         placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
         orders = tuple(order for order in some if order is not None)
         return (CompletedMapping(fixed, tree_of(tables, blocks, orders, placed)),)
-    best: list[tuple[int, Vector, Placed, tuple[Vector, ...]]] = []
-    for placed in _placements(tables, window, blocks):
+    best: list[tuple[int, Vector, tuple[Block, ...], tuple[Vector, ...], Placed]] = []
+    for blocks, placed in ((one, placed) for one in choices for placed in _placements(tables, window, one)):
         path = _WindowPath(tables, window, placed)
         if not all(path.fits(node, free_bits) for node in chain):
             continue
@@ -115,9 +116,9 @@ def _chain_mappings(
             if value is None:
                 continue
             if tables.measure.is_front or not best or value < best[0][0]:
-                best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
+                best = [*(best if tables.measure.is_front else ()), (value, total, blocks, orders, placed)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
-    return tuple(CompletedMapping(best[i][1], tree_of(tables, blocks, best[i][3], best[i][2])) for i in kept if best)
+    return tuple(CompletedMapping(best[i][1], tree_of(tables, *best[i][2:])) for i in kept if best)
 
 
 def _inside(tables: Tables, block: Block) -> Inside:
