@@ -214,19 +214,22 @@ def separated_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[t
         [tile for tile in _lower_places(tables, chain, position) if _is_chain(tile, stands)]
         for position in range(len(chain))
     ]
-    for tiles in _tile_choices(choices, ()):
+    for tiles in _tile_choices(chain, choices, ()):
         for moved in _chain_at(tables, chain, tiles):
             yield from lowered_chains(tables, moved)
 
 
-def _tile_choices(choices: list[list[Tile]], chosen: tuple[Tile, ...]) -> Iterator[tuple[Tile, ...]]:
-    """Yield every choice of one tile each in which of any two one divides the other."""
+def _tile_choices(
+    chain: tuple[ChainNode, ...], choices: list[list[Tile]], chosen: tuple[Tile, ...]
+) -> Iterator[tuple[Tile, ...]]:
+    """Yield every choice of one tile each in which of any two one divides the other, of one tensor the later one."""
     if len(chosen) == len(choices):
         yield chosen
         return
+    own = [tile for node, tile in zip(chain, chosen, strict=False) if node.tensor == chain[len(chosen)].tensor]
     for tile in choices[len(chosen)]:
-        if _is_chain(tile, chosen):
-            yield from _tile_choices(choices, (*chosen, tile))
+        if _is_chain(tile, chosen) and all(_divides(tile, outer) for outer in own):
+            yield from _tile_choices(chain, choices, (*chosen, tile))
 
 
 def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
@@ -261,13 +264,15 @@ def _divides(inner: Tile, outer: Tile) -> bool:
 
 
 def _lower_places(tables: Tables, chain: tuple[ChainNode, ...], position: int) -> Iterator[Tile]:
-    """Yield the tiles at which a node may stand, its own first: above its tensor's next node, its dims as they are."""
-    node = chain[position]
-    if is_mark(node) or tables.problem.terms[node.tensor].is_window:
+    """Yield the tiles at which a node may stand, its own first, its tensor's dims as they are. Where places of spatial
+    loops count, it may go down past another node together with the next one of its tensor, and a window's node may."""
+    node, placed = chain[position], bool(tables.context.places)
+    if is_mark(node) or (tables.problem.terms[node.tensor].is_window and not placed):
         yield node.tile
         return
     ones, divisors_of = (1,) * len(node.tile), tables.caches.memo(divisors)
-    floor = next((other.tile for other in chain[position + 1 :] if other.tensor == node.tensor), ones)
+    later = () if placed else chain[position + 1 :]
+    floor = next((other.tile for other in later if other.tensor == node.tensor), ones)
     choices: list[list[int]] = []
     for d, dim in enumerate(tables.problem.dims):
         own = node.tile[d]
