@@ -88,7 +88,7 @@ def ordered_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
     return tuple(sorted(chain, key=lambda node: (tuple(-tile for tile in _weight(node)), node.level, node.tensor)))
 
 
-def headed_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
+def _headed(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
     """Return the chain with nodes of one tile sorted so that as many spatial loops as may be stand above all of them:
     every tensor's first node before others, inner levels first."""
     ranks = [
@@ -166,7 +166,9 @@ def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tup
     chains = [chain]
     for below in sorted({below for (below, _), _ in tables.context.places}):
         chains = [other for one in chains for other in (one, *_lower_chains(tables, one, below))]
-    yield from dict.fromkeys(other for one in chains for other in (one, headed_chain(one)))
+    if tables.context.places:
+        chains = [other for one in chains for other in (one, _headed(one))]
+    yield from dict.fromkeys(chains)
 
 
 def _lower_chains(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterator[tuple[ChainNode, ...]]:
