@@ -286,7 +286,7 @@ def test_a_node_may_stand_below_spatial_loops_that_one_further_in_has_above_it(m
 
 def case_between(text: str, sizes: dict[str, int], nodes: tuple[MemoryLevel | Fanout, ...]) -> Case:
     """Return a layer, by energy, on a machine with these levels and fan-outs below DRAM."""
-    layer = einsum(text, **sizes)
+    layer = einsum(text, sizes=sizes)
     outermost = MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(90))
     arch = Architecture("between", (outermost, *nodes, ComputeUnit("MAC", Fraction(1))))
     return case_of(analyse(layer, arch), "energy")
