@@ -28,11 +28,11 @@ class Inside:
     """Least costs inside.
 
     reach: per joint state, the minimum over the tile and all tiles that divide it. costs: of each node, priced, by
-    (tensor, number of its edge, crossed). arithmetic: of all these numbers.
+    (tensor, number of its edge). arithmetic: of all these numbers.
     """
 
     reach: dict[State, Numbers]
-    costs: dict[tuple[int, int, bool], Numbers]
+    costs: dict[tuple[int, int], Numbers]
     arithmetic: Arithmetic
 
 
@@ -45,26 +45,24 @@ def no_multipliers(tables: Tables) -> Multipliers:
 class Move:
     """A node that may be placed next in a joint state.
 
-    tensor, edge: its tensor and the number of its edge. crossed: free spatial loops are above the node. after: the next
-    state.
+    tensor, edge: its tensor and the number of its edge. after: the next state.
     """
 
     tensor: int
     edge: int
-    crossed: bool
     after: State
 
     @property
-    def key(self) -> tuple[int, int, bool]:
+    def key(self) -> tuple[int, int]:
         """The key of the node's cost in `Inside.costs`."""
-        return self.tensor, self.edge, self.crossed
+        return self.tensor, self.edge
 
     def edge_of(self, tables: Tables) -> Edge:
         return tables.tensors[self.tensor].edges[self.edge]
 
     def cost(self, tables: Tables) -> NodeCost:
         """Return the node's own cost."""
-        return self.edge_of(tables).cost(crossed=self.crossed)
+        return self.edge_of(tables).cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +76,21 @@ class StateGraph:
 def graph_of(tables: Tables) -> StateGraph:
     """Return the joint states of the tables (the same for all structures of a problem)."""
     return tables.caches.memo(_graph, 64)(
-        tuple(tuple((e.source, e.target, e.level) for e in table.edges) for table in tables.tensors),
-        tuple(table.graph.levels for table in tables.tensors),
-        tuple(sorted({one.below for one in tables.problem.classes})),
+        tuple(tuple((e.source, e.target) for e in table.edges) for table in tables.tensors),
+        tuple(len(table.graph.levels) for table in tables.tensors),
     )
 
 
-def _graph(
-    edges: tuple[tuple[tuple[int, int, int], ...], ...], holders: tuple[tuple[int, ...], ...], groups: tuple[int, ...]
-) -> StateGraph:
-    depths = [_depths(own, len(held)) for own, held in zip(edges, holders, strict=True)]
+def _graph(edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]) -> StateGraph:
+    depths = [_depths(own, count) for own, count in zip(edges, counts, strict=True)]
     layers: dict[int, list[State]] = {}
     moves: dict[State, tuple[Move, ...]] = {}
-    for state in product(*(range(len(held)) for held in holders)):
+    for state in product(*map(range, counts)):
         layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
-        deepest = max(held[s] for held, s in zip(holders, state, strict=True))
         moves[state] = tuple(
-            Move(tensor, number, any(level < below <= deepest for below in groups), _state_after(state, tensor, target))
+            Move(tensor, number, _state_after(state, tensor, target))
             for tensor, own in enumerate(edges)
-            for number, (source, target, level) in enumerate(own)
+            for number, (source, target) in enumerate(own)
             if source == state[tensor]
         )
     return StateGraph(tuple(tuple(layers[depth]) for depth in sorted(layers)), moves)
@@ -106,10 +100,10 @@ def _state_after(state: State, tensor: int, target: int) -> State:
     return (*state[:tensor], target, *state[tensor + 1 :])
 
 
-def _depths(edges: tuple[tuple[int, int, int], ...], count: int) -> list[int]:
+def _depths(edges: tuple[tuple[int, int], ...], count: int) -> list[int]:
     depth = [0] * count
     for _ in range(count):
-        for source, target, _level in edges:
+        for source, target in edges:
             depth[source] = max(depth[source], depth[target] + 1)
     return depth
 
@@ -139,7 +133,7 @@ def costs_inside(
     OutOfTime where the tables are large.
     """
     graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]
-    costs: dict[tuple[int, int, bool], Numbers] = {}
+    costs: dict[tuple[int, int], Numbers] = {}
     reach: dict[State, Numbers] = {}
     for layer in graph.layers:
         states = [state for state in layer if only is None or state in only]

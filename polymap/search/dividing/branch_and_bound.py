@@ -239,7 +239,7 @@ class StructureSearch:
             None if cap is None else cap - used + own
             for cap, used, own in zip(self.capacity, node.used, node.window_used, strict=True)
         )
-        chain = ordered_chain(node.chain) if self.window is None else node.chain
+        chain = ordered_chain(node.chain)
         fixed = self._without_window(node, total)
         mappings = best_mappings(self.tables, chain, fixed, free)
         self._offer(mappings)
@@ -289,27 +289,17 @@ class StructureSearch:
         limit = bounds.tables.lattice.index(dict(zip(self.tables.problem.dims, node.tile, strict=True)))
         for number in range(len(self.moves[node.state])):
             for branching in self._branchings_of(bounds, node, number, limit):
-                if branching.index != limit or self._is_canonical(bounds.tables, node, branching):
+                if branching.index != limit or self._is_canonical(node, branching):
                     found.append(branching)
         found.sort(key=lambda branching: branching.key)
         return found
 
-    def _is_canonical(self, tables: Tables, node: SearchNode, branching: Branching) -> bool:
-        """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out).
-
-        A node of an outer level may also follow one of an inner level, which has the spatial loops above both, where it
-        could not stand above these loops, or not at that cost.
-        """
+    def _is_canonical(self, node: SearchNode, branching: Branching) -> bool:
+        """Return whether nodes of one tile come by level and tensor (where dominance does not sort this out)."""
         if not node.chain or (self.window is None and self.incumbent.keep == 1):
             return True
-        last, move = node.chain[-1], branching.move
-        if last.tile != node.tile or (last.level, last.tensor) < (branching.level, move.tensor):
-            return True
-        edge = move.edge_of(tables)
-        if not move.crossed or edge.plain is edge.crossed:
-            return False
-        above, below = (tuple(at(one, branching.index) for one in cost.costs) for cost in (edge.plain, edge.crossed))
-        return above != below
+        last = node.chain[-1]
+        return last.tile != node.tile or (last.level, last.tensor) < (branching.level, branching.move.tensor)
 
     def _branchings_of(
         self, bounds: BoundTables, node: SearchNode, number: int, limit: tuple[int, ...]

@@ -4,7 +4,8 @@ stand lower.
 A node is charged as if it stood above all loops right above it that do not change its tile. Spatial loops of fan-outs
 above its level must stand above the node, though, and where a window makes their place count, they may have to stand
 below such loops. The node then goes down with them, right below the spatial loops, at the same cost, if none of the
-loops that it passes changes its tile.
+loops that it passes changes its tile. A node of an outer level may go down past one of an inner level, too, and stand
+below the same spatial loops.
 """
 
 from __future__ import annotations
@@ -61,26 +62,40 @@ def is_mark(node: ChainNode) -> bool:
     return node.tensor < 0
 
 
-def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> tuple[Block, ...]:
-    """Return the blocks of a chain, outermost first; the last one stands above compute."""
-    top = tables.context.tiles[0]
-    ones = tuple(1 for _ in top)
+def blocks_of(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tuple[Block, ...]]:
+    """Yield the blocks of a chain, outermost first, the last one above compute, for every choice of the blocks in which
+    spatial loops stand: above the first node that is below them, but for those whose places count no node between."""
+    placed = {below for (below, _), _ in tables.context.places}
     pending = sorted({one.below for one in tables.problem.classes})
-    found: list[Block] = []
-    outer = top
-    for node in (*chain, None):
+    choices: dict[int, range] = {}
+    first = 0  # of the blocks without a node between
+    for number, node in enumerate((*chain, None)):
         level = tables.problem.level_count if node is None else node.level
-        here = tuple(below for below in pending if below <= level)
+        choices |= {g: range(first if g in placed else number, number + 1) for g in pending if g <= level}
         pending = [below for below in pending if below > level]
-        inner = ones if node is None else node.tile
-        found.append(Block(outer, inner, here, node))
-        outer = inner
-    return tuple(found)
+        first = first if node is not None and is_mark(node) else number + 1
+    tiles = (tables.context.tiles[0], *(node.tile for node in chain), (1,) * len(tables.problem.dims))
+    for chosen in product(*choices.values()):
+        standing = dict(zip(choices, chosen, strict=True))
+        yield tuple(
+            Block(outer, inner, tuple(g for g, own in standing.items() if own == number), node)
+            for number, (node, (outer, inner)) in enumerate(zip((*chain, None), pairwise(tiles), strict=True))
+        )
 
 
 def ordered_chain(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
     """Return the chain with nodes of one tile sorted by level: an outer level's node above an inner one's."""
     return tuple(sorted(chain, key=lambda node: (tuple(-tile for tile in _weight(node)), node.level, node.tensor)))
+
+
+def _headed(chain: tuple[ChainNode, ...]) -> tuple[ChainNode, ...]:
+    """Return the chain with nodes of one tile sorted so that as many spatial loops as may be stand above all of them:
+    every tensor's first node before others, inner levels first."""
+    ranks = [
+        sum(own.tensor == node.tensor and own.tile == node.tile for own in chain[:i]) for i, node in enumerate(chain)
+    ]
+    numbers = sorted(range(len(chain)), key=lambda i: (-prod(chain[i].tile), ranks[i], -chain[i].level))
+    return tuple(chain[i] for i in numbers)
 
 
 def _weight(node: ChainNode) -> tuple[int, ...]:
@@ -151,6 +166,8 @@ def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tup
     chains = [chain]
     for below in sorted({below for (below, _), _ in tables.context.places}):
         chains = [other for one in chains for other in (one, *_lower_chains(tables, one, below))]
+    if tables.context.places:
+        chains = [other for one in chains for other in (one, _headed(one))]
     yield from dict.fromkeys(chains)
 
 
@@ -199,19 +216,22 @@ def separated_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[t
         [tile for tile in _lower_places(tables, chain, position) if _is_chain(tile, stands)]
         for position in range(len(chain))
     ]
-    for tiles in _tile_choices(choices, ()):
+    for tiles in _tile_choices(chain, choices, ()):
         for moved in _chain_at(tables, chain, tiles):
             yield from lowered_chains(tables, moved)
 
 
-def _tile_choices(choices: list[list[Tile]], chosen: tuple[Tile, ...]) -> Iterator[tuple[Tile, ...]]:
-    """Yield every choice of one tile each in which of any two one divides the other."""
+def _tile_choices(
+    chain: tuple[ChainNode, ...], choices: list[list[Tile]], chosen: tuple[Tile, ...]
+) -> Iterator[tuple[Tile, ...]]:
+    """Yield every choice of one tile each in which of any two one divides the other, of one tensor the later one."""
     if len(chosen) == len(choices):
         yield chosen
         return
+    own = [tile for node, tile in zip(chain, chosen, strict=False) if node.tensor == chain[len(chosen)].tensor]
     for tile in choices[len(chosen)]:
-        if _is_chain(tile, chosen):
-            yield from _tile_choices(choices, (*chosen, tile))
+        if _is_chain(tile, chosen) and all(_divides(tile, outer) for outer in own):
+            yield from _tile_choices(chain, choices, (*chosen, tile))
 
 
 def _is_chain(tile: Tile, others: Sequence[Tile]) -> bool:
@@ -223,11 +243,9 @@ def _chain_at(tables: Tables, chain: tuple[ChainNode, ...], tiles: tuple[Tile, .
     """Yield the chain with its nodes at new tiles, if that is a chain; loops still pass through the old tiles."""
     nodes = [replace(node, tile=tile) for node, tile in zip(chain, tiles, strict=True)]
     marks = dict.fromkeys(mark_at(node.tile) for node, tile in zip(chain, tiles, strict=True) if node.tile != tile)
-    sorted_chain = ordered_chain((*nodes, *marks))
-    as_before = tuple(sorted((*marks, *nodes), key=_weight, reverse=True))  # spatial loops stay above the same nodes
-    for moved in (sorted_chain, as_before) if ordered_chain(chain) != chain else (sorted_chain,):
-        if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
-            yield moved
+    moved = ordered_chain((*nodes, *marks))
+    if all(_divides(b.tile, a.tile) for a, b in pairwise(moved)) and _one_loop_each(tables.context.tiles[0], moved):
+        yield moved
 
 
 def _one_loop_each(whole: Tile, chain: tuple[ChainNode, ...]) -> bool:
@@ -248,13 +266,15 @@ def _divides(inner: Tile, outer: Tile) -> bool:
 
 
 def _lower_places(tables: Tables, chain: tuple[ChainNode, ...], position: int) -> Iterator[Tile]:
-    """Yield the tiles at which a node may stand, its own first: above its tensor's next node, its dims as they are."""
-    node = chain[position]
-    if is_mark(node) or tables.problem.terms[node.tensor].is_window:
+    """Yield the tiles at which a node may stand, its own first, its tensor's dims as they are. Where places of spatial
+    loops count, it may go down past another node together with the next one of its tensor, and a window's node may."""
+    node, placed = chain[position], bool(tables.context.places)
+    if is_mark(node) or (tables.problem.terms[node.tensor].is_window and not placed):
         yield node.tile
         return
     ones, divisors_of = (1,) * len(node.tile), tables.caches.memo(divisors)
-    floor = next((other.tile for other in chain[position + 1 :] if other.tensor == node.tensor), ones)
+    later = () if placed else chain[position + 1 :]
+    floor = next((other.tile for other in later if other.tensor == node.tensor), ones)
     choices: list[list[int]] = []
     for d, dim in enumerate(tables.problem.dims):
         own = node.tile[d]

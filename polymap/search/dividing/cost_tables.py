@@ -65,21 +65,13 @@ class NodeCost:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edge:
-    """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`.
-
-    plain: its cost above all spatial loops of fan-outs below its level; crossed: where it may also stand below some.
-    """
+    """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`."""
 
     source: int
     target: int
     parent: int
     level: int
-    plain: NodeCost
-    crossed: NodeCost
-
-    def cost(self, *, crossed: bool) -> NodeCost:
-        """Return the cost where nodes at levels below those fan-outs were placed before (crossed), or none was."""
-        return self.crossed if crossed else self.plain
+    cost: NodeCost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,73 +204,43 @@ def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTa
     def below(cost: NodeCost) -> NodeCost:
         return NodeCost(tuple(restricted(one, outer, inner) for one in cost.costs), restricted(cost.bits, outer, inner))
 
-    edges: list[Edge] = []
-    for edge in table.edges:
-        plain = below(edge.plain)
-        edges.append(replace(edge, plain=plain, crossed=plain if edge.crossed is edge.plain else below(edge.crossed)))
-    return replace(table, edges=tuple(edges))
+    return replace(table, edges=tuple(replace(edge, cost=below(edge.cost)) for edge in table.edges))
 
 
 def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
     graph = holder_graph(term, setting.problem.level_count)
-    edge_of, final_of = (_output_edge, _output_final) if term.is_output else (_read_edge, _read_final)
+    cost_of, final_of = (_output_cost, _output_final) if term.is_output else (_read_cost, _read_final)
     final = tuple(
         final_of(setting, term, level) if ok else None for level, ok in zip(graph.levels, graph.final, strict=True)
     )
-    return TensorTable(term, graph, tuple(edge_of(setting, term, edge) for edge in graph.edges), final)
+    edges: list[Edge] = []
+    for edge in graph.edges:
+        cost = cost_of(setting, term, edge)
+        standing = replace(cost, costs=_standing(setting, term, edge.level, cost.costs))
+        edges.append(Edge(edge.source, edge.target, edge.parent, edge.level, standing))
+    return TensorTable(term, graph, tuple(edges), final)
 
 
-def _read_edge(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> Edge:
-    parent, level = edge.parent, edge.level
-    windows = [dim for g in term.groups if g.is_window for dim in g.dims]
-    messages = _messages(setting, term, parent, level)
-    plain = _read_cost(setting, term, parent, level, messages, above=False)
-    below = None
-    if any(setting.factors.factor(dim, level, setting.problem.level_count) > 1 for dim in windows):
-        below = _read_cost(setting, term, parent, level, messages, above=True)
-    return _edge(setting, term, edge, plain, below)
-
-
-def _edge(setting: _Setting, term: TensorTerm, edge: HolderEdge, above: NodeCost, below: NodeCost | None) -> Edge:
-    """Return the edge of a node with its cost above the spatial loops of fan-outs below its level, and below them
-    (None: no different)."""
-    where = edge.source, edge.target, edge.parent, edge.level
-    plain = NodeCost(_standing(setting, term, edge.level, above.costs, above=False), above.bits)
-    if below is None:
-        pending = _pending(setting, edge.level)
-        if pending is None:
-            return Edge(*where, plain, plain)
-        return Edge(*where, NodeCost(_only(setting, pending, plain.costs), plain.bits), plain)
-    inside = NodeCost(_standing(setting, term, edge.level, below.costs, above=True), below.bits)
-    if sum(group > edge.level for group in setting.factors.groups()) == 1:
-        return Edge(*where, plain, inside)  # the only such loops stand above the node
-    return Edge(*where, plain, _cheaper(setting, plain, inside))
-
-
-def _cheaper(setting: _Setting, first: NodeCost, second: NodeCost) -> NodeCost:
-    """Return the least of two costs, each on its own."""
-    costs = tuple(np.minimum(a, b) for a, b in zip(first.costs, second.costs, strict=True))
-    stands = [setting.arithmetics[0].possible(cost.costs[0]) for cost in (first, second)]
-    both = np.where(stands[1], np.minimum(first.bits, second.bits), first.bits)
-    return NodeCost(costs, np.where(stands[0], both, second.bits))
-
-
-def _standing(
-    setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...], *, above: bool
-) -> tuple[Numbers, ...]:
+def _standing(setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
     """Return the costs, infeasible where the node cannot stand.
 
     Spatial loops over fan-outs above its level are outside its tile, along its own dims: along others the node is
-    charged as if it stood above loops that do not change its tile, which may be outside. For a window tensor those
-    below its level are inside its tile (or, with `above`, outside).
+    charged as if it stood above loops that do not change its tile, which may be outside. Those below its level are
+    inside the tile of a window tensor or outside, along all of its dims. Which of the two is open, whatever nodes of
+    further levels are above it in the chain: charged for more loops than stand above them, they may stand below it, or
+    it below them.
     """
     ok = setting.everywhere
-    for (below, dim), place in setting.context.places:
-        tile = setting.lattice.values[dim]
-        if dim in term.dims and below <= level:
-            ok = ok & (place % tile == 0)
-        elif dim in term.dims and term.is_window:
-            ok = ok & (place % tile == 0 if above else tile % place == 0)
+    for group in setting.factors.groups():
+        outside = inside = setting.everywhere
+        for (below, dim), place in setting.context.places:
+            if below == group and dim in term.dims:
+                tile = setting.lattice.values[dim]
+                outside, inside = outside & (place % tile == 0), inside & (tile % place == 0)
+        if group <= level:
+            ok = ok & outside
+        elif term.is_window:
+            ok = ok & (outside | inside)
     if setting.problem.rules:
         ok = ok & _allowed_by_rules(setting, term, level)
     return costs if ok.all() else _only(setting, ok, costs)
@@ -298,18 +260,6 @@ def _allowed_by_rules(setting: _Setting, term: TensorTerm, level: int) -> NDArra
     return ok if standing is None else ok & standing
 
 
-def _pending(setting: _Setting, level: int) -> NDArray[np.bool_] | None:
-    """Return where a node may stand before all spatial loops over fan-outs below its level (None: everywhere).
-
-    They stand right above the first node of the levels below them, so their places are inside its tile.
-    """
-    ok = setting.everywhere
-    for (below, dim), place in setting.context.places:
-        if below > level:
-            ok = ok & (setting.lattice.values[dim] % place == 0)
-    return None if ok.all() else ok
-
-
 def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int, cut: int = 0) -> IntArray:
     """Return the messages per load at every tile (at least; exact where all places are decided). cut: of an instance
     below so many fan-outs."""
@@ -320,7 +270,7 @@ def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int, cut:
             extent = dict(setting.lattice.extents)
             inner = lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
             extents = tuple(setting.whole[dim] for dim in group.dims)
-            crossings = tuple(factors.crossings(dim, parent, level, above=True, cut=cut) for dim in group.dims)
+            crossings = tuple(factors.crossings(dim, parent, level, cut=cut) for dim in group.dims)
             known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
             total = total * known[setting.windows.tile_index(setting.lattice, inner)]
     return total
@@ -340,11 +290,8 @@ class _NodeLoads:
     stands: NDArray[np.bool_] | None = None
 
 
-def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int, *, above: bool) -> _NodeLoads:
-    """Return what a node of `level` loads from level `parent`.
-
-    above: the node stands below spatial loops over fan-outs below its level (windows: their index sets have gaps).
-    """
+def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int) -> _NodeLoads:
+    """Return what a node of `level` loads from level `parent`."""
     lattice, factors = setting.lattice, setting.factors
     groups = tuple(group for group in term.groups if group.is_window)
     windows = [dim for group in groups for dim in group.dims]
@@ -358,7 +305,7 @@ def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int, *,
     if not windows:
         return _NodeLoads(held * trips, held * trips, held)
     extents = tuple((dim, setting.whole[dim]) for dim in windows)
-    seen = tuple(factors.crossings(dim, parent, level, above=above) for dim in windows)
+    seen = tuple(factors.crossings(dim, parent, level) for dim in windows)
     fills = setting.windows.window_model(groups, extents, unmerged(seen))
     loads, stands = _window_loads(setting, term, fills)
     size = np.where(stands, fills.overlaps.size[setting.windows.tile_index(lattice, fills.pairs.lattice)], 0)
@@ -414,12 +361,11 @@ def _saved_outside(
     return saved
 
 
-def _read_cost(
-    setting: _Setting, term: TensorTerm, parent: int, level: int, messages: IntArray, *, above: bool
-) -> NodeCost:
-    loads = _node_loads(setting, term, parent, level, above=above)
+def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
+    parent, level = edge.parent, edge.level
+    loads = _node_loads(setting, term, parent, level)
     found: list[Numbers] = []
-    reads = loads.reads * messages
+    reads = loads.reads * _messages(setting, term, parent, level)
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
         if term.is_window and component.wires:
             written, read, held = read_weights(setting.factors, term, component, parent, level, lambda _: 0)
@@ -452,7 +398,7 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
         for group in term.groups:
             if group.is_window:
                 extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
-                seen = tuple(factors.crossings(dim, holder, last, above=True, cut=cut) for dim in group.dims)
+                seen = tuple(factors.crossings(dim, holder, last, cut=cut) for dim in group.dims)
                 found *= setting.windows.least_messages(group.coefficients, extents, ones, seen)
         return found
 
@@ -460,7 +406,7 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
     for group in term.groups:
         if group.is_window:
             extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
-            crossings = tuple(factors.crossings(dim, holder, last, above=True) for dim in group.dims)
+            crossings = tuple(factors.crossings(dim, holder, last) for dim in group.dims)
             messages *= setting.windows.least_messages(group.coefficients, extents, ones, crossings)
             messages *= setting.windows.least_union(group.coefficients, extents, ones, crossings)
     components = setting.measure.components
@@ -468,17 +414,16 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
     return tuple((read * messages + crossing) * setting.steps for crossing, read, _ in weights)
 
 
-def _output_edge(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> Edge:
+def _output_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
     parent, level = edge.parent, edge.level
-    node = _node_loads(setting, term, parent, level, above=False)
+    node = _node_loads(setting, term, parent, level)
     costs: list[Numbers] = []
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
         terms, credit = update_terms(setting.factors, term, component, (parent, level), edge.levels, node.fills)
         if component.held:
             terms.append((node.held, component.held[level][term.index]))
         costs.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
-    cost = NodeCost(tuple(costs), node.held * term.tensor.bits)
-    return _edge(setting, term, edge, cost, None)
+    return NodeCost(tuple(costs), node.held * term.tensor.bits)
 
 
 def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, permutations, product
+from functools import reduce
+from itertools import permutations, product
 from math import prod
 
 from polymap.ir import Mapping
@@ -93,7 +94,8 @@ def value_of(tables: Tables, completed: CompletedMapping) -> int:
 def _chain_mappings(
     tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
 ) -> tuple[CompletedMapping, ...]:
-    blocks = blocks_of(tables, chain)
+    choices = tuple(blocks_of(tables, chain))
+    blocks = choices[0]
     below = tuple(_inside(tables, block) for block in blocks)
     some = tuple(ordered(inside) for inside in below)
     if not all(_may_stand(tables, node) for node in chain) or None in some:
@@ -103,8 +105,8 @@ def _chain_mappings(
         placed = Placed(tuple((g, block.inner) for block in reversed(blocks) for g in reversed(block.groups)))
         orders = tuple(order for order in some if order is not None)
         return (CompletedMapping(fixed, tree_of(tables, blocks, orders, placed)),)
-    best: list[tuple[int, Vector, Placed, tuple[Vector, ...]]] = []
-    for placed in _placements(tables, window, blocks):
+    best: list[tuple[int, Vector, tuple[Block, ...], tuple[Vector, ...], Placed]] = []
+    for blocks, placed in ((one, placed) for one in choices for placed in _placements(tables, window, one)):
         path = _WindowPath(tables, window, placed)
         if not all(path.fits(node, free_bits) for node in chain):
             continue
@@ -114,9 +116,9 @@ def _chain_mappings(
             if value is None:
                 continue
             if tables.measure.is_front or not best or value < best[0][0]:
-                best = [*(best if tables.measure.is_front else ()), (value, total, placed, orders)]
+                best = [*(best if tables.measure.is_front else ()), (value, total, blocks, orders, placed)]
     kept = undominated([tables.measure.values(value) for value, *_ in best]) if tables.measure.is_front else [0]
-    return tuple(CompletedMapping(best[i][1], tree_of(tables, blocks, best[i][3], best[i][2])) for i in kept if best)
+    return tuple(CompletedMapping(best[i][1], tree_of(tables, *best[i][2:])) for i in kept if best)
 
 
 def _inside(tables: Tables, block: Block) -> Inside:
@@ -146,15 +148,10 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
         choices: list[tuple[tuple[int, Vector], ...]] = []
         for order in permutations(sorted(block.groups, reverse=True)):
             for tiles in product(*(_crossing_tiles(tables, block, below, window) for below in order)):
-                if all(_nested(a, b) for a, b in pairwise(tiles)):
-                    choices.append(tuple(zip(order, tiles, strict=True)))
+                choices.append(tuple(zip(order, tiles, strict=True)))
         per_block.append(choices)
     for combination in product(*per_block):
         yield Placed(tuple(item for block in combination for item in block))
-
-
-def _nested(inner: Vector, outer: Vector) -> bool:
-    return all(b % a == 0 for a, b in zip(inner, outer, strict=True))
 
 
 def _crossing_tiles(tables: Tables, block: Block, below: int, window: TensorTerm) -> list[Vector]:
@@ -204,6 +201,7 @@ class _WindowPath:
         self._factors = tables.factors
         self._windows = tuple(group for group in term.groups if group.is_window)
         self._counts = window_counts(tables.caches)
+        self._nothing = (0,) * len(tables.measure.components)
 
     def fits(self, node: ChainNode, free_bits: tuple[int | None, ...]) -> bool:
         """Return whether a node of the window tensor fits into what the other tensors leave (others do)."""
@@ -216,7 +214,7 @@ class _WindowPath:
         """Return the non-dominated (cost per component, loop order per block outermost first) of the window tensor."""
         problem = self._tables.problem
         nodes: list[_WindowNode] = []
-        labels: list[Label] = [((0,) * len(self._tables.measure.components), ())]
+        labels: list[Label] = [(self._nothing, ())]
         holder = 0
         for block, inside in zip(reversed(blocks), reversed(below), strict=True):
             if block.node is not None and block.node.tensor == self._term.index:
@@ -233,11 +231,10 @@ class _WindowPath:
 
     def _through_block(self, block: Block, nodes: list[_WindowNode], labels: list[Label], below: Inside) -> list[Label]:
         """Return the labels after the block's loops, innermost added first."""
-        todo = trips_of(block)
-        if not nodes:
+        todo, barriers = trips_of(block), self._barriers(block)
+        if not nodes and not barriers:
             some = ordered(below) if any(below.values()) else tuple(reversed(todo))
             return [(vector, (some, *orders)) for vector, orders in labels if some is not None]
-        barriers = self._barriers(block)
         fronts: dict[int, list[OpenLabel]] = {0: [(vector, (), orders) for vector, orders in labels]}
         for subset in range(1 << len(todo)):
             done = {dim for position, dim in enumerate(todo) if subset >> position & 1}
@@ -249,8 +246,8 @@ class _WindowPath:
                 if subset not in fronts or d in done or not _may_add(d, done, barriers, below):
                     continue
                 trips = block.outer[d] // block.inner[d]
-                kept = [node.cost(self._overlap(node, inside, d)) for node in nodes]
-                saved = tuple(sum(one) for one in zip(*kept, strict=True))
+                kept = (node.cost(self._overlap(node, inside, d)) for node in nodes)
+                saved = reduce(added_up, kept, self._nothing)
                 front = fronts.setdefault(subset | 1 << position, [])
                 for vector, path, orders in fronts[subset]:
                     after = tuple(trips * v - (trips - 1) * k for v, k in zip(vector, saved, strict=True))
@@ -286,7 +283,7 @@ class _WindowPath:
         loaded from below so many fan-outs."""
         factors, d = self._factors, self._tables.problem.dims.index(dim)
         busy = [below for below in factors.groups() if factors.group_factor(dim, below) > 1]
-        known = dict(zip(busy, factors.crossings(dim, parent, level, above=True, cut=cut), strict=True))
+        known = dict(zip(busy, factors.crossings(dim, parent, level, cut=cut), strict=True))
         standing = [(known[below], tile[d]) for below, tile in self._placed.groups if below in known]
         return tuple(one for one, _ in standing), tuple((number, place) for number, (_, place) in enumerate(standing))
 

@@ -115,12 +115,9 @@ class StructureFactors(SpatialFactors[int]):
         """Return whether some fan-out between two levels makes one message of different loads."""
         return any(one.multicast.unites_tiles and prod(row) > 1 for one, row in self.between(after, upto))
 
-    def crossings(self, dim: str, after: int, level: int, *, above: bool, cut: int = 0) -> tuple[Crossing, ...]:
+    def crossings(self, dim: str, after: int, level: int, cut: int = 0) -> tuple[Crossing, ...]:
         """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`, or from below
-        the first `cut` fan-outs.
-
-        above: the node may stand below loops over fan-outs below its level.
-        """
+        the first `cut` fan-outs."""
         d = self.problem.dims.index(dim)
         found: list[Crossing] = []
         for below in self.groups():
@@ -130,7 +127,7 @@ class StructureFactors(SpatialFactors[int]):
                 if row[d] > 1
             )
             if parts:
-                found.append(Crossing(parts, below <= level, above, self.places.get((below, dim))))
+                found.append(Crossing(parts, below <= level, self.places.get((below, dim))))
         return tuple(found)
 
     def groups(self) -> tuple[int, ...]:

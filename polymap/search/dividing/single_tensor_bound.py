@@ -139,7 +139,7 @@ class StructureBatch(SpatialFactors[IntArray]):
         for place, structure in enumerate(self._structures[int(number)] for number in representatives):
             factors = StructureFactors(self.problem, structure)
             extents = tuple(self.problem.extents[d] // structure.used(d) for d in dims)
-            crossings = tuple(factors.crossings(dim, *levels, above=True) for dim in group.dims)
+            crossings = tuple(factors.crossings(dim, *levels) for dim in group.dims)
             values[place] = count(self.counts, group.coefficients, extents, crossings)
         return values[kind]
 

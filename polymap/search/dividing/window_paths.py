@@ -30,13 +30,12 @@ class Crossing:
     """The spatial loops over one dim in one group of fan-outs, as a node sees them.
 
     parts: (factor, how siblings' loads are merged towards the node's parent; None: not between the two), innermost
-    first. fixed: they choose the instance of the node. may_stand_above: they may (fixed ones must) stand above the
-    node. place: the temporal extent of the dim inside them, None while that is open.
+    first. fixed: they choose the instance of the node, and stand above it; others may, too. place: the temporal extent
+    of the dim inside them, None while that is open.
     """
 
     parts: tuple[tuple[int, Multicast | None], ...]
     fixed: bool
-    may_stand_above: bool
     place: int | None = None
 
     @property
@@ -82,7 +81,7 @@ def _crossing_orders(extent: int, tile: int, inside: int, crossings: tuple[Cross
     above = [y for y in divisors(extent) if y % tile == 0 and (y % inside == 0 or inside % y == 0)]
     for one in crossings:
         below = [] if one.fixed else list(divisors(tile))
-        free = above if one.fixed else sorted({*above, *below}) if one.may_stand_above else below
+        free = above if one.fixed else sorted({*above, *below})
         choices.append(free if one.place is None else [y for y in free if y == one.place])
     for places in product(*choices):
         for sequence in permutations(range(len(crossings))):

@@ -375,12 +375,12 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         if first is not None:
             report((first,), 0)
             outcome = Outcome((first,), None, Count(), 0, None)
-    go_on = partial(
-        solve,
+    outcome = solve(
         search.problem,
         measure,
         stop,
         report,
+        before=outcome,
         processes=search.processes,
         work=search.limits.work,
         polish=polish,
@@ -390,24 +390,8 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         others_wait=others_wait,
         lists_until=search.limits.time_is_up,  # what a share of the limit, or few steps, were too short for
     )
-    outcome = go_on(before=outcome)
-    while not stop() and (cheaper := _cheaper_than_said(search, measure, outcome)) is not None:
-        outcome = go_on(before=Outcome((cheaper,), None, Count(), 0, None))
     search.engines.keep(outcome)
     return outcome, evidence
-
-
-def _cheaper_than_said(search: Search, measure: Measure, outcome: Outcome) -> tuple[int, CompletedMapping] | None:
-    """Return the best mapping with what it costs, where that is less than the search says: a chain may be charged more
-    than the tree that it becomes. What was refuted stays refuted; the search goes on from the value that the tree has.
-    """
-    if len(search.objective.singles) > 1 or not outcome.found or outcome.left != ():
-        return None
-    value, leaf = outcome.found[0]
-    score = exact_score(search.workload, search.arch, search.objective, leaf.mapping)
-    if score is None or score.excess or score.value >= measure.unscaled(value):
-        return None
-    return math.ceil(score.value / measure.unscaled(1)), leaf
 
 
 def _told_before(search: Search, measure: Measure) -> Outcome | None:

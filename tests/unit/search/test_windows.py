@@ -175,20 +175,17 @@ CROSSED = [
 ]
 
 
-@pytest.mark.parametrize("above", [False, True])
 @pytest.mark.parametrize(("coefficients", "extents", "factors"), CROSSED)
 def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
-    coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]], above: bool
+    coefficients: tuple[int, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]]
 ) -> None:
     group = IndexGroup(tuple(extents), coefficients)
-    crossings = {
-        dim: Crossing(((factor, None),), fixed, may_stand_above=above) for dim, (factor, fixed) in factors.items()
-    }
+    crossings = {dim: Crossing(((factor, None),), fixed) for dim, (factor, fixed) in factors.items()}
     model = model_of(group, extents, crossings)
     repeat, tight, walked = 2, 0, 0
     found, again, _ = least_loads(model, len(model.overlaps.size) - 1)
     for t, tile in enumerate(points_of(model)):
-        for sides in sides_of(tile, extents, factors, above=above):
+        for sides in sides_of(tile, extents, factors):
             assert model.overlaps.size[t] <= len(tile_at(group, sides, tile, dict.fromkeys(tile, 0)))
             for times in divisors(repeat):
                 orders = [order for order in all_orders(tile, extents, times) if reaches(tile, sides, order)]
@@ -202,14 +199,14 @@ def test_least_loads_are_a_bound_for_every_place_of_the_spatial_loops(
 
 
 def sides_of(
-    tile: dict[str, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]], *, above: bool
+    tile: dict[str, int], extents: dict[str, int], factors: dict[str, tuple[int, bool]]
 ) -> Iterator[dict[str, Side]]:
-    """Yield every legal place of the spatial loops: fixed ones outside the tile, others inside (or, above, outside)."""
+    """Yield every legal place of the spatial loops: fixed ones outside the tile, others inside or outside."""
     choices: list[list[tuple[str, Side]]] = []
     for dim, (factor, fixed) in factors.items():
         places = divisors(extents[dim])
         inside = [y for y in places if tile[dim] % y == 0 and not fixed]
-        outside = [y for y in places if y % tile[dim] == 0 and (fixed or above)]
+        outside = [y for y in places if y % tile[dim] == 0]
         choices.append([(dim, Side(factor, y, fixed)) for y in sorted({*inside, *outside})])
     yield from (dict(sides) for sides in product(*choices))
 
@@ -222,8 +219,7 @@ def test_decided_places_give_the_loads_of_exactly_these_places(
     for y in product(*(divisors(extents[dim]) for dim in factors)):
         places = dict(zip(factors, y, strict=True))
         crossings = {
-            dim: Crossing(((factor, None),), fixed, may_stand_above=True, place=places[dim])
-            for dim, (factor, fixed) in factors.items()
+            dim: Crossing(((factor, None),), fixed, place=places[dim]) for dim, (factor, fixed) in factors.items()
         }
         sides = {dim: Side(factor, places[dim], fixed) for dim, (factor, fixed) in factors.items()}
         model = model_of(group, extents, crossings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
 
@@ -37,10 +37,11 @@ from polymap.search.enumeration.trees import exhaustive
 from polymap.search.objective.float_bounds import Multipliers
 from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import Structure
 from polymap.workload.einsums import einsum
 from tests.referee.demands import Table, meets
-from tests.unit.search.tree_chains import Case, Chain, full_case, normal_form, random_case, ruled_case
+from tests.unit.search.tree_chains import Case, Chain, case_of, full_case, normal_form, random_case, ruled_case
 
 OBJECTIVES = ("energy", "edp", "latency", "energy", "ed2p", "energy")
 SEEDS = range(36)
@@ -281,3 +282,51 @@ def test_a_node_may_stand_below_spatial_loops_that_one_further_in_has_above_it(m
     true = exhaustive(layer, arch, "energy", "divide")
     assert true is not None
     assert search(layer, arch, "energy", "divide").value == true.value
+
+
+def case_between(text: str, sizes: dict[str, int], nodes: tuple[MemoryLevel | Fanout, ...]) -> Case:
+    """Return a layer, by energy, on a machine with these levels and fan-outs below DRAM."""
+    layer = einsum(text, sizes=sizes)
+    outermost = MemoryLevel("DRAM", None, 8, Fraction(100), Fraction(90))
+    arch = Architecture("between", (outermost, *nodes, ComputeUnit("MAC", Fraction(1))))
+    return case_of(analyse(layer, arch), "energy")
+
+
+def level(name: str, pj: int, *holds: str) -> MemoryLevel:
+    return MemoryLevel(name, None, 8, Fraction(pj), Fraction(2 * pj, 3), holds=holds)
+
+
+WINDOW, PLAIN, STRIDED = "O[p] += I[p+r] * W[r]", "O[k,p] += I[p+r] * W[k,r]", "O[p] += I[2*p+r] * W[r]"
+ALONG_P = Fanout("X", 2, dims=("p",))
+Nodes = tuple[MemoryLevel | Fanout, ...]
+BETWEEN: dict[str, tuple[str, dict[str, int], Nodes]] = {
+    "a register charged above all loops, a buffer above the spatial loops": (
+        *(WINDOW, {"p": 8, "r": 3}),
+        (level("BUF", 2, "I"), ALONG_P, level("RF", 1, "W")),
+    ),
+    "a window's buffer below the register of another tensor": (
+        *(PLAIN, {"k": 2, "p": 4, "r": 2}),
+        (level("BUF", 2, "I"), ALONG_P, level("RF", 1, "W")),
+    ),
+    "both nodes of an output below the register of another tensor": (
+        *(WINDOW, {"p": 4, "r": 2}),
+        (level("BUF", 2, "O"), ALONG_P, level("RF", 1, "O", "W")),
+    ),
+    "two groups of spatial loops over one dim": (
+        *(STRIDED, {"p": 4, "r": 2}),
+        (ALONG_P, level("BUF", 2, "O"), replace(ALONG_P, name="Y"), level("RF", 1, "O", "W")),
+    ),
+    "two groups of spatial loops, each over its dim": (
+        *("O[p] += I[p+2*r] * W[r]", {"p": 4, "r": 4}),
+        (level("BUF", 2, "O"), replace(ALONG_P, dims=("r",)), level("RF", 1, "O"), replace(ALONG_P, name="Y")),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_spatial_loops_between_two_levels_stand_wherever_trees_have_them(name: str) -> None:
+    """Every place of the spatial loops in every structure: each tree's chain is bounded by what the tree costs, and a
+    tree of that cost is found for it, whose cost is what the search says."""
+    one = case_between(*BETWEEN[name])
+    chosen = [(structure, places) for structure in one.structures for places in places_of(one.problem, structure)]
+    assert check(one, random.Random(name), chosen)

@@ -192,9 +192,7 @@ def may_win(
             if usable is not None and node.used[level] + int(at(move.cost(tables).bits, index)) > usable:
                 continue
             bound = node.parts[0] + own + rest + constant
-            if bound >= value or not (
-                is_first_order(node, index, limit, level, move.tensor) or is_below(tables, move, index)
-            ):
+            if bound >= value or not is_first_order(node, index, limit, level, move.tensor):
                 continue
             for multipliers, least in priced:
                 charged, inner = node_cost(tables, move, index, 0, multipliers), least(move.after, index)
@@ -213,12 +211,6 @@ def is_first_order(node: SearchNode, index: Index, limit: Index, level: int, ten
     """Return whether nodes of one tile come by level, then tensor."""
     last = node.chain[-1] if node.chain else None
     return index != limit or last is None or last.tile != node.tile or (last.level, last.tensor) < (level, tensor)
-
-
-def is_below(tables: Tables, move: Move, index: Index) -> bool:
-    """Return whether a node stands below spatial loops, where it costs another amount than above them."""
-    costs = [[int(at(one, index)) for one in own.costs] for own in (move.edge_of(tables).plain, move.cost(tables))]
-    return costs[0] != costs[1]
 
 
 class Asked(StructureSearch):
