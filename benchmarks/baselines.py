@@ -10,7 +10,7 @@ import time
 from statistics import median
 
 import polymap as pm
-from polymap.search.heuristics.methods import Method, baseline
+from polymap.search.local.methods import Method, baseline
 
 CASES = (
     ("gemm 512x256x32", "flat3", "energy"),

@@ -20,8 +20,8 @@ import numpy as np
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.library import RegionCall
-from polymap.codegen.library.compiler import host_compiler
+from polymap.codegen.native import RegionCall
+from polymap.codegen.native.compiler import host_compiler
 from tests.c_to_c import arguments, compiled, parameters_of
 
 LEAST_SECONDS = 2e-3

@@ -125,6 +125,7 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     from polymap.networks.sweeps import SweepRow as SweepRow, SweepTable as SweepTable, sweep as sweep
     from polymap.poly import CountFormula as CountFormula
     from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
+    from polymap.report.figures.domain import domain_figure as domain_figure, domain_svg as domain_svg
     from polymap.report.figures.front import front_svg as front_svg
     from polymap.report.figures.layer_bars import (
         layer_bars_figure as layer_bars_figure,
@@ -134,6 +135,11 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     from polymap.report.figures.nest_svg import mapping_svg as mapping_svg
     from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
     from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+    from polymap.report.figures.schedule import schedule_figure as schedule_figure, schedule_svg as schedule_svg
+    from polymap.report.figures.statements import (
+        dependence_graph as dependence_graph,
+        dependence_graph_svg as dependence_graph_svg,
+    )
     from polymap.report.figures.traffic import traffic_svg as traffic_svg, traffic_text as traffic_text
     from polymap.report.page.machines import (
         binding_figure as binding_figure,
@@ -143,12 +149,6 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     )
     from polymap.report.page.progress import ProgressLine as ProgressLine
     from polymap.report.page.report import report_page as report_page
-    from polymap.report.programs.domain import domain_figure as domain_figure, domain_svg as domain_svg
-    from polymap.report.programs.schedule import schedule_figure as schedule_figure, schedule_svg as schedule_svg
-    from polymap.report.programs.statements import (
-        dependence_graph as dependence_graph,
-        dependence_graph_svg as dependence_graph_svg,
-    )
     from polymap.report.space.capacity import capacity_figure as capacity_figure, capacity_svg as capacity_svg
     from polymap.report.space.cloud import cloud_figure as cloud_figure, cloud_svg as cloud_svg
     from polymap.report.space.coordinates import (
@@ -196,11 +196,11 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
         workload_from_document as workload_from_document,
         workload_to_document as workload_to_document,
     )
+    from polymap.workload.einsum_programs import program as program
     from polymap.workload.einsums import einsum as einsum
     from polymap.workload.layers import conv2d as conv2d, matmul as matmul
+    from polymap.workload.nests import nest as nest
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
-    from polymap.workload.programs.einsum_programs import program as program
-    from polymap.workload.programs.nests import nest as nest
 
 # Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
 when_first_shown(lambda: import_module("polymap.report.page.shown"))

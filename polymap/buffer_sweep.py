@@ -13,10 +13,9 @@ from polymap.explore import search
 from polymap.inputs import as_integer, is_list, shown
 from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.resolve import question_of
-from polymap.search.objective import is_confirmed
-from polymap.search.one_buffer import OfSize, solve_sizes
-from polymap.search.problem import analyse, parse_objective
+from polymap.search.problem import analyse, is_confirmed, parse_objective
 from polymap.search.run import Hints, Options
+from polymap.search.single_level import OfSize, solve_sizes
 
 
 def buffer_curve(

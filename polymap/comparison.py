@@ -26,8 +26,15 @@ from polymap.ir import (
 from polymap.resolve import question_of
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
-from polymap.search.objective import is_confirmed, measure_under, objective_values
-from polymap.search.problem import Objective, analyse, dataflow_obstacle, parse_single
+from polymap.search.problem import (
+    Objective,
+    analyse,
+    dataflow_obstacle,
+    is_confirmed,
+    measure_under,
+    objective_values,
+    parse_single,
+)
 from polymap.search.run import Options
 
 OPTIMUM = "optimum"

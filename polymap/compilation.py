@@ -6,10 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from polymap.codegen.library import NativeCall, PackedWeights, RegionCall, load_function, load_region
-from polymap.codegen.native import LAYOUTS, NativeFunction, Requantize, memory_steps, native_function, vector_dims
-from polymap.codegen.orders import Chosen, Core, choose
+from polymap.codegen.native import (
+    LAYOUTS,
+    NativeCall,
+    NativeFunction,
+    PackedWeights,
+    RegionCall,
+    Requantize,
+    load_function,
+    load_region,
+    memory_steps,
+    native_function,
+    vector_dims,
+)
 from polymap.codegen.programs import program_function
+from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, shown
 from polymap.ir import (

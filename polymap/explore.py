@@ -72,7 +72,6 @@ def search(
 
 def provers() -> Table:
     """Return which provers are asked, in order until one closes the evidence; without a share for all of the limit."""
-    from polymap.search.parts import search_front, search_order
     from polymap.search.run import (
         TUNING,
         Kind,
@@ -91,15 +90,16 @@ def provers() -> Table:
         refute_rules,
         sample_programs,
         search_dividing_tiles,
+        search_front,
+        search_order,
         try_what_rules_limit,
     )
 
     sizes = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT
     asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
     searched, one_value = Kind.ANY_SIZE | Kind.PART, Kind.ANY_SIZE | Kind.PART | Kind.RELATED
-    at_once, products = first(TUNING.first_structures_share), of_rest(TUNING.products_share)
-    to_meet_rules = further(TUNING.share_to_meet_rules)
-    one_by_one, under_rules = further(TUNING.structures_share), further(TUNING.structures_share_under_rules)
+    at_once, to_meet_rules = first(TUNING.first_structures_share), further(TUNING.share_to_meet_rules)
+    one_by_one, products = further(TUNING.structures_share), of_rest(TUNING.products_share)
     return (
         Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
@@ -113,7 +113,7 @@ def provers() -> Table:
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
         Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
         Line(anneal_near_mappings, searched, to_meet_rules, rules=True, without_mapping=True),
-        Line(refine_structures, one_value, under_rules, rules=True),  # structure by structure, with mappings there
+        Line(refine_structures, one_value, further(TUNING.structures_share_under_rules), rules=True),  # one by one
         Line(anneal_near_mappings, one_value, rules=True),
         Line(refine_structures, one_value, one_by_one, rules=False),
         Line(bound_products, one_value, products, rules=False),  # geometric programs over whole counts and tiles

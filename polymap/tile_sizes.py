@@ -10,10 +10,8 @@ from fractions import Fraction
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
 from polymap.resolve import question_of
-from polymap.search.dividing import Found, solve
-from polymap.search.objective import is_confirmed, measure_of, objective_values
-from polymap.search.problem import Goal, analyse, parse_objective
-from polymap.search.product_tiles import best_product_tiles
+from polymap.search.dividing import Found, best_product_tiles, solve
+from polymap.search.problem import Goal, analyse, is_confirmed, measure_of, objective_values, parse_objective
 from polymap.search.run import Options
 
 

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from polymap.codegen.execute.interpret import Data, UndefinedValueError
 from polymap.codegen.execute.reference import interpreted
 from polymap.codegen.execute.run import random_data
-from polymap.codegen.library import load_region
 from polymap.codegen.lower.elements import element_types
-from polymap.codegen.native import ArrayForm, NativeFunction
-from polymap.codegen.orders import Core, choose
-from polymap.codegen.orders.contiguous import contiguous_order
+from polymap.codegen.native import ArrayForm, NativeFunction, load_region
 from polymap.codegen.programs import program_function
+from polymap.codegen.source import Core, choose
+from polymap.codegen.source.contiguous import contiguous_order
 from polymap.ir import PolymapError, Workload
 from polymap.schedules import Schedule, dependence_violations
 from polymap.transform import isl_schedule

@@ -74,31 +74,27 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search/test_exhaustive.py", REFEREE + "test_search_equals_exhaustive.py",
         REFEREE + "test_second_prover.py",
     ),
-    "polymap/search/heuristics": (
+    "polymap/search/local": (
         UNIT + "search/test_baselines.py", UNIT + "search/test_climb.py", UNIT + "search/test_phases.py",
         UNIT + "search/test_rules.py",
     ),
-    "polymap/search/objective": (
-        UNIT + "search/objective", UNIT + "search/test_objective.py", UNIT + "search/test_goals.py",
-        UNIT + "search/test_floor.py", UNIT + "search/test_rules.py", PROPERTY + "test_bounds.py",
-    ),
-    "polymap/search/parts": (
-        UNIT + "search/test_front_bounds.py", REFEREE + "test_any_size_equals_exhaustive.py",
-    ),
     "polymap/search/problem": (
-        UNIT + "search/problem", UNIT + "search/test_lattice.py", UNIT + "search/test_structure.py",
+        UNIT + "search/objective", UNIT + "search/test_objective.py", UNIT + "search/test_floor.py",
+        UNIT + "search/test_rules.py", PROPERTY + "test_bounds.py", UNIT + "search/problem",
+        UNIT + "search/test_lattice.py", UNIT + "search/test_structure.py",
         UNIT + "search/test_structure_model.py",
         UNIT + "search/test_goals.py", UNIT + "search/test_infeasible.py", UNIT + "search/test_constraints.py",
         REFEREE + "test_structures_equal_exhaustive.py",
     ),
-    "polymap/search/product_bounds": (REFEREE + "test_product_bounds.py",),
-    "polymap/search/sibling_bounds": (REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py"),
+    "polymap/search/geometric_bounds": (REFEREE + "test_product_bounds.py",),
+    "polymap/search/parallelism_bounds": (REFEREE + "test_sibling_bounds.py", REFEREE + "test_joint_bound.py"),
     "polymap/search/resources": (
         UNIT + "search/resources", UNIT + "search/test_worker_pool.py", UNIT + "search/test_workers.py",
         UNIT + "search/test_resume.py",
     ),
     "polymap/search/run": (
-        UNIT + "search/run", UNIT + "search/test_front.py", UNIT + "search/test_constraints.py",
+        UNIT + "search/test_front_bounds.py", REFEREE + "test_any_size_equals_exhaustive.py", UNIT + "search/run",
+        UNIT + "search/test_front.py", UNIT + "search/test_constraints.py",
         UNIT + "checker", UNIT + "search/test_rules.py", UNIT + "search/test_phases.py",
         UNIT + "search/test_resume.py",
     ),

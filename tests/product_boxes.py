@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from polymap.search.objective import Measure
-from polymap.search.problem import Problem
-from polymap.search.product_bounds.answers import bound_at_once, orders_in_reach, value_above
-from polymap.search.product_bounds.search import ProductSearch
+from polymap.search.geometric_bounds.answers import bound_at_once, orders_in_reach, value_above
+from polymap.search.geometric_bounds.search import ProductSearch
+from polymap.search.problem import Measure, Problem
 
 
 def bound_products(

@@ -11,8 +11,7 @@ from functools import partial
 import polymap as pm
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective import objective_values, refusals
-from polymap.search.problem import Rules, parse_objective, rules_from_document
+from polymap.search.problem import Rules, objective_values, parse_objective, refusals, rules_from_document
 
 TEXTS = (
     "C[m,n] += A[m,k] * A[n,k]",

@@ -33,20 +33,19 @@ ROWS = {
         ("arithmetic", "inputs", "poly"),
         ("checker", "formatting", "ir", "lazy", "processes", "version"),
     ),
-    "report": (("page",), ("programs", "space", "text"), ("figures",)),
+    "report": (("page",), ("space", "text"), ("figures",)),
     "search": (
-        ("parts",),
-        ("one_buffer", "run"),
-        ("product_bounds", "sibling_bounds"),
-        ("heuristics", "product_tiles", "program_bounds", "result"),
+        ("single_level", "run"),
+        ("geometric_bounds", "parallelism_bounds"),
+        ("local", "result"),
         ("dividing", "programs"),
-        ("objective",),
-        ("enumeration", "problem", "resources"),
+        ("problem",),
+        ("enumeration", "resources"),
     ),
-    "codegen": (("library", "programs"), ("native",), ("execute", "faithful"), ("lower", "source"), ("c", "orders")),
+    "codegen": (("programs",), ("native",), ("execute", "faithful"), ("source",), ("lower",)),
     "costmodel": (("analysis", "symbolic", "tables"), ("closed_form", "sets", "simulator")),
     "schedules": (("space",),),
-    "workload": (("programs",), ("c",), ("preprocessor",)),
+    "workload": (("c",),),
 }
 ROW_OF = {
     f"{package}.{room}".strip("."): row

@@ -6,14 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from polymap.ir import Mapping, Spatial, Temporal
+from polymap.search.parallelism_bounds.joint import JointBound, StructureBound
+from polymap.search.parallelism_bounds.tuning import TUNING
 from polymap.search.resources import Stop, never
-from polymap.search.sibling_bounds.joint import JointBound, StructureBound
-from polymap.search.sibling_bounds.tuning import TUNING
 
 if TYPE_CHECKING:
-    from polymap.search.objective import Measure
-    from polymap.search.problem import FanoutClass, Problem
-    from polymap.search.sibling_bounds.single_tensor import Counts
+    from polymap.search.parallelism_bounds.single_tensor import Counts
+    from polymap.search.problem import FanoutClass, Measure, Problem
 
 
 def refine(

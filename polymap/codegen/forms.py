@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import assert_never
 
-from polymap.codegen.c import Program
 from polymap.codegen.faithful import lower_faithful
+from polymap.codegen.lower import Program
 from polymap.codegen.native import lower_native
 from polymap.ir import Architecture, Mapping, Workload
 

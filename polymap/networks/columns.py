@@ -18,8 +18,7 @@ from polymap.ir import Architecture, Mapping, MemoryLevel, Spatial, Workload
 from polymap.networks.machine_order import Good, MachineOrder, machine_order
 from polymap.networks.told import told_cost
 from polymap.schedules import mapping_from_document, view_of
-from polymap.search.objective import objective_values
-from polymap.search.problem import parse_single
+from polymap.search.problem import objective_values, parse_single
 
 
 class Provenance(Enum):

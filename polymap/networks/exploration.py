@@ -18,8 +18,7 @@ from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
 from polymap.resolve import arch_of, workload_of
 from polymap.schedules import mapping_from_document
-from polymap.search.objective import objective_values
-from polymap.search.problem import parse_single, unit_of
+from polymap.search.problem import objective_values, parse_single, unit_of
 from polymap.search.result import SearchResult, result_document, result_from_document
 from polymap.search.run import Hints, Options, open_structures_of
 

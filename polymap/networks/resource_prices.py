@@ -26,8 +26,7 @@ from polymap.ir import (
 )
 from polymap.networks.columns import Column, Provenance, column_of
 from polymap.resolve import arch_of, question_of
-from polymap.search.objective import objective_values
-from polymap.search.problem import parse_single
+from polymap.search.problem import objective_values, parse_single
 from polymap.search.result import SearchResult, result_document
 from polymap.search.run import Hints, Options
 

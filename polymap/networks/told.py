@@ -5,8 +5,7 @@ from __future__ import annotations
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mapping, Mistake, OutputError, Workload
-from polymap.search.objective import objective_values
-from polymap.search.problem import parse_single
+from polymap.search.problem import objective_values, parse_single
 from polymap.search.result import SearchResult
 from polymap.search.run import number_of
 

@@ -23,8 +23,20 @@ from polymap.ir import (
 )
 from polymap.schedules import dependence_violations, sign_vectors
 from polymap.search.dividing import Found, solve
-from polymap.search.objective import measure_under, objective_value, refusals
-from polymap.search.problem import Factor, Held, Innermost, Objective, Outermost, Rules, analyse, clashes, parse_single
+from polymap.search.problem import (
+    Factor,
+    Held,
+    Innermost,
+    Objective,
+    Outermost,
+    Rules,
+    analyse,
+    clashes,
+    measure_under,
+    objective_value,
+    parse_single,
+    refusals,
+)
 from polymap.search.run import Options
 
 

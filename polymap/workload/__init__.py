@@ -1,4 +1,4 @@
-"""Front ends for loop nests: einsums, layers, networks, documents and C; dependences."""
+"""Front ends for loop nests: einsums, layers, networks, programs, documents and C; dependences."""
 
 from polymap.lazy import lazy
 

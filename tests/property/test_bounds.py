@@ -25,9 +25,9 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel, Node
 from polymap.ir.mapping import Mapping
 from polymap.report.text.explanation import explain
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.objective.floors import floor_of
-from polymap.search.objective.measure import objective_values
+from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import objective_values
 from polymap.search.problem.word_clashes import clashes
 from polymap.search.run import programs as fallback
 from polymap.search.run.programs import program_order

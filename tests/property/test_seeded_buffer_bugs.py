@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.search.objective import exact_score, measure_of
-from polymap.search.one_buffer import bounds, first_tiles, question, sizes, window_bounds
-from polymap.search.problem import Problem, analyse, parse_objective
-from polymap.search.product_bounds import box_visits
+from polymap.search.geometric_bounds import box_visits
+from polymap.search.problem import Problem, analyse, exact_score, measure_of, parse_objective
+from polymap.search.single_level import bounds, first_tiles, question, sizes, window_bounds
 from polymap.workload.einsums import einsum
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
 from tests.referee import test_huge_bounds

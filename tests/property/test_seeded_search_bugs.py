@@ -22,9 +22,9 @@ from polymap.explore import search
 from polymap.ir.machine import Architecture
 from polymap.search.dividing import engine, lagrange, progress
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.magnitudes import most_costed
+from polymap.search.problem.measure import measure_of
 from tests.property import test_long_numbers
 from tests.referee.problems import Problem, random_problem, scaled
 from tests.unit.search import test_exact

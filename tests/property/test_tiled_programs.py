@@ -11,11 +11,11 @@ import pytest
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.orders import TUNING, Chosen, Core, choose
+from polymap.codegen.source import TUNING, Chosen, Core, choose
 from tests.c_to_c import parameters_of
 from tests.compiled_programs import expected_arrays, sanitized_case
 
-ORDERS = "polymap.codegen.orders"
+ORDERS = "polymap.codegen.source"
 SIZES = (37, 41, 29, 31, 43)
 
 

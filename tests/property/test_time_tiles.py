@@ -11,13 +11,13 @@ import pytest
 
 import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
-from polymap.codegen.orders import TUNING, Core, choose
 from polymap.codegen.programs import program_function
+from polymap.codegen.source import TUNING, Core, choose
 from polymap.ir import MemoryLevel
 from tests.compiled_programs import sanitized_case
 from tests.property.test_tiled_programs import check
 
-TILES = "polymap.codegen.orders.time_tiles"
+TILES = "polymap.codegen.source.time_tiles"
 STENCILS = ("jacobi-1d", "jacobi-2d", "heat-3d", "fdtd-2d")
 SIZES = {"tsteps": 19, "tmax": 19, "n": 23, "nx": 21, "ny": 26}
 

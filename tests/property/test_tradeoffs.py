@@ -20,9 +20,9 @@ from polymap.search.dividing.engine import least_value, places_of
 from polymap.search.dividing.lagrange import traded_bound
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective.float_bounds import Tradeoff, surely_below
-from polymap.search.objective.measure import Measure, measure_of
+from polymap.search.problem.float_bounds import Tradeoff, surely_below
 from polymap.search.problem.goals import Goal, parse_objective
+from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import enumerate_structures
 from tests.property.test_long_numbers import long_machine

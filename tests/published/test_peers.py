@@ -20,8 +20,8 @@ from polymap.inputs.parsing import parse_json
 from polymap.inputs.reading import read_text
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import objective_value
 from polymap.search.result.result import SearchResult
 from polymap.workload.document import workload_from_document
 

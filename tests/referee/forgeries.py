@@ -27,8 +27,8 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping, Spatial, Temporal
 from polymap.schedules.document import mapping_from_document, mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
-from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_single
+from polymap.search.problem.measure import objective_value
 
 LOOPS = (Temporal, Spatial)
 HEAD = ("workload", "machine", "constraints", "objective")

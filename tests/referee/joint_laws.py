@@ -12,15 +12,15 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
-from polymap.search.objective.scores import exact_score
+from polymap.search.parallelism_bounds.crossings import Crossings, LoadBalance, sibling_ranges
+from polymap.search.parallelism_bounds.joint import JointStructure, Part, Recurrence
+from polymap.search.parallelism_bounds.joint_costs import LoopOrder, NodeView
+from polymap.search.parallelism_bounds.sizes import Axis
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderEdge
 from polymap.search.problem.problem import Problem
-from polymap.search.sibling_bounds.crossings import Crossings, LoadBalance, sibling_ranges
-from polymap.search.sibling_bounds.joint import JointStructure, Part, Recurrence
-from polymap.search.sibling_bounds.joint_costs import LoopOrder, NodeView
-from polymap.search.sibling_bounds.sizes import Axis
+from polymap.search.problem.scores import exact_score
 from tests.tree_siblings import sibling_counts
 
 Rows = tuple[tuple[int, ...], ...]  # per level: reads, writes, fills, drains

@@ -12,11 +12,10 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Compute, Mapping, MappingNode, Storage, Temporal, Workload
+from polymap.search.dividing import best_product_tiles
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective import exact_score, measure_of
-from polymap.search.problem import analyse, parse_objective
-from polymap.search.product_bounds import box_visits
-from polymap.search.product_tiles import best_product_tiles
+from polymap.search.geometric_bounds import box_visits
+from polymap.search.problem import analyse, exact_score, measure_of, parse_objective
 
 
 def product(sizes: dict[str, int], bits: dict[str, int]) -> Workload:

@@ -10,9 +10,9 @@ import pytest
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.one_buffer.bounds import least_bits
-from polymap.search.one_buffer.question import read_question
 from polymap.search.problem.problem import analyse
+from polymap.search.single_level.bounds import least_bits
+from polymap.search.single_level.question import read_question
 from polymap.workload.einsums import einsum
 
 FAMILIES: tuple[tuple[str, dict[str, int]], ...] = (

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from polymap.codegen.c.ast import Expr
 from polymap.codegen.execute.run import generate_c, run_c
 from polymap.codegen.faithful import steps
 from polymap.codegen.lower import elements, expressions
+from polymap.codegen.lower.ast import Expr
 from polymap.codegen.lower.elements import ElementType, Registers
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.loopnest import Convert, Statement, Workload

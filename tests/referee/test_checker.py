@@ -26,8 +26,8 @@ from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.document import mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
 from polymap.search.enumeration.trees import exhaustive, scored_trees
-from polymap.search.objective.measure import objective_value
 from polymap.search.problem.goals import parse_single
+from polymap.search.problem.measure import objective_value
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rules import AtMost
 from polymap.search.run.certificate import certificate

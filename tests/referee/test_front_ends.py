@@ -15,7 +15,7 @@ import pytest
 import polymap as pm
 from polymap.codegen.execute.reference import reference
 from polymap.ir import Workload
-from polymap.workload.programs.nests import nest_of
+from polymap.workload.nests import nest_of
 
 N = 5
 

@@ -9,12 +9,11 @@ from math import ceil, floor, prod
 
 import polymap as pm
 from polymap.ir import Architecture, Workload
-from polymap.search.objective import exact_score, measure_of
-from polymap.search.one_buffer import solve_sizes
-from polymap.search.one_buffer.bounds import least_bits, margin_of
-from polymap.search.one_buffer.question import MOST_BITS, read_question
-from polymap.search.problem import analyse, parse_objective
-from polymap.search.product_bounds import box_visits
+from polymap.search.geometric_bounds import box_visits
+from polymap.search.problem import analyse, exact_score, measure_of, parse_objective
+from polymap.search.single_level import solve_sizes
+from polymap.search.single_level.bounds import least_bits, margin_of
+from polymap.search.single_level.question import MOST_BITS, read_question
 from polymap.workload.einsums import einsum
 from tests.referee.test_buffer_bounds import two_levels
 

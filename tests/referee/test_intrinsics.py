@@ -13,8 +13,8 @@ from polymap.explore import search
 from polymap.ir import OptionError
 from polymap.schedules import mapping_to_document
 from polymap.search.enumeration.trees import exhaustive, scored_trees
-from polymap.search.objective.rule_checks import refusals
 from polymap.search.problem import rules_from_document
+from polymap.search.problem.rule_checks import refusals
 from polymap.search.run.certificate import check_certifiable
 from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
 from polymap.verify import verify

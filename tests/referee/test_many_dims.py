@@ -25,8 +25,8 @@ from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.objective.measure import measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of, objective_value
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.limits import OutOfTime

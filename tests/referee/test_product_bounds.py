@@ -13,8 +13,8 @@ import polymap as pm
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from tests.product_boxes import bound_products
 from tests.referee.problems import random_problem

@@ -9,10 +9,8 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Architecture, Fanout, MemoryLevel, Multicast
-from polymap.search.dividing import solve
-from polymap.search.objective import exact_score, is_confirmed, measure_of
-from polymap.search.problem import analyse, parse_objective
-from polymap.search.product_tiles import best_product_tiles
+from polymap.search.dividing import best_product_tiles, solve
+from polymap.search.problem import analyse, exact_score, is_confirmed, measure_of, parse_objective
 from tests.case_machines import with_open_levels, with_wires
 
 EINSUMS = (

@@ -12,7 +12,7 @@ import polymap as pm
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.search.program_bounds.bounds import program_traffic_bits
+from polymap.search.programs.traffic_bounds import program_traffic_bits
 from polymap.workload.c.reader import from_c
 from tests.schedule_traffic import ASSIGN, READ, Element, Run, run_of, tiled_order
 

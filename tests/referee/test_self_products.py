@@ -12,8 +12,7 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.search.objective import objective_values
-from polymap.search.problem import parse_objective
+from polymap.search.problem import objective_values, parse_objective
 from polymap.search.run import relatives
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence

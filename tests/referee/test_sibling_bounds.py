@@ -25,18 +25,18 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.objective.measure import Measure, measure_of
-from polymap.search.objective.rule_checks import measure_under, refusals
-from polymap.search.objective.scores import exact_score
+from polymap.search.parallelism_bounds import single_tensor, tensor_costs, window_loads
+from polymap.search.parallelism_bounds.engine import SiblingSearch
+from polymap.search.parallelism_bounds.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
+from polymap.search.parallelism_bounds.structures import class_rows
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rule_checks import measure_under, refusals
+from polymap.search.problem.scores import exact_score
 from polymap.search.problem.word_clashes import clashes
 from polymap.search.resources.limits import Work, never
-from polymap.search.sibling_bounds import single_tensor, tensor_costs, window_loads
-from polymap.search.sibling_bounds.engine import SiblingSearch
-from polymap.search.sibling_bounds.single_tensor import Counts, SiblingCounts, TensorLoads, one_box
-from polymap.search.sibling_bounds.structures import class_rows
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d, matmul
 from polymap.workload.networks import builtin_workload

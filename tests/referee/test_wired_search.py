@@ -14,8 +14,7 @@ from polymap.costmodel import evaluate
 from polymap.explore import search
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping, Storage
-from polymap.search.objective import objective_values
-from polymap.search.problem import analyse, parse_objective
+from polymap.search.problem import analyse, objective_values, parse_objective
 from tests.case_machines import with_wires
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import Problem, random_problem

@@ -16,8 +16,8 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Mapping
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.search.objective.measure import objective_values
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import objective_values
 
 Values = tuple[Fraction, ...]
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 import polymap as pm
-from polymap.search.objective import exact_score
-from polymap.search.problem import parse_objective
+from polymap.search.problem import exact_score, parse_objective
 
 MACHINES = ("flat3", "eyeriss_like", "cluster4")
 

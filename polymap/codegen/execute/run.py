@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from polymap.codegen.c import INCLUDES, MAIN, TRANSFER, emit
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
 from polymap.codegen.execute.reference import Reference, operations_of, reference, sum_magnitudes
 from polymap.codegen.forms import Form, lower
-from polymap.codegen.lower import ElementType, element_types, has_values_at_start
+from polymap.codegen.lower import INCLUDES, MAIN, TRANSFER, ElementType, element_types, emit, has_values_at_start
 from polymap.costmodel import Traffic
 from polymap.inputs import as_integer, expected_kind, shown
 from polymap.ir import (

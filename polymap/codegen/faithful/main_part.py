@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, INCLUDES, MAIN, PRINT_COUNTS, RANDOM, TRANSFER
-from polymap.codegen.lower import Buffer, Layout, Rule, forms_of, has_values_at_start
+from polymap.codegen.lower import (
+    EXTREMES,
+    FLOAT_EXTREMES,
+    INCLUDES,
+    MAIN,
+    PRINT_COUNTS,
+    RANDOM,
+    TRANSFER,
+    Buffer,
+    Layout,
+    Rule,
+    forms_of,
+    has_values_at_start,
+)
 from polymap.ir import Operator, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)

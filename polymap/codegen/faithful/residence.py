@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.c import (
+from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
+from polymap.codegen.lower import (
     Assign,
     Binary,
     Block,
+    Buffer,
+    Clock,
+    ClockBranch,
+    ClockLoop,
+    ClockStep,
     Copy,
     Count,
     Declare,
@@ -22,37 +28,29 @@ from polymap.codegen.c import (
     If,
     Int,
     Invoke,
-    Name,
-    Run,
-    Scope,
-    add,
-    function,
-    multiply,
-    total,
-)
-from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
-from polymap.codegen.lower import (
-    Buffer,
-    Clock,
-    ClockBranch,
-    ClockLoop,
-    ClockStep,
     Layer,
     Layout,
+    Name,
     Rule,
+    Run,
+    Scope,
     Use,
     Values,
+    add,
     axis_values,
     cell_of,
     clock_below,
     clock_bound,
     counter,
+    function,
     instance_layers,
     instance_number,
     instance_order,
+    multiply,
     point_layers,
     slot_of,
     temporal,
+    total,
     wrap,
 )
 from polymap.ir import Access, Operator

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.codegen.c import (
+from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
+from polymap.codegen.lower import (
     Array,
     Assign,
     Block,
+    Buffer,
     Copy,
     Count,
     Declare,
@@ -16,23 +18,19 @@ from polymap.codegen.c import (
     Function,
     If,
     Int,
-    Name,
-    Run,
-    function,
-)
-from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
-from polymap.codegen.lower import (
-    Buffer,
     Layer,
     Layout,
     Loop,
+    Name,
     Registers,
+    Run,
     Use,
     Values,
     axis_values,
     c_expression,
     cell_of,
     counter,
+    function,
     instance_layers,
     instance_number,
     instance_order,

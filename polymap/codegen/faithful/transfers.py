@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from polymap.codegen.c import (
+from polymap.codegen.lower import (
     Assign,
     Binary,
     Block,
+    Buffer,
     Copy,
     Count,
     Declare,
@@ -24,22 +25,19 @@ from polymap.codegen.c import (
     For,
     If,
     Int,
-    Name,
-    Run,
-    add,
-    multiply,
-)
-from polymap.codegen.lower import (
-    Buffer,
     Layout,
     Loop,
+    Name,
     Rule,
+    Run,
+    add,
     c_name,
     combine,
     counter,
     instance_layers,
     instance_number,
     instance_order,
+    multiply,
     wrap,
 )
 from polymap.ir import Multicast, Operator

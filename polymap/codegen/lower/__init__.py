@@ -1,8 +1,36 @@
-"""Lowers a loop tree to the parts of a C program: loops, storage nodes, buffers, elements."""
+"""A loop tree as the parts of a C program: loops, storage nodes, buffers, elements; C as data and as text."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.codegen.lower.ast import (
+        Array as Array,
+        Assign as Assign,
+        Binary as Binary,
+        Block as Block,
+        Choice as Choice,
+        Copy as Copy,
+        Count as Count,
+        Declare as Declare,
+        Element as Element,
+        Expr as Expr,
+        For as For,
+        Function as Function,
+        If as If,
+        Int as Int,
+        Invoke as Invoke,
+        Local as Local,
+        Name as Name,
+        Program as Program,
+        Run as Run,
+        Scope as Scope,
+        Stmt as Stmt,
+        Text as Text,
+        add as add,
+        minimum as minimum,
+        multiply as multiply,
+        total as total,
+    )
     from polymap.codegen.lower.buffers import (
         Buffer as Buffer,
         Layout as Layout,
@@ -41,11 +69,29 @@ with lazy(__name__):
         instance_order as instance_order,
         read_nest as read_nest,
     )
+    from polymap.codegen.lower.prelude import (
+        EXTREMES as EXTREMES,
+        FAITHFUL_HEAD as FAITHFUL_HEAD,
+        FLOAT_EXTREMES as FLOAT_EXTREMES,
+        FLOOR_DIV as FLOOR_DIV,
+        INCLUDES as INCLUDES,
+        LINE_BYTES as LINE_BYTES,
+        MACROS as MACROS,
+        MAIN as MAIN,
+        MESSAGES as MESSAGES,
+        NATIVE_HEAD as NATIVE_HEAD,
+        OPENMP_HINTS as OPENMP_HINTS,
+        PRINT_COUNTS as PRINT_COUNTS,
+        RANDOM as RANDOM,
+        TRANSFER as TRANSFER,
+    )
+    from polymap.codegen.lower.printer import emit as emit, expression as expression, lines_of as lines_of
     from polymap.codegen.lower.sums import (
         IN_TURN as IN_TURN,
         order_of_sums as order_of_sums,
         sums_in_turn as sums_in_turn,
     )
+    from polymap.codegen.lower.tidy import function as function, inlined as inlined, prune as prune
     from polymap.codegen.lower.tiles import (
         Frame as Frame,
         Guard as Guard,

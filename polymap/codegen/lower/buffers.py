@@ -12,7 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from polymap.codegen.c import Array, Binary, Declare, Element, Expr, Int, Invoke, Name, add, modulo, multiply, total
+from polymap.codegen.lower.ast import (
+    Array,
+    Binary,
+    Declare,
+    Element,
+    Expr,
+    Int,
+    Invoke,
+    Name,
+    add,
+    modulo,
+    multiply,
+    total,
+)
 from polymap.codegen.lower.elements import ElementType, c_name, element_types
 from polymap.codegen.lower.nest import Nest, StoragePoint
 from polymap.codegen.lower.tiles import Frame, Values, affine_expr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from polymap.codegen.c import Binary, Choice, Expr, Invoke, Name
+from polymap.codegen.lower.ast import Binary, Choice, Expr, Invoke, Name
 from polymap.codegen.lower.elements import c_type_of
 from polymap.codegen.lower.tiles import Values, affine_expr
 from polymap.ir import Apply, Convert, Expression, Index, Number, Read

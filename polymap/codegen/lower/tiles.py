@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from polymap.codegen.c import (
+from polymap.codegen.lower.ast import (
     Binary,
     Block,
     Declare,

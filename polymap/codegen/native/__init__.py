@@ -1,9 +1,16 @@
-"""Programs for use, without counters."""
+"""Programs for use, without counters, and functions of them to call."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.codegen.native.arrays import LAYOUTS as LAYOUTS, ArrayForm as ArrayForm, program_forms as program_forms
+    from polymap.codegen.native.cache import build_shared as build_shared
+    from polymap.codegen.native.callable import (
+        NativeCall as NativeCall,
+        PackedWeights as PackedWeights,
+        load_function as load_function,
+        load_region as load_region,
+    )
     from polymap.codegen.native.function import (
         BFLOAT16 as BFLOAT16,
         NativeFunction as NativeFunction,
@@ -13,5 +20,6 @@ with lazy(__name__):
     from polymap.codegen.native.lanes import memory_steps as memory_steps, vector_dims as vector_dims
     from polymap.codegen.native.plan import ELEMENT_BYTES as ELEMENT_BYTES
     from polymap.codegen.native.program import lower_native as lower_native
+    from polymap.codegen.native.region import RegionCall as RegionCall
     from polymap.codegen.native.scalar import is_wider as is_wider, neutral_value as neutral_value
     from polymap.codegen.native.tails import NARROW as NARROW, Requantize as Requantize

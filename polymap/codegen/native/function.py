@@ -11,8 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import FLOOR_DIV, LINE_BYTES, OPENMP_HINTS, Block, Declare, If, Name, Run, lines_of
-from polymap.codegen.lower import check_indices, check_memory, order_of_sums
+from polymap.codegen.lower import (
+    FLOOR_DIV,
+    LINE_BYTES,
+    OPENMP_HINTS,
+    Block,
+    Declare,
+    If,
+    Name,
+    Run,
+    check_indices,
+    check_memory,
+    lines_of,
+    order_of_sums,
+)
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from polymap.codegen.c import Block, Declare, Expr, For, If, Int, Local, Name, Run, Stmt
+from polymap.codegen.lower import Block, Declare, Expr, For, If, Int, Local, Name, Run, Stmt
 from polymap.codegen.native.kernel import arguments, bounded
 from polymap.codegen.native.panels import Packing, copy_loops, start_of
 from polymap.codegen.native.plan import KernelPlan, Operand, OuterLoop, dim_names, is_heap, loop_name

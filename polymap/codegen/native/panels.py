@@ -6,7 +6,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import Block, Copy, Declare, Element, Expr, For, If, Int, Name, Run, Stmt, add, multiply, total
+from polymap.codegen.lower import (
+    Block,
+    Copy,
+    Declare,
+    Element,
+    Expr,
+    For,
+    If,
+    Int,
+    Name,
+    Run,
+    Stmt,
+    add,
+    multiply,
+    total,
+)
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.tuning import TUNING
 

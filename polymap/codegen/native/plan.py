@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from math import prod
 
-from polymap.codegen.c import LINE_BYTES
+from polymap.codegen.lower import LINE_BYTES
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.codegen.native.panels import Axis, PackedDim, Packing, Span, padded_rows, panels
 from polymap.codegen.native.tails import Tail

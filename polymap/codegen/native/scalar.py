@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.codegen.c import (
+from polymap.codegen.lower import (
     Assign,
     Binary,
     Block,
@@ -18,11 +18,12 @@ from polymap.codegen.c import (
     Name,
     Stmt,
     add,
+    affine_expr,
+    c_expression,
     minimum,
     multiply,
     total,
 )
-from polymap.codegen.lower import affine_expr, c_expression
 from polymap.codegen.native.arrays import ArrayForm
 from polymap.ir import (
     Access,

@@ -14,7 +14,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from polymap.codegen.c import Block, Copy, Declare, Expr, For, Int, Name, Run, Scope, Stmt
+from polymap.codegen.lower import Block, Copy, Declare, Expr, For, Int, Name, Run, Scope, Stmt
 from polymap.codegen.native.arrays import ArrayForm, Linear
 from polymap.inputs import shown
 from polymap.ir import Access, Mistake, OptionError, Workload

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from polymap.codegen.c import Name, Run
-from polymap.codegen.orders import Contraction
+from polymap.codegen.lower import Name, Run
 from polymap.codegen.programs.micro import Bounds, tile_text
 from polymap.codegen.programs.storage import Storage
-from polymap.codegen.source import Constant, Names, Region, SourceStatement, expression_text
+from polymap.codegen.source import Constant, Contraction, Names, Region, SourceStatement, expression_text
 from polymap.ir import Workload
 
 _SET, _IN, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.in_, isl.dim_type.out, isl.dim_type.param

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from polymap.codegen.c import (
+from polymap.codegen.lower import (
     Assign,
     Binary,
     Block,
@@ -12,6 +12,7 @@ from polymap.codegen.c import (
     Copy,
     Declare,
     Element,
+    ElementType,
     Expr,
     For,
     Int,
@@ -20,8 +21,12 @@ from polymap.codegen.c import (
     Run,
     Scope,
     Stmt,
+    affine_expr,
+    c_expression,
+    combine,
+    element_types,
+    registers,
 )
-from polymap.codegen.lower import ElementType, affine_expr, c_expression, combine, element_types, registers
 from polymap.codegen.native import ArrayForm, is_wider, neutral_value
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload

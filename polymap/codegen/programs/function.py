@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polymap.codegen.c import EXTREMES, FLOAT_EXTREMES, LINE_BYTES, Block, Stmt, lines_of
-from polymap.codegen.lower import IN_TURN, Rule, check_indices, check_memory, rules, sums_in_turn
+from polymap.codegen.lower import (
+    EXTREMES,
+    FLOAT_EXTREMES,
+    IN_TURN,
+    LINE_BYTES,
+    Block,
+    Rule,
+    Stmt,
+    check_indices,
+    check_memory,
+    lines_of,
+    rules,
+    sums_in_turn,
+)
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
-from polymap.codegen.orders import TUNING, Contraction
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import fill_loop
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import Storage, storage_of
-from polymap.codegen.source import Names, Parallel, check_instances, conflicts_of, isl_loops, loops_of
+from polymap.codegen.source import (
+    TUNING,
+    Contraction,
+    Names,
+    Parallel,
+    check_instances,
+    conflicts_of,
+    isl_loops,
+    loops_of,
+)
 from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule

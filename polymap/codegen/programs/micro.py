@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.codegen.c import Element, Expr, Name, expression
-from polymap.codegen.lower import affine_expr, c_expression
+from polymap.codegen.lower import Element, Expr, Name, affine_expr, c_expression, expression
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm
-from polymap.codegen.orders import TUNING, Contraction, is_mixed, is_of_lanes, packs_of
 from polymap.codegen.programs.storage import Storage
+from polymap.codegen.source import TUNING, Contraction, is_mixed, is_of_lanes, packs_of
 from polymap.ir import Access, Affine, Apply, Expression, Read, Statement
 
 Ends = tuple[str, str]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.codegen.c import LINE_BYTES
-from polymap.codegen.lower import c_name
+from polymap.codegen.lower import LINE_BYTES, c_name
 from polymap.codegen.native import ELEMENT_BYTES, ArrayForm, program_forms
-from polymap.codegen.orders import TUNING
+from polymap.codegen.source import TUNING
 from polymap.ir import Affine, Statement, Tensor, Workload, accesses_of
 
 Times = Mapping[str, tuple[Affine, ...]]

@@ -4,6 +4,14 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.codegen.source.choices import ORDERS as ORDERS
+    from polymap.codegen.source.chooser import Chosen as Chosen, choose as choose
+    from polymap.codegen.source.contraction import (
+        Contraction as Contraction,
+        Core as Core,
+        is_mixed as is_mixed,
+        is_of_lanes as is_of_lanes,
+        packs_of as packs_of,
+    )
     from polymap.codegen.source.dependences import conflicts_of as conflicts_of
     from polymap.codegen.source.executed import check_instances as check_instances
     from polymap.codegen.source.given import workload_of_text as workload_of_text
@@ -14,6 +22,7 @@ with lazy(__name__):
         isl_loops as isl_loops,
         loops_of as loops_of,
     )
+    from polymap.codegen.source.order_tuning import TUNING as TUNING
     from polymap.codegen.source.region import (
         Constant as Constant,
         Declaration as Declaration,

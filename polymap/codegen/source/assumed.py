@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from polymap.codegen.source.placement import RegionText
 from polymap.codegen.source.tuning import TUNING
-from polymap.workload.c import CProgram
-from polymap.workload.preprocessor import Assumption, Group
+from polymap.workload.c import Assumption, CProgram, Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from polymap.codegen.c import (
+from polymap.codegen.lower import (
     Binary,
     Block,
     Choice,

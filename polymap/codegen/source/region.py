@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from polymap.codegen import c as ast
+from polymap.codegen import lower as ast
 from polymap.codegen.source.pieces import Piece, pieces_of
 from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, value, variable
 from polymap.ir import Mistake, WorkloadError

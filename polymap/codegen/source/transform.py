@@ -9,7 +9,7 @@ from functools import partial
 
 import islpy as isl
 
-from polymap.codegen.c import lines_of
+from polymap.codegen.lower import lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict

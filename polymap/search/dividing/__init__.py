@@ -3,8 +3,6 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.search.dividing.chain import ChainNode as ChainNode
-    from polymap.search.dividing.cost_tables import arithmetic_of as arithmetic_of, tree_tables as tree_tables
     from polymap.search.dividing.engine import (
         Found as Found,
         Outcome as Outcome,
@@ -12,11 +10,10 @@ with lazy(__name__):
         outcome_to_resume as outcome_to_resume,
         solve as solve,
     )
-    from polymap.search.dividing.loop_order import CompletedMapping as CompletedMapping, best_mappings as best_mappings
-    from polymap.search.dividing.node_costs import (
-        SpatialFactors as SpatialFactors,
-        read_weights as read_weights,
-        update_end as update_end,
-        update_terms as update_terms,
+    from polymap.search.dividing.loop_order import CompletedMapping as CompletedMapping
+    from polymap.search.dividing.product_padding import mappings_of_padded as mappings_of_padded
+    from polymap.search.dividing.product_search import (
+        best_product_tiles as best_product_tiles,
+        product_weights as product_weights,
     )
     from polymap.search.dividing.progress import Count as Count, OpenStructures as OpenStructures

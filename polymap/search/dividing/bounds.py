@@ -16,8 +16,7 @@ import numpy as np
 from polymap.arithmetic import Arithmetic, Numbers
 from polymap.search.dividing.cost_tables import Edge, NodeCost, Tables
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.objective import Multipliers
-from polymap.search.problem import minimum_below
+from polymap.search.problem import Multipliers, minimum_below
 from polymap.search.resources import OutOfTime
 
 State = tuple[int, ...]

@@ -31,7 +31,7 @@ from polymap.search.dividing.cost_tables import Tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
 from polymap.search.dividing.node_costs import Context, added_up, covers
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.objective import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
+from polymap.search.problem import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime, Stop
 
 Parts = tuple[int, ...]

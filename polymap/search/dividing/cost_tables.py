@@ -33,13 +33,13 @@ from polymap.search.dividing.window_paths import (
     unmerged,
     window_counts,
 )
-from polymap.search.objective import Measure
 from polymap.search.problem import (
     Component,
     HolderEdge,
     HolderGraph,
     IntArray,
     Lattice,
+    Measure,
     Problem,
     Structure,
     TensorTerm,

@@ -32,8 +32,7 @@ from polymap.search.dividing.progress import (
 )
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.objective import Measure
-from polymap.search.problem import Problem, Structure, distinct_structures, divisors, enumerate_structures
+from polymap.search.problem import Measure, Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 
 

@@ -28,17 +28,17 @@ from polymap.search.dividing.branch_and_bound import BoundTables, SearchNode, St
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.cost_tables import Tables
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.objective import (
+from polymap.search.problem import (
     Tradeoff,
     has_estimate,
     lowered_sum,
     may_win,
+    most_costed,
     slope_of,
     surely_below,
     tradeoff_of,
     weakest_cycles,
 )
-from polymap.search.problem import most_costed
 
 
 def shared_levels(tables: Tables) -> tuple[int, ...]:

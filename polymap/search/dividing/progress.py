@@ -12,7 +12,7 @@ from typing import Protocol
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, covers
-from polymap.search.objective import part_values
+from polymap.search.problem import part_values
 from polymap.search.resources import SearchCaches, Work
 
 Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops

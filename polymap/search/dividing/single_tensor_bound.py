@@ -23,12 +23,12 @@ from polymap.search.dividing.node_costs import (
     update_terms,
 )
 from polymap.search.dividing.window_paths import Crossing, WindowCounts, unmerged, window_counts
-from polymap.search.objective import Measure
 from polymap.search.problem import (
     Component,
     HolderEdge,
     IndexGroup,
     IntArray,
+    Measure,
     Problem,
     Structure,
     TensorTerm,

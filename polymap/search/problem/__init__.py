@@ -1,22 +1,26 @@
-"""The question of a search: an accumulation over a box, the machine, the rules, structures and lattices."""
+"""The question of a search: an accumulation over a box, the machine, the rules, structures, lattices, objectives."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.search.problem.components import (
-        Component as Component,
-        bandwidth_components as bandwidth_components,
-        bits_component as bits_component,
-        energy_component as energy_component,
-        held_component as held_component,
-        weighted_sum as weighted_sum,
-        wire_energies as wire_energies,
+    from polymap.search.problem.claims import is_confirmed as is_confirmed
+    from polymap.search.problem.components import Component as Component
+    from polymap.search.problem.float_bounds import (
+        Multipliers as Multipliers,
+        Tradeoff as Tradeoff,
+        has_estimate as has_estimate,
+        lowered_sum as lowered_sum,
+        may_win as may_win,
+        slope_of as slope_of,
+        surely_below as surely_below,
+        tradeoff_of as tradeoff_of,
+        weakest_cycles as weakest_cycles,
     )
+    from polymap.search.problem.floors import floor_of as floor_of
     from polymap.search.problem.goals import (
         SINGLE_FORMS as SINGLE_FORMS,
         Goal as Goal,
         Objective as Objective,
-        Powers as Powers,
         objective_unit as objective_unit,
         parse_objective as parse_objective,
         parse_single as parse_single,
@@ -50,6 +54,13 @@ with lazy(__name__):
         standing_tiles as standing_tiles,
     )
     from polymap.search.problem.magnitudes import most_costed as most_costed, most_counted as most_counted
+    from polymap.search.problem.measure import (
+        Measure as Measure,
+        measure_of as measure_of,
+        objective_value as objective_value,
+        objective_values as objective_values,
+        part_values as part_values,
+    )
     from polymap.search.problem.problem import (
         FanoutClass as FanoutClass,
         IndexGroup as IndexGroup,
@@ -60,6 +71,11 @@ with lazy(__name__):
     from polymap.search.problem.read_rules import (
         dataflow_obstacle as dataflow_obstacle,
         rules_from_document as rules_from_document,
+    )
+    from polymap.search.problem.rule_checks import (
+        distance_from_rules as distance_from_rules,
+        measure_under as measure_under,
+        refusals as refusals,
     )
     from polymap.search.problem.rules import (
         AtLeast as AtLeast,
@@ -79,6 +95,7 @@ with lazy(__name__):
         narrowed as narrowed,
         rule_text as rule_text,
     )
+    from polymap.search.problem.scores import exact_score as exact_score
     from polymap.search.problem.structure_model import (
         Clash as Clash,
         decide as decide,
@@ -87,4 +104,4 @@ with lazy(__name__):
     )
     from polymap.search.problem.structures import Structure as Structure, enumerate_structures as enumerate_structures
     from polymap.search.problem.symmetry import distinct_structures as distinct_structures
-    from polymap.search.problem.word_clashes import bits_required as bits_required, clashes as clashes
+    from polymap.search.problem.word_clashes import clashes as clashes

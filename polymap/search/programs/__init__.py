@@ -1,4 +1,4 @@
-"""Loop trees of programs: statements fused or distributed, bands permuted and tiled, and where arrays live."""
+"""Loop trees of programs: statements fused or distributed, bands permuted and tiled, and what bounds them."""
 
 from polymap.lazy import lazy
 
@@ -6,7 +6,6 @@ with lazy(__name__):
     from polymap.search.programs.contraction import folded as folded, may_be_folded as may_be_folded
     from polymap.search.programs.instances import (
         READ as READ,
-        Ints as Ints,
         ProgramArrays as ProgramArrays,
         instance_bound as instance_bound,
         program_arrays as program_arrays,
@@ -18,4 +17,8 @@ with lazy(__name__):
         may_be_climbed as may_be_climbed,
     )
     from polymap.search.programs.shapes import nests_of as nests_of
+    from polymap.search.programs.traffic_bounds import (
+        can_be_bounded as can_be_bounded,
+        program_traffic_bits as program_traffic_bits,
+    )
     from polymap.search.programs.tuning import TUNING as TUNING

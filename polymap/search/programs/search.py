@@ -9,8 +9,7 @@ from fractions import Fraction
 from polymap.costmodel import Cost, cost_of_counts, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
-from polymap.search.objective import objective_values
-from polymap.search.problem import Goal, Objective
+from polymap.search.problem import Goal, Objective, objective_values
 from polymap.search.programs.climbing import Climber, Found
 from polymap.search.programs.contraction import contracted
 from polymap.search.programs.counting import counts_of

@@ -1,4 +1,4 @@
-"""One search from question to answer: its phases, results, certificates, and why rules clash."""
+"""One search from question to answer: evidence, provers, the driver; certificates, and why rules clash."""
 
 from polymap.lazy import lazy
 
@@ -6,19 +6,16 @@ with lazy(__name__):
     from polymap.search.run.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
     from polymap.search.run.driver import (
-        Engines as Engines,
         Kind as Kind,
         Line as Line,
-        Search as Search,
         Table as Table,
-        counted_space as counted_space,
         first as first,
         further as further,
         of_rest as of_rest,
         open_structures_of as open_structures_of,
     )
-    from polymap.search.run.evidence import Evidence as Evidence, Incumbent as Incumbent
     from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
+    from polymap.search.run.parts import search_front as search_front, search_order as search_order
     from polymap.search.run.program_provers import (
         begin_near_relatives as begin_near_relatives,
         sample_programs as sample_programs,

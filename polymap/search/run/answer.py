@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.search.objective import floor_of, is_confirmed, objective_values, refusals
-from polymap.search.problem import Goal, Objective, Rules
+from polymap.search.problem import Goal, Objective, Rules, floor_of, is_confirmed, objective_values, refusals
 from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
 from polymap.search.run.options import Hints
 

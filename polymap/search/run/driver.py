@@ -16,8 +16,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
-from polymap.search.objective import objective_values, refusals
-from polymap.search.problem import Goal, Objective, Problem, Rules, analyse
+from polymap.search.problem import Goal, Objective, Problem, Rules, analyse, objective_values, refusals
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 from polymap.search.run.answer import (
@@ -371,7 +370,7 @@ def counted_space(size: SpaceSize | None, count: Count) -> SpaceCount:
 
 def certified(asked: Question, best: Mapping, dividing: Mapping | None = None, *, any_size: bool = False) -> str:
     """Return the certificate of the best dividing mapping; with tiles of any size of what no mapping beats."""
-    from polymap.search.run import certificate  # loads the checker, which takes a while
+    from polymap.search.run import certificate
 
     question = asked.workload, asked.arch, asked.objective.text
     if any_size:

@@ -16,8 +16,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.search.dividing import Found, solve
 from polymap.search.enumeration import ExhaustiveResult, Walking
-from polymap.search.heuristics import Annealer, can_be_annealed
-from polymap.search.objective import is_confirmed, measure_under, refusals
+from polymap.search.local import Annealer, can_be_annealed
 from polymap.search.problem import (
     Goal,
     Objective,
@@ -27,7 +26,10 @@ from polymap.search.problem import (
     analyse,
     clashes,
     divisors,
+    is_confirmed,
+    measure_under,
     narrowed,
+    refusals,
 )
 from polymap.search.resources import Stop
 from polymap.search.run.options import TUNING

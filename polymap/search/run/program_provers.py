@@ -9,7 +9,7 @@ from fractions import Fraction
 from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import Mapping
 from polymap.search.dividing import Count
-from polymap.search.objective import floor_of
+from polymap.search.problem import floor_of
 from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search, counted_space
@@ -75,7 +75,7 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
 
 def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
     """Raise the floors of a program of not too many instances to what the capacities leave to be moved."""
-    from polymap.search.program_bounds import can_be_bounded, program_traffic_bits  # other searches do without
+    from polymap.search.programs import can_be_bounded, program_traffic_bits  # other searches do without
 
     workload, arch = search.workload, search.arch
     if not can_be_bounded(workload):

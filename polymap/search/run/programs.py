@@ -27,9 +27,8 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.processes import cpu_seconds
-from polymap.search.heuristics import Annealer, anneal_mappings
-from polymap.search.objective import objective_values, refusals
-from polymap.search.problem import Objective, Rules, divisors
+from polymap.search.local import Annealer, anneal_mappings
+from polymap.search.problem import Objective, Rules, divisors, objective_values, refusals
 from polymap.search.resources import Limits
 from polymap.search.run.options import TUNING
 from polymap.workload import shared_dims

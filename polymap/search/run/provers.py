@@ -28,7 +28,7 @@ from polymap.ir import (
 from polymap.schedules.space import SpaceSize, any_order_is_legal
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult, Walking
-from polymap.search.heuristics import (
+from polymap.search.local import (
     Annealer,
     DividingPolish,
     TreeClimber,
@@ -36,20 +36,18 @@ from polymap.search.heuristics import (
     annealer_of,
     draw_by_annealing,
 )
-from polymap.search.objective import (
-    Measure,
-    exact_score,
-    is_confirmed,
-    measure_of,
-    measure_under,
-)
 from polymap.search.problem import (
     AtMost,
     Goal,
+    Measure,
     Objective,
     Utilization,
     analyse,
     clashes,
+    exact_score,
+    is_confirmed,
+    measure_of,
+    measure_under,
     parse_objective,
     rules_from_document,
 )
@@ -65,7 +63,7 @@ from polymap.search.run.refuted import is_refuted
 from polymap.search.run.rule_clashes import clashing
 
 if TYPE_CHECKING:
-    from polymap.search.sibling_bounds import SiblingSearch
+    from polymap.search.parallelism_bounds import SiblingSearch
 
 
 def read_question(
@@ -179,7 +177,7 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
     """Raise the floors of tiles of any size to what whole numbers of siblings, and boxes of products on one buffer, say
     at once of all mappings."""
     if not search.problem.classes:
-        from polymap.search.product_bounds import bound_at_once  # searches over dividing tiles do without
+        from polymap.search.geometric_bounds import bound_at_once  # searches over dividing tiles do without
 
         for place, one in enumerate(search.objective.singles):
             found = bound_at_once(search.problem, measure_of(one, search.workload, search.arch))
@@ -192,7 +190,7 @@ def bound_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence
 
 def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floors structure by structure, best first, and look for mappings there in turn, until they meet."""
-    from polymap.search.sibling_bounds import climb_structures  # searches over dividing tiles do without
+    from polymap.search.parallelism_bounds import climb_structures  # searches over dividing tiles do without
 
     structures, best = _siblings(search)[0], evidence.best
     best = climb_structures(structures, _climber(search, best), best, stop, search.limits.work, search.report)
@@ -266,7 +264,7 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     their optima, until they meet."""
     if search.limits():
         return evidence
-    from polymap.search.product_bounds import ProductEngine  # searches over dividing tiles do without
+    from polymap.search.geometric_bounds import ProductEngine  # searches over dividing tiles do without
 
     measure, floor, best = measure_of(search.objective, search.workload, search.arch), evidence.floors[0], evidence.best
     engine = search.engines.made(ProductEngine, lambda: ProductEngine(search.problem, search.objective, measure))
@@ -291,7 +289,7 @@ def begin_as_written(search: Search, evidence: Evidence, _stop: Stop) -> Evidenc
 
 def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
     """Return the structures of siblings as each part of the objective bounds them."""
-    from polymap.search.sibling_bounds import SiblingSearch  # searches over dividing tiles do without
+    from polymap.search.parallelism_bounds import SiblingSearch  # searches over dividing tiles do without
 
     def begun(single: Objective) -> SiblingSearch:
         measure = measure_under(single, search.workload, search.arch, search.rules)
@@ -416,7 +414,7 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple
     None where there is none, time ends, or steps are limited, which are not counted here."""
     if search.limits.work.left is not None:
         return None, evidence
-    from polymap.search.product_tiles import best_product_tiles, mappings_of_padded
+    from polymap.search.dividing import best_product_tiles, mappings_of_padded
 
     answer = best_product_tiles(search.problem, measure, search.limits)
     if answer is None or answer.found is None:

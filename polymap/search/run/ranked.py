@@ -11,9 +11,8 @@ from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.resolve import question_of
 from polymap.search.dividing import solve
-from polymap.search.heuristics import annealer_of
-from polymap.search.objective import measure_under, objective_values
-from polymap.search.problem import analyse, clashes, parse_single, rules_from_document
+from polymap.search.local import annealer_of
+from polymap.search.problem import analyse, clashes, measure_under, objective_values, parse_single, rules_from_document
 from polymap.search.resources import Limits, Memory
 from polymap.search.run.answer import Question, check_answer
 from polymap.search.run.options import Options

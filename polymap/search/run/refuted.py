@@ -9,8 +9,7 @@ from fractions import Fraction
 from math import prod
 
 from polymap.ir import Access, Architecture, MemoryLevel, Tensor, Workload, accesses_of, is_box
-from polymap.search.objective import floor_of
-from polymap.search.problem import AtMost, Factor, Goal, Intrinsic, Rules, Utilization, clashes, narrowed
+from polymap.search.problem import AtMost, Factor, Goal, Intrinsic, Rules, Utilization, clashes, floor_of, narrowed
 from polymap.search.run.options import TUNING
 
 

@@ -9,8 +9,7 @@ from fractions import Fraction
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Tensor, Workload, accesses_of
-from polymap.search.objective import exact_score, objective_values
-from polymap.search.problem import AtMost, Goal, Objective, analyse, parse_objective
+from polymap.search.problem import AtMost, Goal, Objective, analyse, exact_score, objective_values, parse_objective
 from polymap.search.result import SearchResult
 from polymap.search.run.answer import Question
 from polymap.search.run.driver import Engines, Kind, Search

@@ -8,8 +8,7 @@ from itertools import combinations
 from math import prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
-from polymap.search.objective import floor_of
-from polymap.search.problem import AtMost, Rule, Rules, Utilization, clashes, figure, rule_text
+from polymap.search.problem import AtMost, Rule, Rules, Utilization, clashes, figure, floor_of, rule_text
 from polymap.search.resources import Stop
 from polymap.search.run.feasible import Feasible
 

@@ -1,9 +1,11 @@
-"""C programs as workloads: from text to a loop nest with C's meaning."""
+"""C programs as workloads: from text, macros and conditions included, to a loop nest with C's meaning."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.workload.c.affine import known_name as known_name
+    from polymap.workload.c.conditions import Group as Group
+    from polymap.workload.c.decisions import Assumption as Assumption
     from polymap.workload.c.loops import misused_counters as misused_counters
     from polymap.workload.c.reader import (
         CProgram as CProgram,

@@ -12,18 +12,10 @@ from itertools import accumulate
 
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
-from polymap.workload.preprocessor import (
-    Assumption,
-    Expanded,
-    Group,
-    Interest,
-    Macro,
-    Part,
-    assumptions,
-    expanded,
-    identifiers,
-    undecided_error,
-)
+from polymap.workload.c.conditions import Group
+from polymap.workload.c.decisions import Assumption, Interest, Part, assumptions, identifiers, undecided_error
+from polymap.workload.c.directives import Expanded, expanded
+from polymap.workload.c.macros import Macro
 from polymap.workload.tuning import TUNING
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.codegen.library.compiler import host_compiler
+from polymap.codegen.native.compiler import host_compiler
 from polymap.ir import CompilerError, InputError, OptionError, WorkloadError
 
 FLOATS = {"I": "float32", "W": "float32", "O": "float32"}
@@ -224,8 +224,8 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> Non
 # The cache
 
 _CHILD = """
-from polymap.codegen.library.cache import load_object
-from polymap.codegen.library.compiler import host_compiler
+from polymap.codegen.native.cache import load_object
+from polymap.codegen.native.compiler import host_compiler
 text = "int answer(void) { return 42; }" + " " * 100000
 assert load_object(text, host_compiler(), 1).answer() == 42
 """
@@ -263,7 +263,7 @@ def test_damaged_entries_are_built_again(cache: Path, damage: str) -> None:
 
 def test_an_entry_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _compile_small()
-    from polymap.codegen.library import cache as cache_module
+    from polymap.codegen.native import cache as cache_module
 
     monkeypatch.setattr(cache_module, "compile_shared", None)  # a second compilation would fail
     assert _is_right(_compile_small())

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import polymap as pm
-from polymap.report.programs.statements import StatementEdge
+from polymap.report.figures.statements import StatementEdge
 
 GEMVER = """
 float A[N][N], u[N], v[N], x[N], y[N];

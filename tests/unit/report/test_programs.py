@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from polymap.ir.errors import OptionError
-from polymap.report.programs.domain import domain_figure, domain_svg
+from polymap.report.figures.domain import domain_figure, domain_svg
 from polymap.workload.c.reader import from_c
 
 STENCIL = (

@@ -11,8 +11,8 @@ from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.engine import least_value
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
-from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
 from tests.referee.problems import random_problem

@@ -17,8 +17,8 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.heuristics.dataflow_templates import Dataflow, rule_of_thumb
-from polymap.search.heuristics.genome import (
+from polymap.search.local.dataflow_templates import Dataflow, rule_of_thumb
+from polymap.search.local.genome import (
     crossover,
     genome_space,
     neighbour,
@@ -26,9 +26,9 @@ from polymap.search.heuristics.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.heuristics.methods import BaselineResult, Method, baseline
-from polymap.search.objective.measure import objective_value
+from polymap.search.local.methods import BaselineResult, Method, baseline
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import objective_value
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d

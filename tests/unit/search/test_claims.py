@@ -12,11 +12,10 @@ import pytest
 from polymap import choose_tiles, compare, matmul, verify
 from polymap.explore import search
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search import product_tiles
-from polymap.search.dividing import cost_tables, single_tensor_bound
+from polymap.search import dividing
+from polymap.search.dividing import chain_weights, cost_tables, single_tensor_bound
 from polymap.search.enumeration.trees import Walking
-from polymap.search.one_buffer import sizes as buffer_sizes
-from polymap.search.product_tiles import weights
+from polymap.search.single_level import sizes as buffer_sizes
 from tests.unit.search.machines import two_levels
 
 GEMM = matmul(m=16, n=16, k=8)
@@ -54,10 +53,10 @@ def lie(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
 
 def test_where_the_product_search_is_wrong_the_tables_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     true = energy(ARRAY, "divide").value
-    lie(monkeypatch, weights)
+    lie(monkeypatch, chain_weights)
     asked: list[object] = []
-    plain = product_tiles.best_product_tiles
-    monkeypatch.setattr(product_tiles, "best_product_tiles", lambda *given: asked.append(given) or plain(*given))
+    plain = dividing.best_product_tiles
+    monkeypatch.setattr(dividing, "best_product_tiles", lambda *given: asked.append(given) or plain(*given))
     found = energy(ARRAY, "any")
     assert asked
     assert (found.dividing.status, found.dividing.value) == ("OPTIMAL", true)
@@ -68,14 +67,14 @@ def test_where_the_product_search_is_wrong_the_tables_answer(monkeypatch: pytest
 
 @pytest.mark.parametrize("objective", ["energy", "edp", "lex:energy,latency", "pareto:energy,latency"])
 def test_where_the_tables_are_wrong_nothing_is_proven(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
-    lie(monkeypatch, weights, cost_tables, single_tensor_bound)
+    lie(monkeypatch, chain_weights, cost_tables, single_tensor_bound)
     found = search(GEMM, ARRAY, objective, "divide", time_limit_s=2)
     assert found.status == "FEASIBLE"
     assert found.bound <= found.value
 
 
 def test_where_the_tables_are_wrong_no_tiles_and_no_families_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    lie(monkeypatch, weights, cost_tables, single_tensor_bound)
+    lie(monkeypatch, chain_weights, cost_tables, single_tensor_bound)
     chosen = choose_tiles(GEMM, ARRAY, time_limit_s=2)
     assert not chosen.is_proven
     members = compare(GEMM, ARRAY, ("optimum", "weight-stationary"), time_limit_s=3).members

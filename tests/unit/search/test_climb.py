@@ -10,17 +10,24 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Mapping
-from polymap.search.heuristics.chain_trees import trees_of_chain
-from polymap.search.heuristics.climb import TreeClimber
-from polymap.search.heuristics.near_tiles import rows_near
-from polymap.search.heuristics.neighbours import Neighbours
-from polymap.search.heuristics.tree_edits import Nodes, TreeEdits, shares_of
-from polymap.search.heuristics.tree_scores import TreeScores
-from polymap.search.objective import exact_score, measure_of, refusals
-from polymap.search.problem import Problem, analyse, parse_objective, rules_from_document
+from polymap.search.local.chain_trees import trees_of_chain
+from polymap.search.local.climb import TreeClimber
+from polymap.search.local.near_tiles import rows_near
+from polymap.search.local.neighbours import Neighbours
+from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
+from polymap.search.local.tree_scores import TreeScores
+from polymap.search.parallelism_bounds import SiblingSearch, climb_structures
+from polymap.search.parallelism_bounds.engine import SingleStructure
+from polymap.search.problem import (
+    Problem,
+    analyse,
+    exact_score,
+    measure_of,
+    parse_objective,
+    refusals,
+    rules_from_document,
+)
 from polymap.search.resources import Work
-from polymap.search.sibling_bounds import SiblingSearch, climb_structures
-from polymap.search.sibling_bounds.engine import SingleStructure
 from tests.tree_siblings import refine, sibling_counts
 
 MACHINES = ("eyeriss_like", "simba_like", "tpu_like", "flat3", "cluster4")

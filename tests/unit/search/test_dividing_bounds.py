@@ -32,11 +32,11 @@ from polymap.search.dividing.progress import Front, Incumbent
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
 from polymap.search.dividing.window_paths import window_counts
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.objective.measure import measure_of
-from polymap.search.objective.scores import exact_score
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
+from polymap.search.problem.scores import exact_score
 from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.caches import SearchCaches
 from polymap.workload.einsums import einsum

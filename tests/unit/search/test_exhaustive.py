@@ -18,8 +18,8 @@ from polymap.ir.mapping import Mapping, MappingNode, Spatial, Storage
 from polymap.schedules.check import check_mapping, placement_violations
 from polymap.schedules.space.size import legal_count
 from polymap.search.enumeration.trees import exhaustive, scored_trees
-from polymap.search.objective.measure import objective_value, objective_values
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import objective_value, objective_values
 from polymap.workload.einsums import einsum
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import long_problem, random_problem, scaled

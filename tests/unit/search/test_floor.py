@@ -11,7 +11,7 @@ import pytest
 from polymap.explore import explore
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective.floors import floor_of
+from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.workload.einsums import einsum
 from tests.referee.problems import random_problem

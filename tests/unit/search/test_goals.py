@@ -8,8 +8,8 @@ import pytest
 
 from polymap.arch.presets import load_arch
 from polymap.ir.errors import OptionError
-from polymap.search.objective.measure import packed_value, part_values
 from polymap.search.problem.goals import Goal, objective_unit, parse_objective, parse_single
+from polymap.search.problem.measure import packed_value, part_values
 
 ARCH = load_arch("flat3")
 

@@ -14,8 +14,8 @@ from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
-from polymap.search.objective.measure import Measure, measure_of, objective_value
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import Measure, measure_of, objective_value
 from polymap.workload.einsums import einsum
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=6, n=4, k=4, bits={"A": 8, "B": 4, "C": 16})

@@ -9,10 +9,10 @@ import pytest
 
 import polymap as pm
 from polymap.explore import search
+from polymap.search.dividing.product_padding import _longer
+from polymap.search.dividing.product_spread import _rows
+from polymap.search.dividing.product_tuning import TUNING
 from polymap.search.problem import divisors
-from polymap.search.product_tiles.padding import _longer
-from polymap.search.product_tiles.spread import _rows
-from polymap.search.product_tiles.tuning import TUNING
 
 HUGE = (10**9, 2**31, 2**63, 10**30)
 

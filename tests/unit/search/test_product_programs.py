@@ -11,15 +11,15 @@ from polymap.costmodel import evaluate
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective.measure import Measure, measure_of
+from polymap.search.geometric_bounds.monomials import Monomial, NodeMonomials
+from polymap.search.geometric_bounds.orders import order_monomials
+from polymap.search.geometric_bounds.rounding import trees_near
+from polymap.search.geometric_bounds.search import ProductSearch
+from polymap.search.geometric_bounds.tuning import TUNING
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph, holder_graph
+from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
-from polymap.search.product_bounds.monomials import Monomial, NodeMonomials
-from polymap.search.product_bounds.orders import order_monomials
-from polymap.search.product_bounds.rounding import trees_near
-from polymap.search.product_bounds.search import ProductSearch
-from polymap.search.product_bounds.tuning import TUNING
 from polymap.workload.einsums import einsum
 from tests.unit.search.tree_shapes import Question, Shape, order_of, questions, shape_of, true_cost
 

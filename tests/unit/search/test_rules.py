@@ -19,10 +19,10 @@ from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import scored_trees
-from polymap.search.objective import rule_checks
-from polymap.search.objective.rule_checks import refusals, tree_paths
+from polymap.search.problem import rule_checks
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
+from polymap.search.problem.rule_checks import refusals, tree_paths
 from polymap.search.problem.rules import Intrinsic, figure
 from polymap.search.run import provers as run, ranked
 from polymap.search.run.feasible import Dividing

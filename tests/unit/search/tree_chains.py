@@ -18,8 +18,8 @@ from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.node_costs import Places
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.search.objective.measure import Measure, measure_of
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.structures import Structure, enumerate_structures

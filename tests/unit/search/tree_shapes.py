@@ -10,12 +10,12 @@ from math import prod
 
 from polymap.ir.mapping import Mapping, Spatial, Storage, Temporal
 from polymap.search.enumeration.trees import ScoredTree, scored_trees
-from polymap.search.objective.measure import Measure, measure_of
+from polymap.search.geometric_bounds.orders import State
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph
+from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
-from polymap.search.product_bounds.orders import State
 from tests.referee.problems import random_problem
 
 

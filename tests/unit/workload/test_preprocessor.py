@@ -12,8 +12,9 @@ import pytest
 
 from polymap import from_c
 from polymap.ir import InputError, PolymapError
-from polymap.workload.preprocessor import expanded, macros
-from polymap.workload.preprocessor.words import Token
+from polymap.workload.c import macros
+from polymap.workload.c.directives import expanded
+from polymap.workload.c.words import Token
 from tests.preprocessor_texts import TOKEN, TextMaker
 
 NEST = "void f(int n, double A[n]) { for (int i = 0; i < n; i++) A[i] = X; }\n"

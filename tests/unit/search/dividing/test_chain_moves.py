@@ -14,8 +14,8 @@ from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.search.dividing.chain import ChainNode, is_mark, separated_chains
 from polymap.search.dividing.cost_tables import Tables, build_tables
 from polymap.search.dividing.node_costs import root_context
-from polymap.search.objective.measure import measure_of
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
 from polymap.workload.einsums import einsum

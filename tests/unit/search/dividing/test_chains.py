@@ -34,10 +34,10 @@ from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.enumeration.trees import exhaustive
-from polymap.search.objective.float_bounds import Multipliers
-from polymap.search.objective.scores import exact_score
+from polymap.search.problem.float_bounds import Multipliers
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.problem import analyse
+from polymap.search.problem.scores import exact_score
 from polymap.search.problem.structures import Structure
 from polymap.workload.einsums import einsum
 from tests.referee.demands import Table, meets

@@ -36,7 +36,7 @@ from polymap.search.dividing.engine import Entry, Stage, least_value, places_of,
 from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
 from polymap.search.dividing.node_costs import Places
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.objective.float_bounds import Multipliers
+from polymap.search.problem.float_bounds import Multipliers
 from polymap.search.problem.structures import Structure
 from tests.unit.search.dividing.test_chains import Given, tables_of
 from tests.unit.search.tree_chains import Case, full_case, random_case

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
-from polymap.search.objective.float_bounds import lowered_sum, may_win, surely_below
-from polymap.search.objective.measure import measure_of, measure_with_limit
+from polymap.search.problem.float_bounds import lowered_sum, may_win, surely_below
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of, measure_with_limit
 from polymap.workload.einsums import einsum
 
 GEMM = einsum("C[m,n] += A[m,k] * B[k,n]", m=4, n=4, k=4)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search.objective.floors import floor_of
+from polymap.search.problem.floors import floor_of
 from polymap.search.problem.goals import parse_objective
 from polymap.workload.einsums import einsum
 

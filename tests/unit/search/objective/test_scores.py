@@ -12,9 +12,9 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
-from polymap.search.objective.measure import objective_value
-from polymap.search.objective.scores import exact_score
 from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import objective_value
+from polymap.search.problem.scores import exact_score
 from polymap.workload.einsums import einsum
 from tests.cases import random_case
 

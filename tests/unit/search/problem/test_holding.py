@@ -8,15 +8,15 @@ from itertools import chain, combinations
 
 import pytest
 
-from polymap.search.objective.measure import measure_of
-from polymap.search.objective.scores import exact_score
+from polymap.search.parallelism_bounds.crossings import sibling_ranges
+from polymap.search.parallelism_bounds.single_tensor import one_box
+from polymap.search.parallelism_bounds.tensor_costs import least_components
 from polymap.search.problem.components import Component
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph, holder_graph, level_graph, node_weights, unfolded
+from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import Problem, TensorTerm, analyse
-from polymap.search.sibling_bounds.crossings import sibling_ranges
-from polymap.search.sibling_bounds.single_tensor import one_box
-from polymap.search.sibling_bounds.tensor_costs import least_components
+from polymap.search.problem.scores import exact_score
 from polymap.workload.layers import matmul
 from tests.case_machines import with_wires
 from tests.referee.large_trees import random_large_tree

@@ -1,0 +1,193 @@
+"""The order that a program is printed in: contractions tiled, and the loops of the rest exchanged where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from polymap.codegen.source.bands import in_one_band, in_strips
+from polymap.codegen.source.contiguous import contiguous_order, cost_of, is_legal
+from polymap.codegen.source.contraction import Contraction, Core, contraction_of, sum_of
+from polymap.codegen.source.order_tuning import TUNING
+from polymap.codegen.source.time_tiles import in_time_tiles
+from polymap.codegen.source.wavefronts import side_by_side
+from polymap.ir import Affine, Floor, Workload
+from polymap.processes import cpu_seconds
+from polymap.schedules import Loop, Schedule, TimeDim
+from polymap.workload import expanded
+
+_Way = Callable[[Schedule, Loop, list[Contraction]], tuple[Schedule, tuple[Contraction, ...]] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A legal order of a workload, with its contractions; changes: what differs from the text, in words.
+
+    strips: the statements whose rows run side by side.
+    """
+
+    workload: Workload
+    schedule: Schedule
+    contractions: tuple[Contraction, ...]
+    changes: tuple[str, ...]
+    strips: tuple[str, ...] = ()
+
+
+def choose(
+    workload: Workload,
+    facts: Core,
+    *,
+    threads: int = 1,
+    tiled: bool = True,
+    clock: Callable[[], float] = cpu_seconds,
+) -> Chosen:
+    """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
+
+    threads: that take part. tiled: contractions, and steps of time, may be tiled.
+    """
+    plain = _best_order(workload, facts if tiled else None, threads, clock)
+    wider = expanded(workload)
+    if wider == workload:
+        return plain
+    other = _best_order(wider, facts if tiled else None, threads, clock)
+    if _worth(other) >= _worth(plain):
+        return plain
+    changes = (*other.changes, "variables of one iteration became arrays over the loops")
+    return replace(other, changes=changes)
+
+
+def _worth(chosen: Chosen) -> tuple[float, float]:
+    """Return what decides between orders, the less the better."""
+    extents = chosen.workload.extents()
+    own = {each.name: each for each in chosen.workload.statements}
+    tiled = sum(prod(extents[dim] for dim in own[each.statement].dims) for each in chosen.contractions)
+    return -tiled, cost_of(chosen.schedule, frozenset(chosen.strips))
+
+
+def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Callable[[], float]) -> Chosen:
+    until = clock() + TUNING.choice_cpu_s
+    text = Schedule.original(workload, strict=True).normal()
+    schedule, found = text, list[Contraction]()
+    if facts is not None:
+        matrices = [each for each in (contraction_of(workload, own, facts) for own in workload.statements) if each]
+        schedule, left = _taken_out(schedule, matrices, found, until, clock)
+        schedule = _in_bands(schedule, left, (in_one_band,), found, until, clock)
+        sums = [each for each in (sum_of(workload, own) for own in workload.statements) if each]
+        schedule = _in_bands(schedule, sums, (in_strips, in_one_band), found, until, clock)
+    changes = [_words(each) for each in found]
+    kept = frozenset(name for each in found for name in _together(schedule, each))
+    schedule, strips = side_by_side(schedule.normal(), kept, until, clock)
+    if strips:
+        changes.append(f"rows of {', '.join(strips)} in strips, whose iterations run side by side")
+    kept |= frozenset(strips)
+    tiled = schedule.normal()
+    schedule = contiguous_order(workload, start=tiled, kept=kept, clock=clock)
+    if str(schedule) != str(tiled):
+        changes.append("loops exchanged, so that innermost ones step through memory one by one")
+    if facts is not None:
+        schedule, steps = in_time_tiles(schedule.normal(), kept, facts.cache_bytes, threads, until, clock)
+        changes += map(str, steps)
+    return Chosen(workload, replace(schedule, strict=False), _places(schedule, found), tuple(changes), strips)
+
+
+def _taken_out(
+    schedule: Schedule, matrices: list[Contraction], found: list[Contraction], until: float, clock: Callable[[], float]
+) -> tuple[Schedule, list[Contraction]]:
+    """Return the schedule with contractions in nests of their own where that is legal (then they are `found`), and
+    those left."""
+    left: list[Contraction] = []
+    for each in matrices:
+        for candidate in _in_a_nest_of_its_own(schedule, each):
+            if clock() < until and is_legal(candidate, until - clock()):
+                schedule = candidate
+                found.append(each)
+                break
+        else:
+            left.append(each)
+    return schedule, left
+
+
+def _in_bands(
+    schedule: Schedule,
+    wanted: list[Contraction],
+    ways: tuple[_Way, ...],
+    found: list[Contraction],
+    until: float,
+    clock: Callable[[], float],
+) -> Schedule:
+    """Return the schedule with whole nests tiled, where one of the ways is legal (their contractions are `found`)."""
+    for way in ways:
+        for loop in schedule.loops():
+            if _holds(loop, found):
+                continue
+            made = way(schedule, loop, wanted)
+            if made is not None and clock() < until and is_legal(made[0], until - clock()):
+                schedule = made[0]
+                found += made[1]
+    return schedule
+
+
+def _holds(loop: Loop, found: list[Contraction]) -> bool:
+    """Return whether a loop is around a contraction that is tiled already."""
+    return any(each.statement in loop.statements for each in found)
+
+
+def _together(schedule: Schedule, found: Contraction) -> tuple[str, ...]:
+    """Return the statements that are in the tiles' loops of a contraction."""
+    numbers = _numbers(found)
+    times = schedule.times[found.statement]
+    loops = {each.position: each for each in schedule.loops() if found.statement in each.statements}
+    return next(loops[place].statements for place, entry in enumerate(times) if entry in numbers)
+
+
+def _numbers(found: Contraction) -> list[Affine]:
+    """Return the numbers of a contraction's tiles, as its times have them."""
+    return [_number(dim, size) for dim, size in zip(found.dims, found.tile, strict=True)]
+
+
+def _words(found: Contraction) -> str:
+    sizes = " x ".join(f"{size} {dim}" for dim, size in zip(found.dims, found.tile, strict=True))
+    return f"{found.statement} in tiles of {sizes}, its sums in vector registers"
+
+
+def _places(schedule: Schedule, found: list[Contraction]) -> tuple[Contraction, ...]:
+    """Return the contractions with the ends of the numbers of their tiles in a schedule."""
+    moved: list[Contraction] = []
+    for each in found:
+        numbers = _numbers(each)
+        places = [place for place, entry in enumerate(schedule.times[each.statement]) if entry in numbers]
+        moved.append(replace(each, end=max(places) + 1))
+    return tuple(moved)
+
+
+def _number(dim: str, size: int) -> Affine:
+    """Return the number of the tile of a dim."""
+    return Affine(((1, Floor(Affine(((1, dim),)), size)),))
+
+
+def _in_a_nest_of_its_own(schedule: Schedule, found: Contraction) -> Iterator[Schedule]:
+    """Yield schedules in which the statement is split off from the others of its nest and tiled: the outermost
+    loops it can be taken out of first."""
+    statement = next(each for each in schedule.workload.statements if each.name == found.statement)
+    loops = [each for each in schedule.loops() if found.statement in each.statements]
+    for outermost in loops:
+        place = outermost.position
+        before = {dim for at in schedule.scattering(found.statement).places[:place] for dim in at.time.dims}
+        if before & set(found.dims):
+            return
+        outer = [dim for dim in statement.dims if dim not in before and dim not in found.dims]
+        own = [TimeDim(Affine(((1, dim),)), dim) for dim in outer]
+        sizes = zip(found.dims, found.tile, strict=True)
+        own += [TimeDim(_number(dim, size), f"{dim}_tile") for dim, size in sizes]
+        own += [TimeDim(Affine(((1, dim),)), dim) for dim in (found.term, found.row, found.lane)]
+        names = outermost.statements
+        at = names.index(found.statement)
+        for later in dict.fromkeys((frozenset(names[at + 1 :]), frozenset[str](), frozenset(names) - {names[at]})):
+            changed: dict[str, list[TimeDim]] = {}
+            for name in names:
+                places = list(schedule.scattering(name).places)
+                part = TimeDim(Affine((), 1 if name == found.statement else 2 if name in later else 0))
+                rest = own if name == found.statement else places[place:]
+                changed[name] = [*places[:place], part, *rest]
+            yield schedule.with_places(changed)

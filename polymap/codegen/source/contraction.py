@@ -1,0 +1,185 @@
+"""Statements that add products onto a matrix: which dims are rows, lanes and terms of the sum, and how it is tiled.
+
+`C[i,j] += A[i,k] * B[k,j]` steps through memory along j (lanes), has an element of C per i (rows), and adds over k.
+A tile is computed with its sums in vector registers, each in the order of the text: no float is rounded otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from polymap.codegen.source.contiguous import step_of
+from polymap.codegen.source.order_tuning import TUNING
+from polymap.ir import Access, Apply, Expression, Number, Operator, Read, Statement, Workload
+
+_FLOATS = ("float32", "float64")
+_COMBINED = ("+", "-", "*", "/", "neg")
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """Facts of a core. vector_bits: of a vector register; registers: how many it has. cache_bytes: of its own second
+    cache; 0: unknown."""
+
+    vector_bits: int
+    registers: int
+    cache_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """row, lane, term: dims of a statement; lane "": each row has one sum. rows: of a register tile; lanes:
+    elements of a vector. tile: how many of
+    each dim a tile has. end: how many places of the times there are up to the last number of a tile."""
+
+    statement: str
+    row: str
+    lane: str
+    term: str
+    rows: int
+    lanes: int
+    tile: tuple[int, ...]
+    end: int = 0
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Return the dims that are tiled, the term last."""
+        return (self.row, self.lane, self.term) if self.lane else (self.row, self.term)
+
+    @property
+    def panel(self) -> int:
+        """Return how many elements of a row a register tile has."""
+        return self.lanes * TUNING.lane_vectors
+
+
+def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Contraction | None:
+    """Return how a statement is tiled, None where it is no contraction, or a small one."""
+    target = workload.tensor(statement.target.tensor)
+    if statement.operator is not Operator.ADD or not _is_float(workload, statement):
+        return None
+    found = _dims(workload, statement)
+    extents = workload.extents()
+    if found is None or any(extents[dim] < TUNING.contraction_extent for dim in found):
+        return None
+    if prod(extents[dim] for dim in statement.dims) < TUNING.contraction_instances:
+        return None
+    lanes = max(1, facts.vector_bits // target.bits)
+    rows = min(TUNING.most_rows, (facts.registers - 4) // TUNING.lane_vectors)
+    panel = lanes * TUNING.lane_vectors
+    tile = (_near(TUNING.tile_rows, rows), _near(TUNING.tile_lanes, panel), TUNING.tile_terms)
+    made = Contraction(statement.name, *found, rows, lanes, tile)
+    return made if rows > 0 and is_separable(statement, made) else None
+
+
+def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
+    """Return how a statement is tiled that adds up each row of a matrix: several rows at once, as one sum alone waits
+    for each addition. None where it is no such sum, or a small one."""
+    if statement.operator is not Operator.ADD or not _is_float(workload, statement):
+        return None
+    steps = {dim: step_of(workload, statement.target, dim) for dim in statement.dims}
+    terms = [dim for dim, step in steps.items() if step == 0]
+    rows = [dim for dim, step in steps.items() if step]
+    if len(terms) != 1 or not rows or terms[0] != statement.dims[-1]:
+        return None
+    row, term, extents = rows[-1], terms[0], workload.extents()
+    along = [step_of(workload, each, term) for each in statement.reads]
+    across = [step_of(workload, each, row) for each in statement.reads]
+    if any(step is None or abs(step) > 1 for step in along) or not any(
+        step is None or abs(step) > 1 for step in across
+    ):
+        return None
+    chains, instances = TUNING.chains, prod(extents[dim] for dim in statement.dims)
+    if instances < TUNING.contraction_instances // 4 or extents[row] < 2 * chains:
+        return None
+    return Contraction(statement.name, row, "", term, chains, 1, (chains, extents[term]))
+
+
+def _is_float(workload: Workload, statement: Statement) -> bool:
+    """Return whether a statement computes with one type of floats and plain arithmetic on elements without floors."""
+    kind = workload.tensor(statement.target.tensor).element_type
+    accesses = (statement.target, *statement.reads)
+    return (
+        kind in _FLOATS
+        and all(workload.tensor(each.tensor).element_type == kind for each in accesses)
+        and _is_arithmetic(statement.expression)
+        and all(index.is_linear for each in accesses for index in each.index)
+    )
+
+
+def _near(size: int, unit: int) -> int:
+    """Return the multiple of a unit that is nearest to a size from below, at least one."""
+    return max(unit, size - size % unit)
+
+
+def _dims(workload: Workload, statement: Statement) -> tuple[str, str, str] | None:
+    """Return the row, the lane and the term of a statement."""
+    steps = {dim: step_of(workload, statement.target, dim) for dim in statement.dims}
+    lane = [dim for dim, step in steps.items() if step == 1]
+    terms = [dim for dim, step in steps.items() if step == 0]
+    rows = [dim for dim, step in steps.items() if step and step > 1]
+    if len(lane) != 1 or len(terms) != 1 or not rows:
+        return None
+    for row in reversed(rows):  # a row whose values are all used by several lanes
+        if is_separable(statement, Contraction(statement.name, row, lane[0], terms[0], 1, 1, (1, 1, 1))):
+            return row, lane[0], terms[0]
+    return None
+
+
+def varies(access: Access, dim: str) -> bool:
+    """Return whether the element of an access depends on a dim."""
+    return any(dim in index.dims for index in access.index)
+
+
+def is_separable(statement: Statement, found: Contraction) -> bool:
+    """Return whether no read varies with row and lane at once, some with each, and what joins them is arithmetic."""
+    both = [varies(each, found.row) and varies(each, found.lane) for each in statement.reads]
+    if any(both) or not all(
+        any(varies(each, dim) for each in statement.reads) for dim in (found.row, found.lane, found.term)
+    ):
+        return False
+    return len(packs_of(statement, found)) <= TUNING.most_packs
+
+
+def packs_of(statement: Statement, found: Contraction) -> tuple[Expression, ...]:
+    """Return the largest parts of the added value that vary with row or lane alone."""
+    parts: dict[Expression, None] = {}
+
+    def visit(expression: Expression) -> None:
+        if isinstance(expression, Apply) and is_mixed(statement, expression, found):
+            for each in expression.arguments:
+                visit(each)
+        else:
+            parts[expression] = None
+
+    visit(statement.expression)
+    return tuple(parts)
+
+
+def is_mixed(statement: Statement, expression: Expression, found: Contraction) -> bool:
+    """Return whether a value varies with the row and with the lane."""
+    dims = _dims_of(statement, expression)
+    return found.row in dims and found.lane in dims
+
+
+def is_of_lanes(statement: Statement, expression: Expression, found: Contraction) -> bool:
+    """Return whether a value varies with the lane."""
+    return found.lane in _dims_of(statement, expression)
+
+
+def _dims_of(statement: Statement, expression: Expression) -> set[str]:
+    match expression:
+        case Read(number):
+            return {dim for index in statement.reads[number].index for dim in index.dims}
+        case Apply(_, arguments):
+            return {dim for each in arguments for dim in _dims_of(statement, each)}
+        case _:
+            return set()
+
+
+def _is_arithmetic(expression: Expression) -> bool:
+    match expression:
+        case Apply(operation, arguments):
+            return operation in _COMBINED and all(map(_is_arithmetic, arguments))
+        case _:
+            return isinstance(expression, Read | Number)

@@ -1,0 +1,212 @@
+"""The instances of a statement with two loops, the dependences between them, and tiles and wavefronts over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import hypot
+
+from polymap.formatting import listing, plural
+from polymap.inputs import as_integer, expected_list, expected_text, shown
+from polymap.ir import (
+    Mistake,
+    OptionError,
+    Shown,
+    Statement,
+    Workload,
+    show_as_picture,
+)
+from polymap.report.figures.chart import expected_figure, head
+from polymap.report.figures.svg import GREY, Picture, circle, hint, line, picture, rect, text
+from polymap.resolve import workload_of
+from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
+from polymap.workload import dependences
+
+_STEP, _RADIUS = 34.0, 6.0
+_LEFT, _TOP, _ASIDE = 76.0, 142.0, 46.0
+_NARROW = 430.0  # room for the title
+_COLOURS = ("#2f6fde", "#df8213", "#0d9373", "#8a5cd6")
+_MOST_POINTS = 10_000
+_MOST_WALKED = 1_000_000
+_Touch = tuple[tuple[str, int], bool]  # (tensor, element), whether it is written
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFigure(Shown):
+    """points: counters (first loop, second loop) of every instance. arrows: constant distances of dependences between
+    two instances of the statement. tiles: per point the number of its tile along both loops. wavefronts: per point how
+    many instances of the statement must run one after the other before it, along the longest chain of dependences of
+    the whole program: through other statements, and of distances that vary, too."""
+
+    title: str
+    loops: tuple[str, str]
+    points: tuple[tuple[int, int], ...]
+    arrows: tuple[tuple[int, int], ...]
+    tiles: tuple[tuple[int, int], ...]
+    wavefronts: tuple[int, ...]
+
+
+def domain_figure(workload: Workload | str, statement: str, *, tile: tuple[int, int] = (4, 4)) -> DomainFigure:
+    """Return the instances of a statement of two loops in program order; tile: instances along each loop.
+
+    Dependences whose distance varies, and those through other statements, have no arrow; wavefronts respect them.
+    Raises OptionError for a statement that the program lacks, one with other than two loops, with too many instances or
+    none, for a program with too many, and for tiles that are no two positive integers.
+    """
+    workload = workload_of(workload)
+    chosen = _statement(workload, statement)
+    first, second = chosen.dims
+    extents = workload.extents()
+    height, width = _tile(tile)
+    points = tuple(
+        (i, j)
+        for i in range(extents[first])
+        for j in range(extents[second])
+        if all(each.evaluate({first: i, second: j}) >= 0 for each in chosen.constraints)
+    )
+    if not points:
+        what = f"'{statement}' of '{workload.name}' has no instance"
+        raise OptionError(Mistake("PM538", what, "Choose larger sizes."))
+    own = (each for each in dependences(workload) if each.source == each.sink == statement)
+    found = {distance for each in own for distance in each.distances}
+    arrows = sorted((one, other) for one, other in found if one is not None and other is not None)
+    tiles = tuple((i // height, j // width) for i, j in points)
+    fronts = _fronts(workload, workload.statements.index(chosen))
+    return DomainFigure(f"{workload.name}: {statement}", (first, second), points, tuple(arrows), tiles, fronts)
+
+
+def _statement(workload: Workload, name: str) -> Statement:
+    """Return the statement of two loops that is asked for."""
+    name = expected_text(name, "the statement", OptionError)
+    with_two = [each.name for each in workload.statements if len(each.dims) == 2]
+    have = f"With two loops: {listing(with_two)}." if with_two else "No statement of this program has two loops."
+    chosen = next((each for each in workload.statements if each.name == name), None)
+    if chosen is None:
+        raise OptionError(Mistake("PM538", f"'{workload.name}' has no statement {shown(name)}", have))
+    if len(chosen.dims) != 2:
+        what = f"'{name}' of '{workload.name}' has {plural(len(chosen.dims), 'loop')}; this figure shows two"
+        raise OptionError(Mistake("PM538", what, have))
+    extents = workload.extents()
+    if (count := extents[chosen.dims[0]] * extents[chosen.dims[1]]) > _MOST_POINTS:
+        what = f"'{name}' has up to {count:,} instances; this figure shows at most {_MOST_POINTS:,}"
+        raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
+    return chosen
+
+
+def _tile(tile: object) -> tuple[int, int]:
+    sizes = [as_integer(each) or 0 for each in expected_list(tile, "tile")]
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise OptionError(Mistake("PM538", f"tile is {shown(tile)}", "Use two integers of at least 1, such as (4, 4)."))
+    return sizes[0], sizes[1]
+
+
+def _fronts(workload: Workload, number: int) -> tuple[int, ...]:
+    """Return per instance of a statement, in program order, how many of its instances precede it on the longest chain
+    of dependences. The program is walked in its order: a read follows the writes of its element, a write every access.
+    """
+    if (count := instance_bound(workload)) > _MOST_WALKED:
+        what = f"'{workload.name}' has up to {count:,} instances; wavefronts are known of at most {_MOST_WALKED:,}"
+        raise OptionError(Mistake("PM538", what, "Choose smaller sizes: the dependences look alike."))
+    arrays = program_arrays(workload)
+    before = [0] * arrays.count  # of the statement's instances, on the longest chain to each instance
+    first, length = arrays.first[number], arrays.points[number].shape[1]
+    written, touched = dict[tuple[str, int], int](), dict[tuple[str, int], int]()
+    for instance, accesses in _walked(arrays):
+        chain = max((touched if writes else written).get(place, 0) for place, writes in accesses)
+        before[instance] = chain
+        chain += first <= instance < first + length
+        for place, writes in accesses:
+            touched[place] = max(touched.get(place, 0), chain)
+            if writes:
+                written[place] = max(written.get(place, 0), chain)
+    return tuple(before[first : first + length])
+
+
+def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
+    """Yield the instances in program order: the number of each, and its accesses."""
+    found: list[list[_Touch]] = [[] for _ in range(arrays.count)]
+    for name, own in arrays.accesses.items():
+        numbers: list[int] = own.instance.tolist()
+        elements: list[int] = own.element.tolist()
+        kinds: list[bool] = (own.kind != READ).tolist()
+        for instance, element, writes in zip(numbers, elements, kinds, strict=True):
+            found[instance].append(((name, element), writes))
+    for instance in arrays.order.argsort().tolist():
+        yield instance, found[instance]
+
+
+def domain_svg(figure: DomainFigure) -> Picture:
+    """Return the figure: the first loop downwards, the second to the right; colours are wavefronts, boxes tiles."""
+    figure = expected_figure(figure, DomainFigure)
+    high = max(i for i, _ in figure.points), max(j for _, j in figure.points)
+    right, bottom = _at(*high)[0], _at(*high)[1]
+    steps = max(figure.wavefronts) + 1
+    shapes = [
+        *head(figure.title, f"{plural(len(figure.points), 'instance')} in {plural(steps, 'wavefront')}: colours"),
+        text(28, 77, "arrows: dependences; boxes: tiles", fill=GREY),
+        *_axes(figure.loops, high),
+        *_boxes(figure),
+        *_arrows(figure),
+    ]
+    names = figure.loops
+    for (i, j), front, tile in zip(figure.points, figure.wavefronts, figure.tiles, strict=True):
+        x, y = _at(i, j)
+        words = f"{names[0]} = {i}, {names[1]} = {j}: wavefront {front}, tile ({tile[0]}, {tile[1]})"
+        shapes.append(hint([circle(x, y, _RADIUS, fill=_COLOURS[front % len(_COLOURS)])], words))
+    return picture(max(right + _ASIDE, _NARROW), bottom + _ASIDE, figure.title, shapes)
+
+
+def _axes(loops: tuple[str, str], high: tuple[int, int]) -> Iterator[str]:
+    """Yield names and numbers of both loops."""
+    left, top = _LEFT - 24, _TOP - 24
+    yield text(28, top + 4, f"{loops[0]} \u2193", fill=GREY)
+    yield text(_LEFT - 4, top - 12, f"{loops[1]} \u2192", fill=GREY)
+    for j in range(0, high[1] + 1, _every(high[1])):
+        yield text(_at(0, j)[0], top + 4, str(j), size=11, fill=GREY, anchor="middle")
+    for i in range(0, high[0] + 1, _every(high[0])):
+        yield text(left, _at(i, 0)[1] + 4, str(i), size=11, fill=GREY, anchor="end")
+
+
+def _every(last: int) -> int:
+    """Return between which numbers of an axis there are how many steps: at most about twenty numbers."""
+    return next(step for power in range(9) for step in (10**power, 2 * 10**power, 5 * 10**power) if last <= 20 * step)
+
+
+def _boxes(figure: DomainFigure) -> Iterator[str]:
+    members: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for point, tile in zip(figure.points, figure.tiles, strict=True):
+        members.setdefault(tile, []).append(point)
+    for inside in members.values():
+        x, y = _at(min(i for i, _ in inside), min(j for _, j in inside))
+        right, bottom = _at(max(i for i, _ in inside), max(j for _, j in inside))
+        yield rect(x - 14, y - 14, right - x + 28, bottom - y + 28, fill="none", stroke=GREY, round_by=4)
+
+
+def _arrows(figure: DomainFigure) -> Iterator[str]:
+    known = set(figure.points)
+    for i, j in figure.points:
+        for di, dj in figure.arrows:
+            if (i + di, j + dj) in known:
+                yield from _arrow(_at(i, j), _at(i + di, j + dj))
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Iterator[str]:
+    """Yield a line from disc to disc and its head."""
+    (x, y), (right, below) = start, end
+    length = hypot(right - x, below - y)
+    if length <= 2 * _RADIUS:
+        return
+    u, v = (right - x) / length, (below - y) / length
+    tip = right - u * (_RADIUS + 1), below - v * (_RADIUS + 1)
+    neck = tip[0] - 6 * u, tip[1] - 6 * v
+    yield line(x + u * _RADIUS, y + v * _RADIUS, *neck, stroke=GREY)
+    corners = (tip, (neck[0] - 3 * v, neck[1] + 3 * u), (neck[0] + 3 * v, neck[1] - 3 * u))
+    yield f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="{GREY}"/>'
+
+
+def _at(i: int, j: int) -> tuple[float, float]:
+    """Return where an instance stands: (x, y)."""
+    return _LEFT + j * _STEP, _TOP + i * _STEP
+
+
+show_as_picture(DomainFigure, domain_svg)

@@ -1,1 +1,0 @@
-"""Figures of programs: data first, then one picture of each."""

@@ -1,0 +1,95 @@
+"""Mappings of a product with awkward extents: the best dividing ones of slightly larger products, cut to size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from polymap.arithmetic import split
+from polymap.ir import Access, Architecture, Mapping, MappingNode, Spatial, Temporal, Workload
+from polymap.search.dividing.product_search import best_product_tiles
+from polymap.search.dividing.product_tuning import TUNING
+from polymap.search.problem import Objective, Problem, analyse, measure_of
+
+
+def mappings_of_padded(problem: Problem, objective: Objective, stop: Callable[[], bool]) -> Iterator[Mapping]:
+    """Yield, for products a little larger in some dims, the best mapping over dividing tiles with tiles cut to the
+    problem's extents: legal trees of the problem, which may overfill nothing. Ends where `stop` says so."""
+    dims = [_longer(extent) for extent in problem.extents]
+    choices = sorted(product(*dims), key=lambda row: (prod(row), row))
+    for row in [row for row in choices if row != problem.extents][: TUNING.most_products]:
+        padded = _with_extents(problem.workload, dict(zip(problem.dims, row, strict=True)))
+        if padded is None or stop():
+            return
+        mapping = _best(padded, problem.arch, objective, stop)
+        if mapping is not None:
+            yield Mapping(tuple(_cut(mapping, problem.workload.extents())))
+
+
+def _longer(extent: int) -> tuple[int, ...]:
+    """Return the extent and a few longer ones with many divisors."""
+    if extent <= 2:
+        return (extent,)
+    more = max(TUNING.few_indices, extent * TUNING.most_padding_percent // 100)
+    step = 1 << (more // TUNING.most_lengths).bit_length()
+    lengths = range(extent // step * step + step, extent + more + 1, step)
+    found = sorted(lengths, key=lambda n: (-prod(1 + times for _, times in split(n)[0]), n))
+    return (extent, *sorted(found[: TUNING.extents_per_dim]))
+
+
+def _best(workload: Workload, arch: Architecture, objective: Objective, stop: Callable[[], bool]) -> Mapping | None:
+    problem = analyse(workload, arch)
+    answer = best_product_tiles(problem, measure_of(objective, workload, arch), stop)
+    return None if answer is None or answer.found is None else answer.found[1].mapping
+
+
+def _with_extents(workload: Workload, extents: dict[str, int]) -> Workload | None:
+    """Return the program over other extents; None where it is no box or its accesses are not affine."""
+    if len(workload.statements) != 1 or workload.statements[0].constraints or workload.original is not None:
+        return None
+    statement = workload.statements[0]
+    shapes: dict[str, list[tuple[int, int]]] = {}
+    for access in (statement.target, *statement.reads):
+        ends = _ends(access, extents)
+        if ends is None:
+            return None
+        shapes[access.tensor] = ends
+    if set(shapes) != {tensor.name for tensor in workload.tensors}:
+        return None
+    tensors = tuple(
+        replace(
+            tensor,
+            origin=tuple(low for low, _ in shapes[tensor.name]),
+            shape=tuple(high - low + 1 for low, high in shapes[tensor.name]),
+        )
+        for tensor in workload.tensors
+    )
+    dims = tuple(replace(dim, extent=extents.get(dim.name, dim.extent)) for dim in workload.dims)
+    return replace(workload, dims=dims, tensors=tensors)
+
+
+def _ends(access: Access, extents: dict[str, int]) -> list[tuple[int, int]] | None:
+    """Return the least and the largest index of each axis."""
+    found: list[tuple[int, int]] = []
+    for axis in access.index:
+        moves: list[int] = []
+        for coefficient, dim in axis.terms:
+            if not isinstance(dim, str):
+                return None
+            moves.append(coefficient * (extents.get(dim, 1) - 1))
+        low, high = sum(min(0, move) for move in moves), sum(max(0, move) for move in moves)
+        found.append((axis.constant + low, axis.constant + high))
+    return found
+
+
+def _cut(mapping: Mapping, extents: dict[str, int]) -> Iterator[MappingNode]:
+    """Yield the nodes with tiles of at most what is left of each dim, without loops of one iteration."""
+    now = dict(extents)
+    for node in mapping.nodes:
+        if not isinstance(node, Spatial | Temporal):
+            yield node
+        elif node.tile < now[node.dim]:
+            now[node.dim] = node.tile
+            yield node

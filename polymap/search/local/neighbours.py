@@ -1,0 +1,119 @@
+"""All loop trees that are one change away from a tree: tiles, storage nodes, loops, spatial loops.
+
+Every neighbour is a program within the order of levels and the fan-outs' dims; whether it fits is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from polymap.ir import Fanout, Spatial, Storage, Temporal
+from polymap.search.local.near_tiles import rows_near
+from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode, with_tile
+
+KINDS = 4  # of changes
+
+
+class Neighbours:
+    """The neighbours of trees with the nodes that `edits` may change."""
+
+    def __init__(self, edits: TreeEdits) -> None:
+        self._edits = edits
+
+    def of(self, nodes: Nodes) -> list[Nodes]:
+        """Return the distinct neighbours of a tidied tree, in a fixed order."""
+        return list(dict.fromkeys(one for kind in range(KINDS) for one in self.of_kind(nodes, kind)))
+
+    def of_kind(self, nodes: Nodes, kind: int) -> list[Nodes]:
+        """Return the distinct neighbours by one kind of change, in a fixed order: tiles, storage, loops, siblings."""
+        change = (self.other_tiles, self.other_storage, self.other_loops, self.other_siblings)[kind]
+        found = dict.fromkeys(map(self._edits.tidied, change(nodes)))
+        found.pop(nodes, None)
+        return list(found)
+
+    def other_tiles(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
+        """Yield the tree with other tiles of one dim."""
+        for dim in self._edits.dims:
+            places = [p for p, node in enumerate(nodes) if not isinstance(node, Storage) and node.dim == dim]
+            tiles = tuple(tile_of(nodes[place]) for place in places)
+            for row in rows_near(self._edits.extents[dim], tiles):
+                changed = list(nodes)
+                for place, tile in zip(places, row, strict=True):
+                    changed[place] = _retiled(nodes[place], tile)
+                yield changed
+
+    def other_storage(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
+        """Yield the tree with one storage node elsewhere, without it, or with one more."""
+        for place, node in enumerate(nodes):
+            if isinstance(node, Storage):
+                rest = (*nodes[:place], *nodes[place + 1 :])
+                if not self._edits.is_required(node):
+                    yield rest
+                yield from self._held(rest, node)
+        for node in self._edits.not_held(nodes):
+            yield from self._held(nodes, node)
+
+    def _held(self, nodes: Sequence[TreeNode], node: Storage) -> Iterator[Sequence[TreeNode]]:
+        for place in self._edits.storage_places(nodes, node):
+            yield (*nodes[:place], node, *nodes[place:])
+
+    def other_loops(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
+        """Yield the tree with one loop elsewhere, without it, or with a temporal one more."""
+        for place, node in enumerate(nodes):
+            if isinstance(node, Storage):
+                continue
+            rest = (*nodes[:place], *nodes[place + 1 :])
+            if any(not isinstance(other, Storage) and other.dim == node.dim for other in nodes[place + 1 :]):
+                yield rest
+            for other in self._edits.loop_places(rest, node):
+                yield self._edits.with_falling_tiles((*rest[:other], node, *rest[other:]))
+        for place in range(len(nodes) + 1):
+            now = self._edits.tiles_at(nodes, place)
+            for dim in self._edits.dims:
+                for tile in _shares(now[dim], _next_tile(nodes[place:], dim)):
+                    yield (*nodes[:place], Temporal(dim, tile), *nodes[place:])
+
+    def other_siblings(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
+        """Yield the tree with one or two dims laid anew over a fan-out."""
+        for fanout in self._edits.fanouts:
+            share = self._edits.share_of(nodes, fanout)
+            free = [dim for dim in self._edits.dims if fanout.may_spread(dim)]
+            for dim in free:
+                fewer = [{**share, dim: 1}, *({**share, dim: 1, other: 1} for other in share if other != dim)]
+                for base in (*fewer, *({**share, dim: 1, other: -(-share[other] // 2)} for other in share)):
+                    yield from self._spread(nodes, fanout, base, dim)
+
+    def _spread(self, nodes: Nodes, fanout: Fanout, share: dict[str, int], dim: str) -> Iterator[Sequence[TreeNode]]:
+        """Yield the tree with a few numbers of siblings along a dim beside a share of others."""
+        room = fanout.size
+        for many in share.values():
+            room //= many
+        extent = self._edits.extents[dim]
+        most = min(room, extent)
+        counts = {most, most // 2, most // 3, 2, 3, 1}
+        for many in sorted({-(-extent // -(-extent // n)) for n in counts if 1 <= n <= most}):
+            wanted = {each: n for each, n in ({**share, dim: many}).items() if n > 1}
+            yield from self._edits.with_share(nodes, fanout, wanted)
+
+
+def tile_of(node: TreeNode) -> int:
+    """Return a loop's tile."""
+    assert not isinstance(node, Storage)  # asked of loops
+    return node.tile
+
+
+def _retiled(node: TreeNode, tile: int) -> TreeNode:
+    assert isinstance(node, Temporal | Spatial)
+    return with_tile(node, tile)
+
+
+def _next_tile(nodes: Sequence[TreeNode], dim: str) -> int:
+    """Return the tile of the first loop over a dim."""
+    return next((node.tile for node in nodes if not isinstance(node, Storage) and node.dim == dim), 1)
+
+
+def _shares(outer: int, inner: int) -> list[int]:
+    """Return tiles between two: a few equal shares of the outer one, a few multiples of the inner one."""
+    found = {-(-outer // n) for n in (2, 3, 4)} | {inner * n for n in (1, 2, 3, 4)}
+    found |= {-(-outer // inner // n) * inner for n in (2, 3)}
+    return sorted(tile for tile in found if inner <= tile < outer)

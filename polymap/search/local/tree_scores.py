@@ -1,0 +1,145 @@
+"""What trees with tiles of any size are worth: how far beyond the machine's limits, and their value, as floats.
+
+Where the objective is energy without cycles, tensors are counted one by one and remembered: many changes of a tree
+leave most of them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, inf, prod
+
+from polymap.costmodel import Cost
+from polymap.costmodel.closed_form import machine_model, nest_of, rows_of_tensor, workload_model
+from polymap.ir import Architecture, Compute, Mapping, Spatial, Storage, accesses_of
+from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode
+from polymap.search.problem import Goal, Objective, Problem, exact_score
+
+Worth = tuple[float, float]  # how far it is beyond the limits and from meeting the rules; its value
+BrokenRules = Callable[[Mapping, Cost], float]
+_MOST_REMEMBERED = 200_000
+
+# Of one tensor: its energy in pJ, and the bits of the largest tile per level.
+_Part = tuple[float, tuple[tuple[int, int], ...]]
+
+
+class TreeScores:
+    """The worth of trees of one problem. broken: how far a mapping is from meeting the rules.
+
+    scored: how many trees were counted.
+    """
+
+    def __init__(self, problem: Problem, objective: Objective, edits: TreeEdits, broken: BrokenRules) -> None:
+        self._problem, self._arch, self._objective = problem, problem.arch, objective
+        self._edits, self._broken = edits, broken
+        self._end = Compute(problem.workload.statements[0].name)
+        self._model, self._machine = workload_model(problem.workload), machine_model(problem.arch)
+        self._is_simple = objective.goal is Goal.ENERGY and not problem.rules and not is_timed(self._arch, objective)
+        self._known: dict[tuple[int, tuple[TreeNode, ...]], _Part | None] = {}
+        self._bits = {tensor.name: tensor.bits for tensor in problem.workload.tensors}
+        self._room = [(level.buffering, level.capacity_bits) for level in self._arch.levels]
+        self._numbers = {level.name: number for number, level in enumerate(self._arch.levels)}
+        self._sizes = {fanout.name: fanout.size for fanout in self._arch.fanouts}
+        statement = problem.workload.statements[0]
+        self._axes = {
+            tensor.name: [
+                tuple((dim, abs(factor)) for dim, factor in index.coefficients().items())
+                for access in accesses_of(statement, tensor.name)
+                for index in access.index
+            ]
+            for tensor in problem.workload.tensors
+        }
+        self._moves = {
+            (number, tensor.name): (float(level.access_pj(tensor.bits, 0)), float(level.access_pj(0, tensor.bits)))
+            for number, level in enumerate(self._arch.levels)
+            for tensor in problem.workload.tensors
+        }
+        self.scored = 0
+
+    def excess(self, nodes: Nodes) -> float:
+        """Return how far a tree is beyond fan-outs and capacities by the sizes of whole tiles; inf beyond fan-outs."""
+        now = dict(self._edits.extents)
+        used = dict.fromkeys(self._sizes, 1)
+        held = [0] * len(self._room)
+        for node in nodes:
+            if isinstance(node, Storage):
+                held[self._numbers[node.level]] += self._tile_bits(node.tensors[0], now)
+            elif node.tile < now[node.dim]:
+                if isinstance(node, Spatial):
+                    used[node.fanout] *= ceil(now[node.dim] / node.tile)
+                now[node.dim] = node.tile
+        if any(used[name] > size for name, size in self._sizes.items()):
+            return inf
+        return self._overfull(held)
+
+    def worth(self, nodes: Nodes) -> Worth | None:
+        """Return what a tree is worth; None where it is not counted."""
+        self.scored += 1
+        return self._simple_worth(nodes) if self._is_simple else self._any_worth(nodes)
+
+    def _tile_bits(self, tensor: str, now: dict[str, int]) -> int:
+        size = self._bits[tensor]
+        for axis in self._axes[tensor]:
+            if len(axis) == 1:
+                size *= now[axis[0][0]]
+            else:
+                reach = 1 + sum(factor * (now[dim] - 1) for dim, factor in axis)
+                size *= min(reach, prod(now[dim] for dim, _ in axis))
+        return size
+
+    def _overfull(self, held: list[int]) -> float:
+        return sum(
+            max(0.0, bits * buffering / room - 1)
+            for bits, (buffering, room) in zip(held, self._room, strict=True)
+            if room is not None
+        )
+
+    def _any_worth(self, nodes: Nodes) -> Worth | None:
+        mapping = self._edits.mapping_of(nodes)
+        score = exact_score(self._problem.workload, self._arch, self._objective, mapping)
+        if score is None:
+            return None
+        broken = self._broken(mapping, score.cost) if self._problem.rules else 0
+        return float(score.excess) + broken, float(score.value)
+
+    def _simple_worth(self, nodes: Nodes) -> Worth | None:
+        assert self._model is not None
+        energy = float(self._arch.compute.pj) * prod(self._model.extents)
+        held = [0] * len(self._room)
+        for number, tensor in enumerate(self._model.tensors):
+            own = tuple(node for node in nodes if not isinstance(node, Storage) or node.tensors[0] == tensor.name)
+            key = number, own
+            if key not in self._known:
+                if len(self._known) >= _MOST_REMEMBERED:
+                    self._known.clear()
+                self._known[key] = self._part(own, number)
+            part = self._known[key]
+            if part is None:
+                return None
+            energy += part[0]
+            for level, bits in part[1]:
+                held[level] += bits
+        return self._overfull(held), energy
+
+    def _part(self, nodes: tuple[TreeNode, ...], number: int) -> _Part | None:
+        """Return what one tensor costs and holds in a tree."""
+        assert self._model is not None
+        tensor = self._model.tensors[number]
+        nest = nest_of(self._model, self._machine, Mapping((*nodes, self._end)))
+        rows = None if nest is None else rows_of_tensor(self._model, self._machine, nest, tensor)
+        if rows is None:
+            return None
+        energy = 0.0
+        for row in rows:
+            read, write = self._moves[row.level, tensor.name]
+            energy += row.reads * read + row.writes * write
+        return energy, tuple((row.level, row.tile * tensor.bits) for row in rows if row.level)
+
+
+def is_timed(arch: Architecture, objective: Objective) -> bool:
+    """Return whether cycles enter the objective."""
+    leaks = any(level.leak_pj_per_cycle for level in arch.levels)
+    return leaks or any(
+        one.goal is Goal.WEIGHTED or (one.goal.powers is not None and one.goal.powers.cycles > 0)
+        for one in objective.singles
+    )

@@ -1,6 +1,0 @@
-"""Traffic between the outermost level and one buffer, for all sizes of the buffer at once."""
-
-from polymap.lazy import lazy
-
-with lazy(__name__):
-    from polymap.search.one_buffer.sizes import OfSize as OfSize, solve_sizes as solve_sizes

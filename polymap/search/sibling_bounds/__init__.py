@@ -1,9 +1,0 @@
-"""Lower bounds over tiles of any size from whole numbers of siblings."""
-
-from polymap.lazy import lazy
-
-with lazy(__name__):
-    from polymap.search.sibling_bounds.climbing import climb_structures as climb_structures
-    from polymap.search.sibling_bounds.engine import SiblingSearch as SiblingSearch
-    from polymap.search.sibling_bounds.sizes import group_starts as group_starts
-    from polymap.search.sibling_bounds.window_passes import fewest_in_box as fewest_in_box, pass_tables as pass_tables

@@ -1,0 +1,6 @@
+"""Traffic between the outermost level and one buffer, for all sizes of the buffer at once."""
+
+from polymap.lazy import lazy
+
+with lazy(__name__):
+    from polymap.search.single_level.sizes import OfSize as OfSize, solve_sizes as solve_sizes

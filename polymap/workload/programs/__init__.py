@@ -1,1 +1,0 @@
-"""Programs written as einsums or as Python functions."""
