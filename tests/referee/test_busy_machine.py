@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from polymap.explore import search
 from tests.busy_tally import command_lines, differing
 
@@ -19,6 +21,7 @@ def test_a_busy_machine_does_not_end_dividing_tiles_before_their_first_descent()
     assert any_size.value <= 1.01 * divided.value
 
 
+@pytest.mark.soak
 def test_a_busy_machine_answers_what_an_idle_one_does(tmp_path: Path) -> None:
     asked = command_lines(tmp_path)
     assert len(asked) == 60

@@ -94,7 +94,7 @@ def test_no_formula_exceeds_what_a_tree_of_a_small_problem_moves(batch: int) -> 
     assert _check(small_trees(f"joint {batch}", 8, 3_000), rng, share=0.05) > 50
 
 
-@pytest.mark.parametrize("batch", BATCH_NUMBERS)
+@pytest.mark.parametrize("batch", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 12))])
 def test_no_formula_exceeds_what_a_large_tree_moves(batch: int) -> None:
     assert _check(large_trees(f"large joint {batch}", 150), random.Random(batch), share=1) == 150
 

@@ -151,7 +151,7 @@ def facts(found: SearchResult) -> tuple[object, ...]:
         (LARGE, "energy", {"tiles": "divide", "work_limit": 30}),
         pytest.param(LARGE, "edp", {"work_limit": 60}, marks=pytest.mark.slow),
         (LARGE, "pareto:energy,capacity:BUF", {"tiles": "divide", "work_limit": 40}),
-        pytest.param(LAYER, "energy", {"work_limit": 200, "constraints": {"innermost": ["r"]}}, marks=pytest.mark.slow),
+        pytest.param(LAYER, "energy", {"work_limit": 200, "constraints": {"innermost": ["r"]}}, marks=pytest.mark.soak),
         (TINY, "energy", {"work_limit": 60, "constraints": ALONE}),
         (STENCIL, "energy", {"work_limit": 30}),
     ],

@@ -46,7 +46,7 @@ STRIDED = conv2d(K=16, C=8, H=16, W=16, R=3, S=3, stride=2, padding=1)
 
 
 def _marked(number: int) -> pytest.MarkDecorator | tuple[()]:
-    return pytest.mark.soak if number >= 16 else pytest.mark.slow if number >= 2 else ()
+    return pytest.mark.soak if number >= 12 else pytest.mark.slow if number >= 2 else ()
 
 
 @pytest.mark.parametrize("number", [pytest.param(n, marks=_marked(n)) for n in range(32)])
@@ -74,7 +74,9 @@ def test_tiles_of_any_size_are_never_worse_than_dividing_ones(number: int) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tpu_like", "eyeriss_like", "simba_like"])
+@pytest.mark.parametrize(
+    "name", ["tpu_like", *(pytest.param(n, marks=pytest.mark.soak) for n in ("eyeriss_like", "simba_like"))]
+)
 def test_small_layers_are_never_worse_on_any_machine(name: str) -> None:
     layer, arch = conv2d(K=4, C=2, H=5, W=7, R=3, S=3, padding=1), load_arch(name)
     divide = explore(layer, arch, tiles="divide", time_limit_s=60)

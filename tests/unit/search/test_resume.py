@@ -198,7 +198,7 @@ def test_the_history_ends_at_the_answer_and_its_picture_shows_it() -> None:
     assert "OPTIMAL, gap 0 %" in picture
 
 
-@pytest.mark.parametrize("most", [15, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [15, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     ("workload", "objective", "tiles"),
     [
