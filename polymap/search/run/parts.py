@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from polymap.search.dividing import Count
-from polymap.search.parallelism_bounds import SiblingSearch
 from polymap.search.problem import AtMost, Goal, Rules, measure_of
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Engines, Kind, Search, counted_space
@@ -89,6 +88,8 @@ class KnownMappings:
         search = self.search
         single = search.objective.singles[place]
         asked = replace(search.asked, objective=single, rules=(*search.rules, *limits))
+        from polymap.search.parallelism_bounds import SiblingSearch  # questions of one part do without
+
         engines = Engines() if limits else search.engines.only(SiblingSearch)
         begin = self._least(place, limits)
         start = () if begin is None else (replace(begin, values=(begin.values[place],)),)
