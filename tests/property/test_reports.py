@@ -18,7 +18,7 @@ from polymap.report.figures.traffic import traffic_figure, traffic_svg, traffic_
 from polymap.report.text.explanation import explain
 from tests.cases import Case, random_case, random_general_case
 
-CASES = [(kind, seed) for kind in (random_case, random_general_case) for seed in range(40)]
+CASES = [(kind, seed) for kind in (random_case, random_general_case) for seed in range(15)]
 NAMES = [f"{kind.__name__}-{seed}" for kind, seed in CASES]
 
 

@@ -34,8 +34,13 @@ def least_below(points: list[Values], limit: Fraction) -> Values | None:
     return min((one for one in points if one[1] <= limit), default=None)
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_asking_on_ends_with_the_whole_front_and_its_proof(seed: int) -> None:
+@pytest.mark.parametrize("batch", range(10))
+def test_asking_on_ends_with_the_whole_front_and_its_proof(batch: int) -> None:
+    for seed in range(20 * batch, 20 * batch + 20):
+        _ask_on(seed)
+
+
+def _ask_on(seed: int) -> None:
     rng = random.Random(f"front bounds {seed}")
     points = drawn_points(rng)
     floors = min(one[0] for one in points), min(one[1] for one in points)
@@ -52,8 +57,13 @@ def test_asking_on_ends_with_the_whole_front_and_its_proof(seed: int) -> None:
     assert all(any(covers(one, left) for one in known) for left in bounds.left())
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_weak_bounds_never_hide_a_point(seed: int) -> None:
+@pytest.mark.parametrize("batch", range(10))
+def test_weak_bounds_never_hide_a_point(batch: int) -> None:
+    for seed in range(20 * batch, 20 * batch + 20):
+        _weaken(seed)
+
+
+def _weaken(seed: int) -> None:
     """Whatever is noted, as long as it is true: every point lies behind one of the pairs."""
     rng = random.Random(f"weak bounds {seed}")
     points = drawn_points(rng)
