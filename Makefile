@@ -13,7 +13,7 @@ CASES ?= 100000
 
 help:
 	@echo "make demo       explore a ResNet-50 layer, write its C program to ./out and run it"
-	@echo "make quick      the tests that take under a minute"
+	@echo "make quick      the quick tests, about a minute"
 	@echo "make test       every test; with PYTHON=python3.12 under that Python"
 	@echo "make extras     the tests that need torch and onnx, in an environment of their own (./.venv-extras)"
 	@echo "make soak       the long tallies: 100,000 random cases through every counter; interrupted, it goes on where it was"

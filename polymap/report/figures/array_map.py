@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,10 +29,19 @@ from polymap.resolve import mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
-_MOST = 10**6  # indices of one dim that are looked at
-_UNITS = 1 << 16
-_SHOWN = 8
-_SIDE = 320.0
+
+
+class Limits(NamedTuple):
+    """What is drawn at most, and how large."""
+
+    most_indices: int = 10**6
+    """Of one dim: all are looked at."""
+    most_units: int = 1 << 16
+    phases_shown: int = 8
+    side_px: float = 320.0
+
+
+LIMITS = Limits()
 
 Loops = tuple[LoopInTree, ...]
 
@@ -99,12 +109,12 @@ def _check(workload: Workload, units: int) -> None:
     what = ""
     if len(workload.statements) != 1 or not is_box(workload.statements[0]):
         what = f"'{workload.name}' is not one statement over a box"
-    elif max(workload.extents().values(), default=1) > _MOST:
-        what = f"a dim of '{workload.name}' has more than {_MOST:,} indices"
-    elif units > _UNITS:
+    elif max(workload.extents().values(), default=1) > LIMITS.most_indices:
+        what = f"a dim of '{workload.name}' has more than {LIMITS.most_indices:,} indices"
+    elif units > LIMITS.most_units:
         what = f"the array has {exact(units)} units"
     if what:
-        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {_UNITS:,} units."))
+        raise OptionError(Mistake("PM575", what, f"The map is drawn of a box, for up to {LIMITS.most_units:,} units."))
 
 
 def _of_dim(
@@ -149,7 +159,7 @@ def array_svg(figure: ArrayFigure) -> Picture:
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])
-    side = min(40.0, _SIDE / max(rows, columns))
+    side = min(40.0, LIMITS.side_px / max(rows, columns))
     frame = Frame(left=96, right=96 + max(side * columns, 120.0), top=104, bottom=104 + side * rows)
     most = max(map(max, figure.work)) or 1
     shapes = head("Which compute unit works", told)
@@ -160,7 +170,7 @@ def array_svg(figure: ArrayFigure) -> Picture:
     shapes.append(text(frame.left, frame.top - 12, across, size=11.5, fill=GREY))
     shapes.append(text(frame.left, frame.bottom + 20, down, size=11.5, fill=GREY))
     shapes += _phases(figure, frame.right + 40)
-    height = max(frame.bottom + 40, 140 + 30 * min(len(figure.phases), _SHOWN + 1) + 40)
+    height = max(frame.bottom + 40, 140 + 30 * min(len(figure.phases), LIMITS.phases_shown + 1) + 40)
     return picture(frame.right + 40 + 400, height, f"Which compute unit works: {told}", shapes)
 
 
@@ -185,7 +195,7 @@ def _cells(frame: Frame, side: float, cells: list[tuple[int, int]], value: int, 
 
 def _phases(figure: ArrayFigure, left: float) -> list[str]:
     shapes = [text(left, 96, "steps by units at work", size=12, fill=GREY)]
-    shown, rest = figure.phases[:_SHOWN], figure.phases[_SHOWN:]
+    shown, rest = figure.phases[: LIMITS.phases_shown], figure.phases[LIMITS.phases_shown :]
     rows = [(f"{exact(units)} of {exact(figure.units)}", units, steps) for units, steps in shown]
     rows += [("fewer", rest[0][0], sum(steps for _, steps in rest))] if rest else []
     for number, (name, units, steps) in enumerate(rows):

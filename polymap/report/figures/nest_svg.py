@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
@@ -17,13 +18,20 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.report.figures import svg
 from polymap.resolve import mapping_of, question_of
 
-ROW = 27
-INDENT = 15
-MARGIN = 24
-TOP = 112
-LANE = 192
-LANE_GAP = 12
-INSET = 7
+
+class Layout(NamedTuple):
+    """Lengths of the picture."""
+
+    row_px: int = 27
+    indent_px: int = 15
+    margin_px: int = 24
+    top_px: int = 112
+    lane_px: int = 192
+    lane_gap_px: int = 12
+    inset_px: int = 7
+
+
+LAYOUT = Layout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +85,29 @@ def bare_svg(mapping: Mapping) -> svg.Picture:
 def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str, str], Traffic]) -> svg.Picture:
     lines = _lines(figure.rows)
     left = _left_width(lines)
-    lanes = {name: MARGIN + left + 26 + place * (LANE + LANE_GAP) for place, name in enumerate(colours)}
-    width = max(MARGIN + left + 26 + len(lanes) * (LANE + LANE_GAP) - LANE_GAP + MARGIN, 460)
-    bottom = TOP + len(lines) * ROW
+    lanes = {
+        name: LAYOUT.margin_px + left + 26 + place * (LAYOUT.lane_px + LAYOUT.lane_gap_px)
+        for place, name in enumerate(colours)
+    }
+    width = max(
+        LAYOUT.margin_px
+        + left
+        + 26
+        + len(lanes) * (LAYOUT.lane_px + LAYOUT.lane_gap_px)
+        - LAYOUT.lane_gap_px
+        + LAYOUT.margin_px,
+        460,
+    )
+    bottom = LAYOUT.top_px + len(lines) * LAYOUT.row_px
     drawn: list[str] = [
-        svg.text(MARGIN, 38, figure.title, size=17, bold=True),
-        svg.text(MARGIN, 60, figure.subtitle, size=12, fill=svg.GREY),
+        svg.text(LAYOUT.margin_px, 38, figure.title, size=17, bold=True),
+        svg.text(LAYOUT.margin_px, 60, figure.subtitle, size=12, fill=svg.GREY),
         *_guides(lines),
-        *(shape for number, line in enumerate(lines) for shape in _line(line, TOP + number * ROW, left)),
+        *(
+            shape
+            for number, line in enumerate(lines)
+            for shape in _line(line, LAYOUT.top_px + number * LAYOUT.row_px, left)
+        ),
     ]
     for name, x in lanes.items():
         drawn += _lane_head(name, x, colours[name], figure)
@@ -130,7 +153,7 @@ def _blocks(lines: list[_Line], tensor: str) -> list[_Block]:
 def _left_width(lines: list[_Line]) -> float:
     """Return the width of the nest, its numbers included."""
     code = max(
-        line.first.depth * INDENT + svg.text_width(_code(line), 13, mono=True)
+        line.first.depth * LAYOUT.indent_px + svg.text_width(_code(line), 13, mono=True)
         for line in lines
         if line.first.kind is not RowKind.COMPUTE
     )
@@ -157,16 +180,16 @@ def _guides(lines: list[_Line]) -> list[str]:
             continue
         after = [n for n in range(number + 1, len(lines)) if lines[n].first.depth <= row.depth]
         end = after[0] if after else len(lines) - 1
-        x, y = MARGIN + row.depth * INDENT + 4, TOP + (number + 1) * ROW - 3
+        x, y = LAYOUT.margin_px + row.depth * LAYOUT.indent_px + 4, LAYOUT.top_px + (number + 1) * LAYOUT.row_px - 3
         colour, width = (svg.tint(svg.PARALLEL, 0.55), 2) if row.kind is RowKind.SPATIAL else (svg.RULE, 1.2)
-        shapes.append(svg.line(x, y, x, TOP + end * ROW - 2, stroke=colour, width=width))
+        shapes.append(svg.line(x, y, x, LAYOUT.top_px + end * LAYOUT.row_px - 2, stroke=colour, width=width))
     return shapes
 
 
 def _line(line: _Line, y: float, left: float) -> list[str]:
     """Return the code of a line, and at its right the trip count and the tile."""
     row = line.first
-    x, base = MARGIN + row.depth * INDENT, y + ROW / 2 + 4.5
+    x, base = LAYOUT.margin_px + row.depth * LAYOUT.indent_px, y + LAYOUT.row_px / 2 + 4.5
     match row.kind:
         case RowKind.COMPUTE:
             return []
@@ -178,7 +201,9 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
             pass
     parallel = row.kind is RowKind.SPATIAL
     ink = svg.FAINT if row.trips == 1 else svg.PARALLEL if parallel else svg.INK
-    shapes = [svg.rect(x - 3, y + 2, MARGIN + left - x + 3, ROW - 4, fill=svg.PARALLEL_PAPER, round_by=5)] * parallel
+    shapes = [
+        svg.rect(x - 3, y + 2, LAYOUT.margin_px + left - x + 3, LAYOUT.row_px - 4, fill=svg.PARALLEL_PAPER, round_by=5)
+    ] * parallel
     keyword = svg.GREY if row.trips != 1 else svg.FAINT
     shapes.append(svg.text(x, base, row.kind.value, size=13, fill=keyword, mono=True))
     shapes.append(svg.text(x + 4 * 13 * 0.602, base, row.name, size=13, fill=ink, bold=True, mono=True))
@@ -187,11 +212,15 @@ def _line(line: _Line, y: float, left: float) -> list[str]:
         shapes.append(svg.text(start, base, f"over {row.fanout}{_used(row)}", size=13, fill=svg.GREY, mono=True))
     if row.trips is not None:
         shapes.append(
-            svg.text(MARGIN + left - 62, base, f"×{exact(row.trips)}", size=13, fill=ink, anchor="end", bold=True)
+            svg.text(
+                LAYOUT.margin_px + left - 62, base, f"×{exact(row.trips)}", size=13, fill=ink, anchor="end", bold=True
+            )
         )
     if row.tile is not None:
         shapes.append(
-            svg.text(MARGIN + left - 8, base, f"tile {short(row.tile)}", size=11, fill=svg.FAINT, anchor="end")
+            svg.text(
+                LAYOUT.margin_px + left - 8, base, f"tile {short(row.tile)}", size=11, fill=svg.FAINT, anchor="end"
+            )
         )
     return shapes
 
@@ -201,19 +230,27 @@ def _lane_head(name: str, x: float, colour: str, figure: NestFigure) -> list[str
     whole = [item for row in figure.rows[:1] for item in row.held if item.tensor == name]
     role = next((item.role.value for row in figure.rows for item in row.held if item.tensor == name and item.role), "")
     count = f"{exact(whole[0].elements)} elements" if whole and whole[0].elements is not None else ""
-    middle = x + LANE / 2
+    middle = x + LAYOUT.lane_px / 2
     return [
-        svg.text(middle, TOP - 26, name, size=16, fill=svg.shade(colour, 0.1), bold=True, anchor="middle"),
+        svg.text(middle, LAYOUT.top_px - 26, name, size=16, fill=svg.shade(colour, 0.1), bold=True, anchor="middle"),
         svg.text(
-            middle, TOP - 10, ", ".join(part for part in (role, count) if part), size=11, fill=svg.GREY, anchor="middle"
+            middle,
+            LAYOUT.top_px - 10,
+            ", ".join(part for part in (role, count) if part),
+            size=11,
+            fill=svg.GREY,
+            anchor="middle",
         ),
     ]
 
 
 def _block(block: _Block, x: float, colour: str, traffic: Traffic | None) -> list[str]:
     """Return a block with its level, size and what moves in and out; many instances lie behind one another."""
-    left, width = x + block.layer * INSET, LANE - 2 * block.layer * INSET
-    y, height = TOP + block.start * ROW + 2, (block.end - block.start) * ROW - 4 - 4 * block.layer
+    left, width = x + block.layer * LAYOUT.inset_px, LAYOUT.lane_px - 2 * block.layer * LAYOUT.inset_px
+    y, height = (
+        LAYOUT.top_px + block.start * LAYOUT.row_px + 2,
+        (block.end - block.start) * LAYOUT.row_px - 4 - 4 * block.layer,
+    )
     strength = min(0.92, 0.13 + 0.2 * block.layer)
     fill, edge = svg.tint(colour, strength), svg.tint(colour, min(1, strength + 0.25))
     ink = svg.PAPER if strength > 0.6 else svg.shade(colour, 0.45)
@@ -238,8 +275,8 @@ def _block(block: _Block, x: float, colour: str, traffic: Traffic | None) -> lis
     inside, right, base = left + 9, left + width - 9, y + 16.5
     shapes.append(svg.text(inside, base, name, size=12, fill=ink, bold=True))
     room = right - inside - svg.text_width(name) - 4
-    visible = height if block.below is None else (block.below - block.start) * ROW
-    if visible >= 1.6 * ROW:
+    visible = height if block.below is None else (block.below - block.start) * LAYOUT.row_px
+    if visible >= 1.6 * LAYOUT.row_px:
         shapes.append(svg.text(right, base, svg.fitted(bits, room, 11), size=11, fill=soft, anchor="end"))
         moved = _moved(traffic)
         if block.layer and svg.text_width(f"{held}  {moved}", 11) <= right - inside:
@@ -269,10 +306,12 @@ def _compute(lines: list[_Line], width: float) -> list[str]:
     for number, line in enumerate(lines):
         row = line.first
         if row.kind is RowKind.COMPUTE:
-            x, y = MARGIN + row.depth * INDENT, TOP + number * ROW
-            shapes.append(svg.rect(x - 4, y + 2, width - MARGIN - x + 4, ROW - 4, fill=svg.INK, round_by=6))
+            x, y = LAYOUT.margin_px + row.depth * LAYOUT.indent_px, LAYOUT.top_px + number * LAYOUT.row_px
             shapes.append(
-                svg.text(x + 6, y + ROW / 2 + 4.5, row.text or row.name, size=12.5, fill=svg.PAPER, mono=True)
+                svg.rect(x - 4, y + 2, width - LAYOUT.margin_px - x + 4, LAYOUT.row_px - 4, fill=svg.INK, round_by=6)
+            )
+            shapes.append(
+                svg.text(x + 6, y + LAYOUT.row_px / 2 + 4.5, row.text or row.name, size=12.5, fill=svg.PAPER, mono=True)
             )
     return shapes
 
@@ -281,4 +320,4 @@ def _legend(y: float, *, traffic: bool) -> list[str]:
     words = "a block starts where the tensor becomes resident in that level; bytes and elements of one instance"
     if traffic:
         words += "; ↓ filled in, ↑ drained out, elements in the whole run"
-    return [svg.text(MARGIN, y, words, size=10.5, fill=svg.FAINT)]
+    return [svg.text(LAYOUT.margin_px, y, words, size=10.5, fill=svg.FAINT)]

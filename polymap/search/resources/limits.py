@@ -7,12 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.search.resources.memory import Memory
-
-LEAST_DIVIDING_S = 5.0  # for dividing tiles before those of any size,
-LEAST_DIVIDING_SHARE = 1 / 3  # or this share of the limit where that is more,
-MOST_OF_A_SHORT_LIMIT = 0.8  # and where the limit is short, this much of it
-DIVIDING_WORK_SHARE = 0.5  # where the work is limited
-
+from polymap.search.resources.tuning import TUNING
 
 Stop = Callable[[], bool]
 
@@ -114,12 +109,12 @@ class Limits:
     def dividing(self) -> Callable[[], bool]:
         """Return what tells whether the share of dividing tiles, which go first, is spent."""
         if self.work.limit is not None:
-            return self.until(DIVIDING_WORK_SHARE)
+            return self.until(TUNING.dividing_work_share)
         limit = self.time_limit_s
-        seconds = max(LEAST_DIVIDING_SHARE * limit, min(LEAST_DIVIDING_S, MOST_OF_A_SHORT_LIMIT * limit))
+        seconds = max(TUNING.dividing_share * limit, min(TUNING.dividing_s, TUNING.share_of_short_limit * limit))
         return self.until(seconds / limit)
 
     def first_descent(self) -> Callable[[], bool]:
         """Return what tells whether dividing tiles end although no structure was searched yet: on a busy machine their
         share may be too short for that, and what comes next needs an answer to begin with."""
-        return self.until(DIVIDING_WORK_SHARE if self.work.limit is not None else MOST_OF_A_SHORT_LIMIT)
+        return self.until(TUNING.dividing_work_share if self.work.limit is not None else TUNING.share_of_short_limit)

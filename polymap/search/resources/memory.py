@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 
-# Kept free under a limit: the tables of one structure are made between two looks.
-ROOM_MB = 24
+from polymap.search.resources.tuning import TUNING
 
 
 def resident_mb(pids: Sequence[int] = ()) -> float:
@@ -61,7 +60,7 @@ class Memory:
         """Return whether the limit leaves no room for more work."""
         if self.limit_mb is None:
             return False
-        return self.taken_mb() + ROOM_MB * (1 + len(self._pids)) > self.limit_mb
+        return self.taken_mb() + TUNING.room_mb * (1 + len(self._pids)) > self.limit_mb
 
     def with_limit(self, limit_mb: int | None) -> Memory:
         """Return the same search's memory under another limit: what it has taken so far goes on counting."""

@@ -30,12 +30,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from polymap.ir import Mistake, PolymapError, SolverError
 from polymap.search.resources.limits import Processes, Stop
+from polymap.search.resources.tuning import TUNING
 
 State = TypeVar("State")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-LOOK_S = 0.02  # between two looks at the clock, or for the word to stop
-_KILLED_S = 5.0  # in which a process that was killed is gone, unless the system itself stands still
 
 
 class WorkerPool(Generic[State, Task, Result]):
@@ -88,7 +87,7 @@ class WorkerPool(Generic[State, Task, Result]):
             if self._out_of_time():
                 self._told.close()
             try:
-                found = future.result(LOOK_S)
+                found = future.result(TUNING.look_s)
             except NotYet:
                 continue
             except BrokenProcessPool:
@@ -199,7 +198,7 @@ class _Workers(ForkServerContext):
         """End all processes at once."""
         for one in self._begun():
             one.kill()
-            one.join(_KILLED_S)
+            one.join(TUNING.killed_s)
 
     def how_one_ended(self) -> str:
         """Return how the first process that ended by itself did so, after all are gone."""
@@ -272,7 +271,7 @@ class _Told:
 
     def __call__(self) -> bool:
         now = time.monotonic()
-        if not self._told and now > self._looked + LOOK_S:
+        if not self._told and now > self._looked + TUNING.look_s:
             self._looked = now
             self._told = self._line.poll()
         return self._told
