@@ -16,9 +16,9 @@ from polymap.ir.machine import Architecture, MemoryLevel
 from polymap.search.dividing.bounds import Multipliers, usable_bits
 from polymap.search.dividing.branch_and_bound import bound_tables
 from polymap.search.dividing.cost_tables import build_tables
-from polymap.search.dividing.engine import least_value, places_of
+from polymap.search.dividing.groups import least_value
 from polymap.search.dividing.lagrange import traded_bound
-from polymap.search.dividing.node_costs import root_context
+from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.float_bounds import Tradeoff, surely_below
 from polymap.search.problem.goals import Goal, parse_objective

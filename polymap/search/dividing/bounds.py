@@ -14,12 +14,10 @@ from itertools import product
 import numpy as np
 
 from polymap.arithmetic import Arithmetic, Numbers
-from polymap.search.dividing.cost_tables import Edge, NodeCost, Tables
+from polymap.search.dividing.cost_tables import Edge, NodeCost, State, Tables
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.problem import Multipliers, minimum_below
+from polymap.search.problem import Multipliers, minimum_above, minimum_below
 from polymap.search.resources import OutOfTime
-
-State = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,25 +71,31 @@ class StateGraph:
 
 
 def graph_of(tables: Tables) -> StateGraph:
-    """Return the joint states of the tables (the same for all structures of a problem)."""
-    return tables.caches.memo(_graph, 64)(
+    """Return the joint states of the tables, of those that chains may be in."""
+    return tables.caches.memo(_graph, 1024)(
         tuple(tuple((e.source, e.target) for e in table.edges) for table in tables.tensors),
         tuple(len(table.graph.levels) for table in tables.tensors),
+        tables.only,
     )
 
 
-def _graph(edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...]) -> StateGraph:
+def _graph(
+    edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...], only: frozenset[State] | None
+) -> StateGraph:
     depths = [_depths(own, count) for own, count in zip(edges, counts, strict=True)]
     layers: dict[int, list[State]] = {}
     moves: dict[State, tuple[Move, ...]] = {}
     for state in product(*map(range, counts)):
+        if only is not None and state not in only:
+            continue
         layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
-        moves[state] = tuple(
+        every = (
             Move(tensor, number, _state_after(state, tensor, target))
             for tensor, own in enumerate(edges)
             for number, (source, target) in enumerate(own)
             if source == state[tensor]
         )
+        moves[state] = tuple(move for move in every if only is None or move.after in only)
     return StateGraph(tuple(tuple(layers[depth]) for depth in sorted(layers)), moves)
 
 
@@ -120,7 +124,8 @@ def final_cost(tables: Tables, state: State, component: int) -> int | None:
 
 def first_states(tables: Tables) -> tuple[State, ...]:
     """Return the states before any node: outputs may start with any plan of levels to come."""
-    return tuple(product(*(table.graph.first for table in tables.tensors)))
+    every = product(*(table.graph.first for table in tables.tensors))
+    return tuple(state for state in every if tables.only is None or state in tables.only)
 
 
 def costs_inside(
@@ -191,12 +196,45 @@ def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:
         cost = least_from(tables, inside, state)
         if cost is not None:
             found.append((cost, state))
-    return min(found, default=(None, first_states(tables)[0]))
+    return min(found, default=(None, next(iter(first_states(tables)), ())))
 
 
 def least_from(tables: Tables, inside: Inside, state: State) -> int | None:
     """Return the least cost from the top in a state (None: nothing fits)."""
     return inside.arithmetic.number(inside.reach[state][tables.lattice.top])
+
+
+def winning_states(tables: Tables, inside: Inside, most: int) -> frozenset[State]:
+    """Return the joint states that are on a chain of a cost inside of at most `most`, in the units of the multipliers.
+
+    The chains so far are least costs, too: from the top, over all tiles that a tile divides.
+    """
+    graph, arithmetic, shape = graph_of(tables), inside.arithmetic, tables.lattice.shape
+    outside: dict[State, Numbers] = {}
+    start: Numbers = np.empty(shape, dtype=arithmetic.dtype)
+    start[...] = arithmetic.never
+    start[tables.lattice.top] = arithmetic.scalar(0)
+    for state in first_states(tables):
+        outside[state] = start
+    found: set[State] = set()
+    for layer in reversed(graph.layers):
+        for state in layer:
+            if state not in outside:
+                continue
+            so_far = minimum_above(outside[state])
+            arithmetic.clip(so_far)
+            if not _is_at_most(arithmetic, arithmetic.plus(so_far, inside.reach[state]), most):
+                continue
+            found.add(state)
+            for move in graph.moves[state]:
+                placed = arithmetic.plus(so_far, inside.costs[move.key])
+                known = outside.get(move.after)
+                outside[move.after] = placed if known is None else np.minimum(known, placed)
+    return frozenset(found)
+
+
+def _is_at_most(arithmetic: Arithmetic, costs: Numbers, most: int) -> bool:
+    return bool(np.any(arithmetic.possible(costs) & np.asarray(costs <= arithmetic.scalar(most), dtype=np.bool_)))
 
 
 def reach_from(tables: Tables, state: State) -> frozenset[State]:

@@ -144,9 +144,12 @@ def _feasible(number: int | None) -> int:
 
 
 class StructureSearch:
-    """The search in one structure (and, for windows, one choice of places of its spatial loops)."""
+    """The search in one structure (and, for windows, one choice of places of its spatial loops). most: nodes that it
+    may visit (None: all)."""
 
-    def __init__(self, tables: Tables, multipliers: tuple[Multipliers, ...], incumbent: Incumbent) -> None:
+    def __init__(
+        self, tables: Tables, multipliers: tuple[Multipliers, ...], incumbent: Incumbent, most: int | None = None
+    ) -> None:
         problem = tables.problem
         self.tables = tables
         self.multipliers = multipliers
@@ -155,6 +158,8 @@ class StructureSearch:
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self._ended: list[BranchKey] = []
+        self.is_cut_short = most is not None
+        self._left = most
         self._owes_one = False  # a chain is searched before limits are looked at
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[int, ...]]] = {}
 
@@ -174,7 +179,7 @@ class StructureSearch:
 
     def _visit(self, bounds: BoundTables, node: SearchNode, way: BranchPath) -> None:
         if not way:
-            self.incumbent.count()
+            self._count()
             self._check_time()
         if self._is_dominated(node):
             return
@@ -256,6 +261,13 @@ class StructureSearch:
     def _check_time(self) -> None:
         if not self._owes_one and self.incumbent.out_of_time():
             raise OutOfTime
+
+    def _count(self) -> None:
+        self.incumbent.count()
+        if self._left is not None:
+            if not self._left:
+                raise OutOfTime
+            self._left -= 1
 
     def _offer(self, mappings: tuple[CompletedMapping, ...]) -> None:
         for completed in mappings:

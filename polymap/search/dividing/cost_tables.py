@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.search.dividing.node_costs import (
     Context,
+    Members,
     StructureFactors,
     covers_intrinsics,
     read_weights,
@@ -28,6 +30,7 @@ from polymap.search.dividing.node_costs import (
     update_terms,
 )
 from polymap.search.dividing.window_paths import (
+    Crossing,
     WindowCounts,
     WindowModel,
     unmerged,
@@ -54,6 +57,8 @@ from polymap.search.problem import (
 )
 from polymap.search.resources import SearchCaches, never
 
+State = tuple[int, ...]  # of all tensors: which of its holder states each is in
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeCost:
@@ -63,15 +68,25 @@ class NodeCost:
     bits: IntArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Edge:
-    """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`."""
+    """One storage node of a tensor: from state `source` to state `target`, held by `level`, loaded from `parent`.
 
-    source: int
-    target: int
-    parent: int
-    level: int
-    cost: NodeCost
+    Its cost is worked out when it is first asked for: many edges are on no chain that may win.
+    """
+
+    __slots__ = ("_cost", "_cost_of", "level", "parent", "source", "target")
+
+    def __init__(self, edge: HolderEdge | Edge, cost_of: Callable[[], NodeCost]) -> None:
+        self.source, self.target, self.parent, self.level = edge.source, edge.target, edge.parent, edge.level
+        self._cost_of = cost_of
+        self._cost: NodeCost | None = None
+
+    @property
+    def cost(self) -> NodeCost:
+        """What the node adds at every tile."""
+        if self._cost is None:
+            self._cost = self._cost_of()
+        return self._cost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +104,7 @@ class TensorTable:
 class Tables:
     """Everything that the bound of one structure needs. start: cost present before any node, per component;
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
-    search."""
+    search; only: the joint states that chains may be in (None: any), those on no chain that may win left out."""
 
     problem: Problem
     structure: Structure
@@ -103,17 +118,22 @@ class Tables:
     arithmetics: tuple[Arithmetic, ...]
     stop: Callable[[], bool]
     caches: SearchCaches
+    only: frozenset[State] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Setting:
     """What the tables of all tensors share. whole: temporal extents per dim; steps: their product; counts: the dtype of
-    counts; arithmetics: how each component's costs are kept; windows: counts of what is read through windows."""
+    counts; arithmetics: how each component's costs are kept; windows: counts of what is read through windows.
+
+    members: the structures that the tables are of; factors: of the first of these, equal for all between two levels.
+    """
 
     problem: Problem
     measure: Measure
     lattice: Lattice
     factors: StructureFactors
+    members: Members
     context: Context
     whole: dict[str, int]
     steps: int
@@ -134,7 +154,7 @@ class _Setting:
 
 def _setting(
     problem: Problem,
-    structure: Structure,
+    structures: tuple[Structure, ...],
     measure: Measure,
     context: Context,
     arithmetics: tuple[Arithmetic, ...],
@@ -143,10 +163,11 @@ def _setting(
     """Return the setting of tables below the last tile of the context."""
     whole = dict(zip(problem.dims, context.tiles[0], strict=True))
     lattice = caches.memo(lattice_below)(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
-    factors = StructureFactors(problem, structure, context.places)
+    members = Members(problem, structures, context.places)
     counts = count_type(most_counted(problem.workload))
     steps, windows = prod(whole.values()), window_counts(caches)
-    return _Setting(problem, measure, lattice, factors, context, whole, steps, counts, arithmetics, windows)
+    factors = members.each[0]
+    return _Setting(problem, measure, lattice, factors, members, context, whole, steps, counts, arithmetics, windows)
 
 
 def build_tables(
@@ -156,16 +177,22 @@ def build_tables(
     context: Context,
     stop: Callable[[], bool] = never,
     caches: SearchCaches | None = None,
+    others: tuple[Structure, ...] = (),
+    only: frozenset[State] | None = None,
 ) -> Tables:
-    """Return the tables of a structure below the last tile of the context. caches: of the search (None: new ones)."""
+    """Return the tables of a structure below the last tile of the context. caches: of the search (None: new ones).
+
+    others: structures of its group (groups.py). Every cost is then the least over the structure and these: chains cost
+    no less in any of them. only: the joint states that chains may be in (None: any).
+    """
     caches = caches or SearchCaches()
     arithmetics = tuple(arithmetic_of(problem, component) for component in measure.components)
-    setting = _setting(problem, structure, measure, context, arithmetics, caches)
+    setting = _setting(problem, (structure, *others), measure, context, arithmetics, caches)
     tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-setting.steps // problem.arch.compute.per_cycle)
     shared = problem, structure, setting.factors, measure, context, setting.lattice
-    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches)
+    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only)
 
 
 def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
@@ -189,10 +216,12 @@ def tables_below(tables: Tables, context: Context) -> Tables:
 
     What a node costs depends on the chain above it only for a tensor that is read through windows.
     """
-    setting = _setting(tables.problem, tables.structure, tables.measure, context, tables.arithmetics, tables.caches)
+    setting = _setting(tables.problem, (tables.structure,), tables.measure, context, tables.arithmetics, tables.caches)
     lattice = setting.lattice
     found = tuple(
-        _tensor_table(setting, table.term) if table.term.is_window else _table_below(table, tables.lattice, lattice)
+        replace(table, edges=_edges(setting, table.term, table.graph))
+        if table.term.is_window
+        else _table_below(table, tables.lattice, lattice)
         for table in tables.tensors
     )
     return replace(tables, context=context, lattice=lattice, tensors=found)
@@ -204,21 +233,32 @@ def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTa
     def below(cost: NodeCost) -> NodeCost:
         return NodeCost(tuple(restricted(one, outer, inner) for one in cost.costs), restricted(cost.bits, outer, inner))
 
-    return replace(table, edges=tuple(replace(edge, cost=below(edge.cost)) for edge in table.edges))
+    def lowered(edge: Edge) -> Edge:
+        return Edge(edge, lambda: below(edge.cost))
+
+    return replace(table, edges=tuple(map(lowered, table.edges)))
 
 
 def _tensor_table(setting: _Setting, term: TensorTerm) -> TensorTable:
     graph = holder_graph(term, setting.problem.level_count)
-    cost_of, final_of = (_output_cost, _output_final) if term.is_output else (_read_cost, _read_final)
+    final_of = _output_final if term.is_output else _read_final
     final = tuple(
         final_of(setting, term, level) if ok else None for level, ok in zip(graph.levels, graph.final, strict=True)
     )
-    edges: list[Edge] = []
-    for edge in graph.edges:
-        cost = cost_of(setting, term, edge)
-        standing = replace(cost, costs=_standing(setting, term, edge.level, cost.costs))
-        edges.append(Edge(edge.source, edge.target, edge.parent, edge.level, standing))
-    return TensorTable(term, graph, tuple(edges), final)
+    return TensorTable(term, graph, _edges(setting, term, graph), final)
+
+
+def _edges(setting: _Setting, term: TensorTerm, graph: HolderGraph) -> tuple[Edge, ...]:
+    cost_of = _output_cost if term.is_output else _read_cost
+
+    def begun(edge: HolderEdge) -> Edge:
+        def cost() -> NodeCost:
+            found = cost_of(setting, term, edge)
+            return replace(found, costs=_standing(setting, term, edge.level, found.costs))
+
+        return Edge(edge, cost)
+
+    return tuple(map(begun, graph.edges))
 
 
 def _standing(setting: _Setting, term: TensorTerm, level: int, costs: tuple[Numbers, ...]) -> tuple[Numbers, ...]:
@@ -260,15 +300,17 @@ def _allowed_by_rules(setting: _Setting, term: TensorTerm, level: int) -> NDArra
     return ok if standing is None else ok & standing
 
 
-def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int, cut: int = 0) -> IntArray:
-    """Return the messages per load at every tile (at least; exact where all places are decided). cut: of an instance
-    below so many fan-outs."""
-    factors = setting.factors
+def _messages(
+    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], cut: int = 0
+) -> IntArray:
+    """Return the messages per load at every tile in a structure with these factors (at least; exact where all places
+    are decided). cut: of an instance below so many fan-outs."""
+    parent, level = levels
     total = setting.ones * factors.messages(term, parent, level, cut)
     for group in term.groups:
         if group.is_window and any(factors.factor(d, parent, level) > 1 for d in group.dims):
             extent = dict(setting.lattice.extents)
-            inner = lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
+            inner = setting.windows.lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
             extents = tuple(setting.whole[dim] for dim in group.dims)
             crossings = tuple(factors.crossings(dim, parent, level, cut=cut) for dim in group.dims)
             known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
@@ -278,41 +320,60 @@ def _messages(setting: _Setting, term: TensorTerm, parent: int, level: int, cut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeLoads:
-    """Of one instance of a node in the whole run, at every tile: elements loaded, elements read at the parent for one
-    message of its siblings (equal to those loaded where no fan-out unites), elements held.
+    """Of one instance of a node in the whole run, at every tile: elements loaded, elements held.
 
     stands: where decided places let the node stand (None: everywhere).
     """
 
     fills: IntArray
-    reads: IntArray
     held: IntArray
     stands: NDArray[np.bool_] | None = None
 
 
-def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int) -> _NodeLoads:
-    """Return what a node of `level` loads from level `parent`."""
-    lattice, factors = setting.lattice, setting.factors
-    groups = tuple(group for group in term.groups if group.is_window)
-    windows = [dim for group in groups for dim in group.dims]
-    held, trips = setting.ones, setting.ones
-    for dim, _ in lattice.extents:
+def _plain_loads(setting: _Setting, term: TensorTerm, level: int) -> tuple[IntArray, IntArray]:
+    """Return the elements that a node holds, and how often it is filled, for all loops but those over window dims."""
+    held, trips, windows = setting.ones, setting.ones, _window_dims(term)
+    for dim, _ in setting.lattice.extents:
         if dim not in windows:
-            tiles = lattice.values[dim].astype(setting.counts, copy=False)
+            tiles = setting.lattice.values[dim].astype(setting.counts, copy=False)
             trips = trips * (setting.whole[dim] // tiles)
             if dim in term.dims:
-                held = held * (tiles * factors.factor(dim, level, setting.problem.level_count))
-    if not windows:
-        return _NodeLoads(held * trips, held * trips, held)
-    extents = tuple((dim, setting.whole[dim]) for dim in windows)
-    seen = tuple(factors.crossings(dim, parent, level) for dim in windows)
-    fills = setting.windows.window_model(groups, extents, unmerged(seen))
+                held = held * (tiles * setting.factors.factor(dim, level, setting.problem.level_count))
+    return held, trips
+
+
+def _window_dims(term: TensorTerm) -> list[str]:
+    return [dim for group in term.groups if group.is_window for dim in group.dims]
+
+
+def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int) -> _NodeLoads:
+    """Return what a node of `level` loads from level `parent`."""
+    held, trips = _plain_loads(setting, term, level)
+    if not term.is_window:
+        return _NodeLoads(held * trips, held)
+    seen = tuple(setting.factors.crossings(dim, parent, level) for dim in _window_dims(term))
+    fills = _window_model(setting, term, unmerged(seen))
     loads, stands = _window_loads(setting, term, fills)
-    size = np.where(stands, fills.overlaps.size[setting.windows.tile_index(lattice, fills.pairs.lattice)], 0)
-    reads = loads
-    if factors.unites(parent, level):
-        reads, _ = _window_loads(setting, term, setting.windows.window_model(groups, extents, seen))
-    return _NodeLoads(held * loads, held * reads, held * size, stands)
+    size = np.where(stands, fills.overlaps.size[setting.windows.tile_index(setting.lattice, fills.pairs.lattice)], 0)
+    return _NodeLoads(held * loads, held * size, stands)
+
+
+def _node_reads(
+    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], loads: _NodeLoads
+) -> IntArray:
+    """Return the elements read at the parent for one message of a node's siblings, in a structure with these factors:
+    equal to those loaded where no fan-out unites."""
+    if not term.is_window or not factors.unites(*levels):
+        return loads.fills
+    seen = tuple(factors.crossings(dim, *levels) for dim in _window_dims(term))
+    reads, _ = _window_loads(setting, term, _window_model(setting, term, seen))
+    return _plain_loads(setting, term, levels[1])[0] * reads
+
+
+def _window_model(setting: _Setting, term: TensorTerm, crossings: tuple[tuple[Crossing, ...], ...]) -> WindowModel:
+    groups = tuple(group for group in term.groups if group.is_window)
+    extents = tuple((dim, setting.whole[dim]) for dim in _window_dims(term))
+    return setting.windows.window_model(groups, extents, crossings)
 
 
 def _window_loads(setting: _Setting, term: TensorTerm, model: WindowModel) -> tuple[IntArray, NDArray[np.bool_]]:
@@ -362,36 +423,59 @@ def _saved_outside(
 
 
 def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
-    parent, level = edge.parent, edge.level
-    loads = _node_loads(setting, term, parent, level)
+    levels = edge.parent, edge.level
+    loads = _node_loads(setting, term, *levels)
+    each = [
+        _costs_of_reads(setting, factors, term, levels, loads) for factors in setting.members.distinct(term, *levels)
+    ]
+    costs = tuple(reduce(np.minimum, column) for column in zip(*each, strict=True))
+    return NodeCost(
+        costs if loads.stands is None else _only(setting, loads.stands, costs), loads.held * term.tensor.bits
+    )
+
+
+def _costs_of_reads(
+    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], loads: _NodeLoads
+) -> list[Numbers]:
+    """Return what a node at levels[1], loaded from levels[0], costs per component in a structure with these factors."""
+    reads = _node_reads(setting, factors, term, levels, loads) * _messages(setting, factors, term, levels)
     found: list[Numbers] = []
-    reads = loads.reads * _messages(setting, term, parent, level)
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
-        if term.is_window and component.wires:
-            written, read, held = read_weights(setting.factors, term, component, parent, level, lambda _: 0)
-            terms = [(loads.fills, written), (reads, read)]
-            terms += _window_wires(setting, term, component, (parent, level), loads.fills)
-        else:
-            written, read, held = read_weights(setting.factors, term, component, parent, level)
-            terms = [(loads.fills, written), (reads, read)]
-        cost = arithmetic.sum_of([*terms, (loads.held, held)] if held else terms)
-        found.append(cost if loads.stands is None else arithmetic.where(loads.stands, cost))
-    return NodeCost(tuple(found), loads.held * term.tensor.bits)
+        wired = term.is_window and component.wires
+        written, read, held = read_weights(factors, term, component, *levels, (lambda _: 0) if wired else None)
+        terms = [(loads.fills, written), (reads, read)]
+        if wired:
+            terms += _window_wires(setting, factors, term, component, levels, loads.fills)
+        found.append(arithmetic.sum_of([*terms, (loads.held, held)] if held else terms))
+    return found
 
 
 def _window_wires(
-    setting: _Setting, term: TensorTerm, component: Component, levels: tuple[int, int], fills: IntArray
+    setting: _Setting,
+    factors: StructureFactors,
+    term: TensorTerm,
+    component: Component,
+    levels: tuple[int, int],
+    fills: IntArray,
 ) -> list[tuple[IntArray, int]]:
     """Return the terms of what crosses the fan-outs between two levels, of a tensor that is read through windows."""
     weights = node_weights(setting.problem, term, component, levels[0], levels[1:])
     return [
-        (fills * _messages(setting, term, *levels, cut), price * setting.factors.above(cut))
+        (fills * _messages(setting, factors, term, levels, cut), price * factors.above(cut))
         for cut, price in weights.crossings()
     ]
 
 
 def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    factors, last = setting.factors, setting.problem.level_count
+    last = setting.problem.level_count
+    each = [
+        _reads_by_statement(setting, factors, term, holder) for factors in setting.members.distinct(term, holder, last)
+    ]
+    return tuple(map(min, zip(*each, strict=True)))
+
+
+def _reads_by_statement(setting: _Setting, factors: StructureFactors, term: TensorTerm, holder: int) -> tuple[int, ...]:
+    last = setting.problem.level_count
 
     def messages_below(cut: int) -> int:
         found = factors.messages(term, holder, last, cut)
@@ -415,17 +499,23 @@ def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, 
 
 
 def _output_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
-    parent, level = edge.parent, edge.level
-    node = _node_loads(setting, term, parent, level)
+    levels = edge.parent, edge.level
+    node, distinct = _node_loads(setting, term, *levels), tuple(setting.members.distinct(term, *levels))
     costs: list[Numbers] = []
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
-        terms, credit = update_terms(setting.factors, term, component, (parent, level), edge.levels, node.fills)
-        if component.held:
-            terms.append((node.held, component.held[level][term.index]))
-        costs.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
+        each: list[Numbers] = []
+        for factors in distinct:
+            terms, credit = update_terms(factors, term, component, levels, edge.levels, node.fills)
+            if component.held:
+                terms.append((node.held, component.held[edge.level][term.index]))
+            each.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
+        costs.append(reduce(np.minimum, each))
     return NodeCost(tuple(costs), node.held * term.tensor.bits)
 
 
 def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    components = setting.measure.components
-    return tuple(update_end(setting.factors, term, component, holder, setting.steps) for component in components)
+    each = setting.members.distinct(term, holder, setting.problem.level_count)
+    return tuple(
+        min(update_end(factors, term, component, holder, setting.steps) for factors in each)
+        for component in setting.measure.components
+    )

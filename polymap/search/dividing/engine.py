@@ -12,19 +12,25 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import count, product
+from itertools import count
 from math import prod
 
-from polymap.search.dividing.bounds import Multipliers, first_states, least_from, root_bound
+from polymap.search.dividing.bounds import (
+    Multipliers,
+    first_states,
+    least_from,
+)
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
-from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.cost_tables import State, build_tables
+from polymap.search.dividing.groups import Group, group_bound, groups_of, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import Places, StructureFactors, root_context
+from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import (
     Count,
     Entry,
     Front,
+    GroupBound,
     Incumbent,
     OpenStructures,
     Polish,
@@ -46,9 +52,11 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StopPoint:
-    """Where the search inside an entry was ended: its multipliers, which first state, the way down from there."""
+    """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
+    the way down from there."""
 
     multipliers: tuple[Multipliers, ...]
+    only: frozenset[State] | None
     start: int
     way: BranchPath
 
@@ -133,6 +141,8 @@ def solve(
             return _parallel_outcome(context, state, report, processes)
         if not _has_entry(problem, measure, state):
             break
+        if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
+            _probe(problem, measure, state)
         bound, _, number, _ = entry = state.queue.take()
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
@@ -147,16 +157,57 @@ def solve(
     return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
+def _probe(problem: Problem, measure: Measure, state: _State) -> None:
+    """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
+    multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
+    incumbent, chosen = state.incumbent, list[int]()
+    if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
+        return
+    for _, _, number, _ in state.queue.least(TUNING.probed_entries):
+        has_one_place = len(places_of(problem, state.structures[number])) == 1
+        if not chosen or has_one_place:
+            chosen.append(number)
+        if has_one_place:
+            break
+    for number in dict.fromkeys(chosen):
+        structure, known = state.structures[number], incumbent.groups.get(state.group_of(number).number)
+        entries = _entries_placed(problem, measure, structure, places_of(problem, structure), incumbent, known)
+        best = min(entries, default=None)
+        if best is not None:
+            _solve_places(problem, measure, structure, best[1], incumbent, None, known, TUNING.probed_nodes)
+
+
+def _entries_placed(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    choices: tuple[Places, ...],
+    incumbent: Incumbent,
+    known: GroupBound | None,
+) -> Iterator[tuple[int, Places]]:
+    """Yield a structure's bound at each choice of places at which something fits. known: of its group."""
+    only, suits = (None, ()) if known is None else (known.only, known.own)
+    for places in choices:
+        asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
+        tables = build_tables(*asked, incumbent.caches, only=only)
+        bound, _ = relaxed_bound(tables, suits or incumbent.multipliers)
+        if bound is not None:
+            yield bound, places
+
+
 def _has_stepped(
     problem: Problem, measure: Measure, state: _State, entry: Entry, incumbent: Incumbent, *, may_end: bool
 ) -> bool:
     """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
     (then the entry is back). may_end: whether a limit may end the search now."""
-    incumbent.count(0)
+    known = incumbent.groups.get(state.group_of(entry[2]).number)
+    told = -entry[1] == Stage.SINGLE_TENSORS and known is not None and known.multipliers == incumbent.multipliers
+    incumbent.count(0, polishes=not told)
     try:
         if may_end and (incumbent.found or -entry[1] < Stage.PLACED) and incumbent.out_of_time():
             raise OutOfTime
-        steps = step_on(problem, measure, state.structures[entry[2]], entry, incumbent, state.stop_points)
+        group, number = state.group_of(entry[2]), entry[2]
+        steps = step_on(problem, measure, state.structures[number], entry, incumbent, state.stop_points, group)
         state.replace(entry, tuple(steps))
         incumbent.has_descended |= -entry[1] == Stage.PLACED
     except OutOfTime:
@@ -198,23 +249,30 @@ class _StepContext:
 
 @dataclass(frozen=True, slots=True)
 class _StepTask:
-    """A step that a process does: the trees that were found before, and how many steps there may be."""
+    """A step that a process does: the trees that were found before, and how many steps there may be; what is known of
+    the structure's group, and the multipliers of the last structure."""
 
     structure: Structure
     entry: Entry
     found: Found
     most: int | None
     stop_point: StopPoint | None
+    group: Group
+    known: GroupBound | None
+    multipliers: tuple[Multipliers, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _StepResult:
-    """What a step gives: the entries in place of its own, trees, nodes of the search, where a limit ended it."""
+    """What a step gives: the entries in place of its own, trees, nodes of the search, where a limit ended it; the bound
+    of the structure's group, and the multipliers that the next steps begin with."""
 
     entries: tuple[Entry, ...]
     found: Found
     nodes: int
     stop_point: StopPoint | None
+    known: GroupBound | None
+    multipliers: tuple[Multipliers, ...]
 
 
 def _rank(entry: Entry) -> tuple[int, int, Places]:
@@ -225,13 +283,14 @@ def _rank(entry: Entry) -> tuple[int, int, Places]:
 @dataclass(slots=True)
 class _State:
     """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these,
-    the best so far, where structures have gone."""
+    the best so far, where structures have gone; the numbers of each structure's group (groups_of)."""
 
     structures: tuple[Structure, ...]
     bounded: int | None
     queue: BestFirst[int, Entry]
     incumbent: Incumbent
     fates: StructureFates
+    groups: tuple[tuple[int, ...], ...]
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
 
     @property
@@ -243,6 +302,11 @@ class _State:
     def is_partly_bounded(self) -> bool:
         """Return whether a limit left some of the structures without a bound, all of which are listed."""
         return self.bounded is not None and not self.known
+
+    def group_of(self, number: int) -> Group:
+        """Return the group of a structure."""
+        numbers = self.groups[number] if self.groups else (number,)
+        return Group(numbers[0], tuple(self.structures[number] for number in numbers))
 
     def add(self, entry: Entry) -> None:
         """Queue an entry."""
@@ -273,6 +337,9 @@ class _State:
             self.incumbent.count(done.nodes)
         if done.stop_point is not None:
             self.stop_points[entry] = done.stop_point
+        if done.known is not None:
+            self.incumbent.groups[self.group_of(entry[2]).number] = done.known
+        self.incumbent.multipliers = done.multipliers
         self.replace(entry, done.entries)
 
     def ended(self) -> Outcome:
@@ -304,14 +371,19 @@ class _State:
 def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
     """Do one step of at most so many nodes, knowing the trees that were found before."""
     incumbent = _incumbent(bench.measure, bench.stop, bench.keep, task.found, Work(task.most), bench.caches)
+    incumbent.multipliers, group = task.multipliers, task.group
+    if task.known is not None:
+        incumbent.groups[group.number] = task.known
     stop_points = {} if task.stop_point is None else {task.entry: task.stop_point}
     try:
         if bench.stop():
             raise OutOfTime
-        entries = tuple(step_on(bench.problem, bench.measure, task.structure, task.entry, incumbent, stop_points))
+        steps = step_on(bench.problem, bench.measure, task.structure, task.entry, incumbent, stop_points, group)
+        entries = tuple(steps)
     except OutOfTime:
         entries = (task.entry,)
-    return _StepResult(entries, tuple(incumbent.found), incumbent.nodes, stop_points.get(task.entry))
+    stopped, known = stop_points.get(task.entry), incumbent.groups.get(group.number)
+    return _StepResult(entries, tuple(incumbent.found), incumbent.nodes, stopped, known, incumbent.multipliers)
 
 
 def _has_entry(problem: Problem, measure: Measure, state: _State) -> bool:
@@ -324,8 +396,9 @@ def _has_entry(problem: Problem, measure: Measure, state: _State) -> bool:
 
 
 def _step_task(state: _State, entry: Entry) -> _StepTask:
-    found, left = tuple(state.incumbent.found), state.incumbent.work.left
-    return _StepTask(state.structures[entry[2]], entry, found, left, state.stop_points.pop(entry, None))
+    incumbent, group, stopped = state.incumbent, state.group_of(entry[2]), state.stop_points.pop(entry, None)
+    told = stopped, group, incumbent.groups.get(group.number), incumbent.multipliers
+    return _StepTask(state.structures[entry[2]], entry, tuple(incumbent.found), incumbent.work.left, *told)
 
 
 def _parallel_outcome(bench: _StepContext, state: _State, report: Report, processes: Processes) -> Outcome:
@@ -371,7 +444,8 @@ def _initial_state(
     rest = None if before is None else before.rest
     if rest is not None:
         queue = BestFirst[int, Entry](_rank, ((entry[0], entry) for entry in rest.queue))
-        state = _State(rest.structures, rest.bounded, queue, incumbent, deepcopy(rest.fates), dict(rest.stop_points))
+        groups, fates = groups_of(problem, rest.structures), deepcopy(rest.fates)
+        state = _State(rest.structures, rest.bounded, queue, incumbent, fates, groups, dict(rest.stop_points))
         _bound_single_tensors(problem, measure, state)
         return state
     structures, is_whole = _listed(problem, listing)
@@ -379,7 +453,8 @@ def _initial_state(
         _first_trees(problem, measure, structures, incumbent, draw)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
-    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, StructureFates(len(structures)))
+    fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
+    state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups)
     _bound_single_tensors(problem, measure, state)
     return state if is_whole else replace(state, bounded=None)
 
@@ -469,17 +544,6 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
     state.bounded = first
 
 
-def least_value(bounds: BoundTables) -> int | None:
-    """Return a lower bound of the objective over all mappings below the top (None: none fits)."""
-    whole: list[int] = []
-    for inside, start in zip(bounds.insides, bounds.tables.start, strict=True):
-        part = root_bound(bounds.tables, inside)[0]
-        if part is None:
-            return None
-        whole.append(part + start)
-    return bounds.tables.measure.value_within_limits(tuple(whole), bounds.tables.compute_cycles)
-
-
 def step_on(
     problem: Problem,
     measure: Measure,
@@ -487,36 +551,35 @@ def step_on(
     entry: Entry,
     incumbent: Incumbent,
     stop_points: StopPoints,
+    group: Group,
 ) -> Iterator[Entry]:
     """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
-    it inside, a stop point is kept."""
+    it inside, a stop point is kept. group: the structure's; its bound goes to the incumbent, too."""
     bound, stage, number, places = entry
     if -stage == Stage.PLACED:
-        ended = _solve_places(problem, measure, structure, places, incumbent, stop_points.get(entry))
+        stopped, known = stop_points.get(entry), incumbent.groups.get(group.number)
+        ended = _solve_places(problem, measure, structure, places, incumbent, stopped, known)
         if ended is not None:
             stop_points[entry] = ended
             raise OutOfTime
         stop_points.pop(entry, None)
         return
-    for own, then, _, where in _next_entries(problem, measure, structure, number, Stage(-stage + 1), incumbent):
-        yield max(own, bound), then, number, where
-
-
-def _next_entries(
-    problem: Problem, measure: Measure, structure: Structure, number: int, stage: Stage, incumbent: Incumbent
-) -> Iterator[Entry]:
-    """Yield the queue's entries for a structure at the next stage; what fits nowhere yields none."""
-    choices = places_of(problem, structure)
-    if len(choices) == 1:
-        stage = Stage.PLACED
-    elif stage is Stage.ALL_TENSORS:
+    known = group_bound(problem, measure, group, incumbent)
+    if known.bound is None:
+        return
+    if known.bound > bound:
+        yield known.bound, stage, number, places
+        return
+    choices, then = places_of(problem, structure), Stage(-stage + 1)
+    if len(choices) == 1 or len(group.members) == 1:
+        then = Stage.PLACED
+    elif then is Stage.ALL_TENSORS:
         choices = ((),)
-    for places in choices:
-        context = root_context(problem, structure, places)
-        tables = build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches)
-        bound = least_value(bound_tables(tables, ()))
-        if bound is not None:
-            yield bound, -stage, number, places
+    if len(choices) == 1 and len(group.members) == 1:  # the group's bound is its own
+        yield bound, -Stage.PLACED, number, choices[0]
+        return
+    for own, where in _entries_placed(problem, measure, structure, choices, incumbent, known):
+        yield max(own, bound), -then, number, where
 
 
 def _solve_places(
@@ -526,57 +589,55 @@ def _solve_places(
     places: Places,
     incumbent: Incumbent,
     stop_point: StopPoint | None,
+    known: GroupBound | None,
+    most: int | None = None,
 ) -> StopPoint | None:
     """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
-    earlier search was ended, from which this one goes on."""
-    context = root_context(problem, structure, places)
-    tables = build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches)
+    earlier search was ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
+    only, suits = (None, ()) if known is None else (known.only, known.own)
+    only = only if stop_point is None else stop_point.only
+    asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
+    tables = build_tables(*asked, incumbent.caches, only=only)
     bounds = bound_tables(tables, ())
-    search = StructureSearch(tables, (), incumbent)
+    if least_value(bounds) is None:
+        return None
+    search = StructureSearch(tables, (), incumbent, most)
     multipliers = () if stop_point is None else stop_point.multipliers
     if stop_point is None or not stop_point.way:
-        multipliers, refuted = _first_multipliers(search, bounds)
+        multipliers, refuted = _first_multipliers(search, bounds, suits or incumbent.multipliers)
         if refuted:
             return None
     if multipliers:
         search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
         if not measure.is_linear and is_refuted(search, bounds):
             return None
-    known = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
-    order = sorted(known, key=lambda state: (known[state] is None, known[state] or 0))
+    least = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
+    order = sorted(least, key=lambda state: (least[state] is None, least[state] or 0))
     begin = 0 if stop_point is None else stop_point.start
     for number, first in enumerate(order[begin:], begin):
         try:
             search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
         except OutOfTime:
-            return StopPoint(multipliers, number, search.ended_at())
+            return StopPoint(multipliers, only, number, search.ended_at())
     return None
 
 
-def _first_multipliers(search: StructureSearch, bounds: BoundTables) -> tuple[tuple[Multipliers, ...], bool]:
-    """Return the multipliers for the search of a structure, and whether there is nothing left to search."""
+def _first_multipliers(
+    search: StructureSearch, bounds: BoundTables, suits: tuple[Multipliers, ...]
+) -> tuple[tuple[Multipliers, ...], bool]:
+    """Return the multipliers for the search of a structure, and whether there is nothing left to search. suits: those
+    to begin with."""
     tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
     if not measure.is_linear:
-        multipliers = tradeoff_multipliers(search, bounds, incumbent.multipliers)
+        multipliers = tradeoff_multipliers(search, bounds, suits)
         incumbent.multipliers = multipliers or incumbent.multipliers
         return multipliers, False
     constant = measure.value(tables.start, tables.compute_cycles)
     limit = None if incumbent.value is None else incumbent.value - constant
-    start = incumbent.multipliers[0] if incumbent.multipliers else None
-    found, finished, bound = improve_multipliers(search, bounds.insides[0], limit, start)
+    start = suits[0] if suits else None
+    # Scoring takes long with windows. The search that follows does it; one that is cut short may not come to it.
+    scores = search.window is None or incumbent.value is None or search.is_cut_short
+    found, finished, bound = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
     multipliers = () if found is None else (found,)
     incumbent.multipliers = multipliers or incumbent.multipliers
     return multipliers, finished or (incumbent.value is not None and bound + constant >= incumbent.value)
-
-
-def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
-    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
-    windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
-    choices: list[list[tuple[tuple[int, str], int]]] = []
-    whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
-    factors = StructureFactors(problem, structure)
-    for below in factors.groups():
-        for dim in windows:
-            if factors.group_factor(dim, below) > 1:
-                choices.append([((below, dim), place) for place in divisors(whole[dim])])
-    return tuple(product(*choices))

@@ -181,11 +181,14 @@ def improve_multipliers(
     limit: int | None,
     start: Multipliers | None = None,
     cycles: Fraction | None = None,
+    *,
+    scores: bool = True,
 ) -> tuple[Multipliers | None, bool, int]:
-    """Return (best multipliers, whether the unpriced optimum fits, best bound of component 0).
+    """Return (best multipliers, whether the unpriced optimum fits and is scored, best bound of component 0).
 
     Subgradient steps towards the incumbent until a limit; chains that fit are scored. limit: the value of component 0
-    that refutes (None: no incumbent). start: multipliers of another structure. cycles: an upper bound.
+    that refutes (None: no incumbent). start: multipliers of another structure. cycles: an upper bound. scores: whether
+    chains that fit are scored, which those of a group cannot be.
     """
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
@@ -196,9 +199,11 @@ def improve_multipliers(
     node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
     excess = _excess(tables, node, resources)
     scored: set[tuple[ChainNode, ...]] = set()
-    _score_once(search, node, excess, scored)
+    if scores:
+        _score_once(search, node, excess, scored)
     if all(amount <= 0 for amount in excess.values()):
-        return None, search.window is None and search.incumbent.keep == 1 and not tables.measure.limits, bound
+        is_solved = scores and search.window is None and search.incumbent.keep == 1 and not tables.measure.limits
+        return None, is_solved, bound
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
     if max(bound, limit or 0).bit_length() > TUNING.float_bits:
@@ -220,7 +225,8 @@ def improve_multipliers(
             break
         node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
         excess = _excess(tables, node, resources)
-        _score_once(search, node, excess, scored)
+        if scores:
+            _score_once(search, node, excess, scored)
         if _is_settled(excess, trial.multipliers):
             break
         trial = None

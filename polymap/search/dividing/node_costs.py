@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Generic, TypeVar
 
@@ -24,6 +25,7 @@ from polymap.search.problem import (
     Problem,
     Structure,
     TensorTerm,
+    divisors,
     node_weights,
     zero_starts,
 )
@@ -42,6 +44,7 @@ class SpatialFactors(Generic[Factor]):
         self.problem = problem
         self.rows = rows
         self.one: Factor = one
+        self._between: dict[tuple[int, int, int], list[tuple[FanoutClass, tuple[Factor, ...]]]] = {}
 
     def product(self, factors: Iterable[Factor]) -> Factor:
         """Return the product of factors."""
@@ -53,8 +56,12 @@ class SpatialFactors(Generic[Factor]):
     def between(self, after: int, upto: int, cut: int = 0) -> list[tuple[FanoutClass, tuple[Factor, ...]]]:
         """Return the classes of fan-outs between level `after` and level `upto`, with their factors per dim; the first
         `cut` fan-outs of the machine left out."""
-        rows = zip(self.problem.classes, self.rows, strict=True)
-        return [(one, row) for one, row in rows if after < one.below <= upto and one.fanouts[0] >= cut]
+        asked = after, upto, cut
+        if asked not in self._between:
+            rows = zip(self.problem.classes, self.rows, strict=True)
+            known = [(one, row) for one, row in rows if after < one.below <= upto and one.fanouts[0] >= cut]
+            self._between[asked] = known
+        return self._between[asked]
 
     def factor(self, dim: str, after: int, upto: int) -> Factor:
         """Return the dim's factor over the fan-outs between two levels."""
@@ -137,6 +144,28 @@ class StructureFactors(SpatialFactors[int]):
     def group_factor(self, dim: str, below: int) -> int:
         """Return the dim's factor over one group."""
         return self.factor(dim, below - 1, below)
+
+
+class Members:
+    """The factors of structures that spread the dims alike between the same levels (groups.py): what a node loads and
+    holds is equal in all of them, what that costs differs with how the factors are split among the fan-outs there.
+
+    each: of every structure, the first one's first.
+    """
+
+    def __init__(self, problem: Problem, structures: tuple[Structure, ...], places: Places = ()) -> None:
+        self.each = tuple(StructureFactors(problem, structure, places) for structure in structures)
+
+    def distinct(self, term: TensorTerm, parent: int, level: int) -> Iterable[StructureFactors]:
+        """Return one structure's factors per way in which loads of a node at `level` reach it from `parent`."""
+        if len(self.each) == 1:
+            return self.each
+        own = [d for d, dim in enumerate(self.each[0].problem.dims) if dim in term.dims]
+        found: dict[tuple[tuple[int, ...], ...], StructureFactors] = {}
+        for factors in self.each:
+            between = factors.between(parent, level)
+            found.setdefault(tuple((*(row[d] for d in own), prod(row)) for _, row in between), factors)
+        return found.values()
 
 
 def covers_intrinsics(
@@ -261,3 +290,16 @@ def update_end(
     for cut, price in weights.crossings():
         cost = cost + price * (steps * factors.instances(last) // factors.added(term, holder, last, cut))
     return cost
+
+
+def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
+    """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
+    windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
+    choices: list[list[tuple[tuple[int, str], int]]] = []
+    whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
+    factors = StructureFactors(problem, structure)
+    for below in factors.groups():
+        for dim in windows:
+            if factors.group_factor(dim, below) > 1:
+                choices.append([((below, dim), place) for place in divisors(whole[dim])])
+    return tuple(product(*choices))

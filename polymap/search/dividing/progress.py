@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from polymap.search.dividing.bounds import Multipliers
+from polymap.search.dividing.cost_tables import State
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, covers
 from polymap.search.problem import part_values
@@ -42,6 +43,18 @@ class OpenStructures:
         return StructureFates(self.listed, waiting, set(self.searched), set(self.refuted), closed)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupBound:
+    """A lower bound of all mappings of a group (None: none fits), the incumbent's multipliers that it was last taken
+    at, and the group's own, where it has some. only: the joint states of chains that may beat the incumbent (None:
+    any)."""
+
+    bound: int | None
+    multipliers: tuple[Multipliers, ...]
+    own: tuple[Multipliers, ...] = ()
+    only: frozenset[State] | None = None
+
+
 class Polish(Protocol):
     """A local search for better trees near the best one."""
 
@@ -54,7 +67,8 @@ class Polish(Protocol):
 class Incumbent:
     """The best trees so far, at most `keep`, best first (values scaled as Measure.value), and the stopping condition.
 
-    multipliers: those of the last structure. work: of the search. told: called whenever the trees change.
+    multipliers: those of the last structure. groups: bounds of groups of structures, by the number of their first.
+    work: of the search. told: called whenever the trees change.
     has_descended: a structure was searched. polish: a local search, run a little after each step. caches: of the
     search.
     """
@@ -64,18 +78,20 @@ class Incumbent:
     found: list[tuple[int, CompletedMapping]] = field(default_factory=list[tuple[int, CompletedMapping]])
     nodes: int = 0
     multipliers: tuple[Multipliers, ...] = ()
+    groups: dict[int, GroupBound] = field(default_factory=dict[int, GroupBound])
     work: Work = field(default_factory=Work)
     told: Callable[[], None] | None = None
     has_descended: bool = False
     polish: Polish | None = None
     caches: SearchCaches = field(default_factory=SearchCaches)
 
-    def count(self, nodes: int = 1) -> None:
-        """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded)."""
+    def count(self, nodes: int = 1, *, polishes: bool = True) -> None:
+        """Count a step of the search: nodes of its tree that were visited (0: a structure was bounded). polishes:
+        whether it was long enough to pay for local search."""
         self.nodes += nodes
         steps = max(nodes, 1)
         self.work.add(steps)
-        if self.polish is not None:
+        if polishes and self.polish is not None:
             better = self.polish.after(steps, self.found[0] if self.found else None)
             if better is not None and self.beats(better[0]):
                 self.add(*better)

@@ -37,6 +37,14 @@ class Tuning:
     steps_ahead: int = 16
     """Steps that processes have before them at any time (not swept)."""
 
+    # Probes: a few nodes of the most promising structures, at the turns that are powers of two. Chosen by wires.py.
+    first_probe: int = 8
+    """The first of these turns."""
+    probed_nodes: int = 60
+    """Nodes that are searched in a structure."""
+    probed_entries: int = 200
+    """Entries among which one is looked for whose spatial loops have one place."""
+
     # Where no chain of least cost fits. Chosen by search.py.
     drawn: int = 1500
     """Mappings scored without proof, at most."""

@@ -366,7 +366,7 @@ class WindowCounts:
         self._group_overlaps = caches.memo(self._overlaps_of, 2048)
         self._pairs_of = caches.memo(pairs_of, 256)
         self._tile_index = caches.memo(_tile_index, 1024)
-        self._lattice_below = caches.memo(lattice_below)
+        self.lattice_below = caches.memo(lattice_below)
 
     def tile_counts(
         self, coefficients: tuple[int, ...], views: tuple[DimView, ...], *, united: bool = True
@@ -424,7 +424,7 @@ class WindowCounts:
         crossings: tuple[tuple[Crossing, ...], ...],
     ) -> IntArray:
         """Return the fewest different loads along a group at every tile of the lattice below `inner`, flat."""
-        lattice = self._lattice_below(inner)
+        lattice = self.lattice_below(inner)
         points = [tuple(lattice.point(index).values()) for index in np.ndindex(lattice.shape)]
         return np.array([self.least_messages(coefficients, extents, one, crossings) for one in points], dtype=np.int64)
 

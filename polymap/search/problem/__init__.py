@@ -43,6 +43,7 @@ with lazy(__name__):
         Lattice as Lattice,
         divisors as divisors,
         lattice_below as lattice_below,
+        minimum_above as minimum_above,
         minimum_below as minimum_below,
         prime_factors as prime_factors,
         restricted as restricted,

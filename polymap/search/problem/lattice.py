@@ -114,3 +114,11 @@ def minimum_below(tables: Numbers) -> None:
         for position in range(1, length):
             np.minimum(view[:, position], view[:, position - 1], out=view[:, position])
         before *= length
+
+
+def minimum_above(table: Numbers) -> Numbers:
+    """Return a table over a lattice whose entries are the least of one at the points that its point divides."""
+    flipped = tuple(slice(None, None, -1) for _ in table.shape)
+    found = np.array(table[flipped])[None]
+    minimum_below(found)
+    return np.asarray(found[0][flipped])

@@ -4,7 +4,7 @@ fan-outs."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from polymap.arithmetic import INT64, count_type, split
@@ -65,7 +65,8 @@ class IndexGroup:
 
 @dataclass(frozen=True, slots=True)
 class TensorTerm:
-    """A tensor of the problem. groups: of its index. may_hold, must_hold: level indices below the outermost."""
+    """A tensor of the problem. groups: of its index; dims: of all of these. may_hold, must_hold: level indices, without
+    the outermost."""
 
     tensor: Tensor
     index: int
@@ -73,14 +74,13 @@ class TensorTerm:
     groups: tuple[IndexGroup, ...]
     may_hold: frozenset[int]
     must_hold: frozenset[int]
+    dims: frozenset[str] = field(init=False, repr=False)
+    is_window: bool = field(init=False, repr=False)
 
-    @property
-    def dims(self) -> frozenset[str]:
-        return frozenset(dim for group in self.groups for dim in group.dims)
-
-    @property
-    def is_window(self) -> bool:
-        return any(group.is_window for group in self.groups)
+    def __post_init__(self) -> None:
+        # Asked for several times per node of every structure.
+        object.__setattr__(self, "dims", frozenset(dim for group in self.groups for dim in group.dims))
+        object.__setattr__(self, "is_window", any(group.is_window for group in self.groups))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ splits the part of least bound, until that meets a value, cannot be split, or a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, Generic, TypeVar
 
 Bound = TypeVar("Bound", int, float)
@@ -51,6 +51,10 @@ class BestFirst(Generic[Bound, Part]):
     def first(self) -> Part:
         """Return the part of least bound. Raises IndexError where nothing is left."""
         return self._heap[0][-1]
+
+    def least(self, count: int) -> Iterator[Part]:
+        """Yield so many parts of least bound, in order."""
+        return (entry[-1] for entry in nsmallest(count, self._heap, key=lambda entry: entry[:3]))
 
     def add(self, bound: Bound, part: Part) -> None:
         """Add a part with a lower bound of all that it holds."""

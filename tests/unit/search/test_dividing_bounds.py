@@ -25,9 +25,10 @@ from polymap.search.dividing.branch_and_bound import (
     bound_tables,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
-from polymap.search.dividing.engine import Stage, least_value, places_of, step_on
+from polymap.search.dividing.engine import Stage, step_on
+from polymap.search.dividing.groups import Group, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import StructureFactors, root_context, update_terms
+from polymap.search.dividing.node_costs import StructureFactors, places_of, root_context, update_terms
 from polymap.search.dividing.progress import Front, Incumbent
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
 from polymap.search.dividing.window_paths import window_counts
@@ -83,7 +84,7 @@ def test_the_search_of_a_structure_finds_its_best_tree(seed: int) -> None:
         incumbent = Incumbent(lambda: False)
         for places in places_of(one.problem, structure):
             entry = (0, -Stage.PLACED, 0, places)
-            assert not list(step_on(one.problem, one.measure, structure, entry, incumbent, {}))
+            assert not list(step_on(one.problem, one.measure, structure, entry, incumbent, {}, Group(0, (structure,))))
         found = None if incumbent.value is None else one.scaled(incumbent.value)
         assert found == one.best(structure), structure
 
@@ -257,6 +258,8 @@ def test_what_siblings_elide_is_credited_to_all_levels_inside_them(reduction: bo
         best[rows] = min(tree.value, best.get(rows, tree.value))
     for structure in enumerate_structures(problem, lambda: False)[0]:
         incumbent = Incumbent(lambda: False)
-        assert not list(step_on(problem, measure, structure, (0, -Stage.PLACED, 0, ()), incumbent, {}))
+        assert not list(
+            step_on(problem, measure, structure, (0, -Stage.PLACED, 0, ()), incumbent, {}, Group(0, (structure,)))
+        )
         assert incumbent.value is not None
         assert measure.unscaled(incumbent.value) == best[structure.classes]

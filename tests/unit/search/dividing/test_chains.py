@@ -28,10 +28,9 @@ from polymap.search.dividing.branch_and_bound import (
     step,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
-from polymap.search.dividing.engine import places_of
 from polymap.search.dividing.lagrange import improve_multipliers, tradeoff_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import Places, root_context
+from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem.float_bounds import Multipliers

@@ -1,0 +1,123 @@
+"""Groups of structures that spread the dims alike between the same levels, and one bound for all of a group.
+
+Several fan-outs between two levels are several classes where they merge loads differently or cost different energy. How
+a dim's factor is split among them changes what a load costs, never how much a node loads or holds. So one set of tables
+bounds a whole group: each of its costs is the least over the members (cost_tables.build_tables).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from polymap.search.dividing.bounds import Inside, Multipliers, costs_inside, no_multipliers, root_bound, winning_states
+from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
+from polymap.search.dividing.cost_tables import State, Tables, build_tables
+from polymap.search.dividing.lagrange import improve_multipliers
+from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.progress import GroupBound, Incumbent
+from polymap.search.problem import Measure, Problem, Structure
+
+GroupKey = tuple[tuple[int, ...], ...]  # [level below fan-outs][dim], the product of the dim's factors right above it
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A structure's group: the number of its first member, and all of them."""
+
+    number: int
+    members: tuple[Structure, ...]
+
+
+def group_key(problem: Problem, structure: Structure) -> GroupKey:
+    """Return what structures of one group have in common."""
+    levels = sorted({one.below for one in problem.classes})
+    classes = list(zip(problem.classes, structure.classes, strict=True))
+    rows = [[row for one, row in classes if one.below == level] for level in levels]
+    return tuple(tuple(map(prod, zip(*own, strict=True))) for own in rows)
+
+
+def groups_of(problem: Problem, structures: tuple[Structure, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of all structures in the group of each; () where each is its own group."""
+    if len({one.below for one in problem.classes}) == len(problem.classes):
+        return ()
+    members: dict[GroupKey, list[int]] = {}
+    keys = [group_key(problem, structure) for structure in structures]
+    for number, key in enumerate(keys):
+        members.setdefault(key, []).append(number)
+    groups = {key: tuple(own) for key, own in members.items()}
+    return tuple(groups[key] for key in keys)
+
+
+def least_value(bounds: BoundTables) -> int | None:
+    """Return a lower bound of the objective over all mappings below the top (None: none fits)."""
+    whole: list[int] = []
+    for inside, start in zip(bounds.insides, bounds.tables.start, strict=True):
+        part = root_bound(bounds.tables, inside)[0]
+        if part is None:
+            return None
+        whole.append(part + start)
+    return bounds.tables.measure.value_within_limits(tuple(whole), bounds.tables.compute_cycles)
+
+
+def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
+    """Return what bounds all mappings of a group, taken again where multipliers have changed."""
+    known = incumbent.groups.get(group.number)
+    if known is not None and known.multipliers == incumbent.multipliers:
+        return known
+    known = known or GroupBound(None, (), (), None)
+    first, *others = group.members
+    context, stop = root_context(problem, first), incumbent.out_of_time
+    tables = build_tables(problem, first, measure, context, stop, incumbent.caches, tuple(others), known.only)
+    suits, own, only = known.own or incumbent.multipliers, known.own, known.only
+    found, inside = relaxed_bound(tables, suits)
+    if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
+        only = _winning_states(tables, inside, suits, incumbent.value)
+        tables = replace(tables, only=only)
+        if only and suits and not own and (others or len(places_of(problem, first)) > 1):
+            own = _own_multipliers(tables, incumbent)
+            improved, inside = relaxed_bound(tables, own or suits)
+            assert inside is not None
+            found = incumbent.value if improved is None else max(found, improved)
+            only = _winning_states(tables, inside, own or suits, incumbent.value)
+        found = found if only else max(found, incumbent.value)
+    if found is not None and known.bound is not None:
+        found = max(found, known.bound)
+    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only)
+    return known
+
+
+def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:
+    """Return multipliers that suit a group (none: those of the last structure are no worse)."""
+    constant = tables.measure.value(tables.start, tables.compute_cycles)
+    search, free = StructureSearch(tables, (), incumbent), costs_inside(tables, 0, no_multipliers(tables))
+    limit = None if incumbent.value is None else incumbent.value - constant
+    found, _, _ = improve_multipliers(search, free, limit, incumbent.multipliers[0], scores=False)
+    return () if found is None else (found,)
+
+
+def _winning_states(
+    tables: Tables, inside: Inside, multipliers: tuple[Multipliers, ...], value: int
+) -> frozenset[State]:
+    """Return the joint states on chains that may cost less than a value, by the least costs inside at multipliers."""
+    priced = multipliers[0] if multipliers else no_multipliers(tables)
+    constant = tables.measure.value(tables.start, tables.compute_cycles)
+    return winning_states(tables, inside, (value - 1 - constant) * priced.unit + priced.allowance)
+
+
+def relaxed_bound(tables: Tables, multipliers: tuple[Multipliers, ...]) -> tuple[int | None, Inside | None]:
+    """Return a lower bound of the objective over all mappings below the top (None: none fits), of linear objectives at
+    multipliers where there are any, with the least costs inside that give it (None: not linear)."""
+    measure = tables.measure
+    if not measure.is_linear:
+        return least_value(bound_tables(tables, ())), None
+    free = no_multipliers(tables)
+    priced, whole, first = multipliers[0] if multipliers else free, list[int](), None
+    for component, start in enumerate(tables.start):
+        inside = costs_inside(tables, component, free if component else priced)
+        first = first or inside
+        part = root_bound(tables, inside)[0]
+        if part is None:
+            return None, first
+        whole.append(start + (part if component else -((priced.allowance - part) // priced.unit)))
+    return measure.value_within_limits(tuple(whole), tables.compute_cycles), first

@@ -1,0 +1,181 @@
+"""Groups of structures: their tables are the least of their members', and leave out only what no chain needs that wins.
+
+Two or three unlike fan-outs between the same levels, with and without wires, over every kind of objective.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.search.dividing.bounds import (
+    State,
+    costs_inside,
+    final_cost,
+    first_states,
+    graph_of,
+    no_multipliers,
+    root_bound,
+    winning_states,
+)
+from polymap.search.dividing.branch_and_bound import at, bound_tables
+from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.groups import groups_of, least_value
+from polymap.search.dividing.node_costs import root_context
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import Measure, measure_of
+from polymap.search.problem.problem import Problem, analyse
+from polymap.search.problem.structures import Structure, enumerate_structures
+from polymap.search.resources.limits import never
+from tests.case_machines import with_open_levels, with_wires
+from tests.referee.problems import random_problem
+
+Asked = tuple[Problem, Measure, tuple[Structure, ...]]
+OBJECTIVES = ("energy", "latency", "edp", "energy", "traffic:DRAM")
+
+
+def unlike(rng: random.Random, arch: Architecture) -> Architecture:
+    """Return the machine with two or three fan-outs below one level that merge loads differently."""
+    nodes = [node for node in arch.nodes if not isinstance(node, Fanout)]
+    place = rng.randrange(1, len(nodes))
+    own = [
+        Fanout(name, rng.choice((2, 3, 4)), rng.choice(list(Multicast)), rng.random() < 0.5)
+        for name in ("X", "Y", "Z")[: rng.choice((2, 2, 3))]
+    ]
+    return replace(arch, nodes=(*nodes[:place], *own, *nodes[place:]))
+
+
+@cache
+def asked(seed: int) -> Asked:
+    """Return a problem with groups of several structures."""
+    rng = random.Random(f"groups {seed}")
+    while True:
+        drawn = random_problem(rng, most=4000, tiles="divide")
+        arch = with_open_levels(rng, unlike(rng, drawn.arch))
+        arch = with_wires(rng, arch) if seed % 2 else arch
+        problem = analyse(drawn.workload, arch)
+        goal = OBJECTIVES[seed % len(OBJECTIVES)]
+        name = next(level.name for level in arch.levels)
+        measure = measure_of(parse_objective(goal.replace("DRAM", name), arch), drawn.workload, arch)
+        if problem.reason is None:
+            structures, _ = enumerate_structures(problem, never)
+            if len(structures) < 300 and any(len(group) > 1 for group in groups_of(problem, structures)):
+                return problem, measure, structures
+
+
+def tables_of(one: Asked, numbers: tuple[int, ...], only: frozenset[State] | None = None) -> Tables:
+    problem, measure, structures = one
+    first, *others = (structures[number] for number in numbers)
+    return build_tables(problem, first, measure, root_context(problem, first), others=tuple(others), only=only)
+
+
+def several(one: Asked, rng: random.Random) -> tuple[int, ...]:
+    return rng.choice(sorted({group for group in groups_of(one[0], one[2]) if len(group) > 1}))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
+    one, rng = asked(seed), random.Random(seed)
+    group = several(one, rng)
+    together, each = tables_of(one, group), [tables_of(one, (number,)) for number in group]
+    for tensor, table in enumerate(together.tensors):
+        alone = [own.tensors[tensor] for own in each]
+        for place, final in enumerate(table.final):
+            own = [one.final[place] for one in alone]
+            assert (final is None) == all(costs is None for costs in own)
+            if final is not None:
+                assert final == tuple(min(column) for column in zip(*(c for c in own if c is not None), strict=True))
+        for number, edge in enumerate(table.edges):
+            others = [one.edges[number].cost for one in alone]
+            assert all(
+                np.array_equal(np.broadcast_to(edge.cost.bits, other.bits.shape), other.bits) for other in others
+            )
+            for component, costs in enumerate(edge.cost.costs):
+                arithmetic, whole = together.arithmetics[component], together.lattice.shape
+                for index in np.ndindex(whole):
+                    least = [arithmetic.number(at(other.costs[component], index)) for other in others]
+                    known = [cost for cost in least if cost is not None]
+                    assert arithmetic.number(at(costs, index)) == min(known, default=None), (edge.level, index)
+    whole, bounds = least_value(bound_tables(together, ())), [least_value(bound_tables(own, ())) for own in each]
+    assert all(bound is None or (whole is not None and whole <= bound) for bound in bounds)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_states_that_win_are_those_of_chains_that_cost_no_more(seed: int) -> None:
+    one, rng = asked(seed), random.Random(f"win {seed}")
+    tables = tables_of(one, several(one, rng))
+    inside = costs_inside(tables, 0, no_multipliers(tables))
+    least = root_bound(tables, inside)[0]
+    if least is None:
+        assert not winning_states(tables, inside, 10**18)
+        return
+    through = least_through(tables)
+    assert min(through.values()) == least
+    costs = sorted(set(through.values()))
+    for most in {least - 1, *rng.sample(costs, min(4, len(costs)))}:
+        found = winning_states(tables, inside, most)
+        assert found == {state for state, cost in through.items() if cost <= most}
+        if found:
+            only = tables_of(one, (0,)) and replace(tables, only=found)
+            assert root_bound(only, costs_inside(only, 0, no_multipliers(only)))[0] == least
+
+
+def least_through(tables: Tables) -> dict[State, int]:
+    """Return the least cost of component 0 over all whole chains that are in a joint state, chain by chain."""
+    moves, best = graph_of(tables).moves, dict[State, int]()
+    capacities = [level.usable_bits for level in tables.problem.arch.levels]
+
+    @cache
+    def rest(state: State, index: tuple[int, ...]) -> int | None:
+        """Return the least cost of what may still be placed, at tiles that divide one."""
+        return min((cost for cost, _, _ in ends(state, index)), default=None)
+
+    @cache
+    def ends(state: State, index: tuple[int, ...]) -> tuple[tuple[int, State, tuple[int, ...]], ...]:
+        """Return what goes on from a state: (least cost, state and tile after the next node; itself: none follows)."""
+        end, found = final_cost(tables, state, 0), list[tuple[int, State, tuple[int, ...]]]()
+        if end is not None:
+            found.append((end, state, index))
+        for move in moves[state]:
+            cost, room = move.cost(tables), capacities[move.edge_of(tables).level]
+            for inner in product(*(range(top + 1) for top in index)):
+                own = tables.arithmetics[0].number(at(cost.costs[0], inner))
+                fits = room is None or int(at(cost.bits, inner)) <= room
+                after = rest(move.after, inner) if own is not None and fits else None
+                if own is not None and after is not None:
+                    found.append((own + after, move.after, inner))
+        return tuple(found)
+
+    def visit(state: State, index: tuple[int, ...], so_far: int) -> None:
+        whole = rest(state, index)
+        if whole is None or (so_far + whole >= best.get(state, so_far + whole + 1) and (state, index, so_far) in seen):
+            return
+        seen.add((state, index, so_far))
+        best[state] = min(best.get(state, so_far + whole), so_far + whole)
+        for cost, after, inner in ends(state, index):
+            if after != state:
+                remaining = rest(after, inner)
+                assert remaining is not None
+                visit(after, inner, so_far + cost - remaining)
+
+    seen: set[tuple[State, tuple[int, ...], int]] = set()
+    top = tuple(length - 1 for length in tables.lattice.shape)
+    for first in first_states(tables):
+        visit(first, top, 0)
+    return best
+
+
+def test_levels_between_fan_outs_make_groups_of_their_own() -> None:
+    one = asked(0)
+    below = {fan.below for fan in one[0].classes}
+    assert any(isinstance(node, MemoryLevel) for node in one[0].arch.nodes)
+    groups = groups_of(one[0], one[2])
+    assert len(below) < len(one[0].classes)
+    assert sorted({number for group in groups for number in group}) == list(range(len(one[2])))
+    assert all(number in group for number, group in enumerate(groups))
