@@ -40,7 +40,7 @@ def _read(told: object) -> OpenStructures:
         for bound, stage, number, places in document["queue"]
     )
     searched, refuted = (tuple(_number(each, listed - 1) for each in document[name]) for name in _LISTS[1:])
-    if bounded > listed or any(stage not in (0, -1, -2) for _, stage, _, _ in queue):
+    if bounded > listed or any(stage not in range(-4, 1) for _, stage, _, _ in queue):
         raise ValueError
     return OpenStructures(listed, bounded, queue, searched, refuted)
 

@@ -75,17 +75,21 @@ def graph_of(tables: Tables) -> StateGraph:
     return tables.caches.memo(_graph, 1024)(
         tuple(tuple((e.source, e.target) for e in table.edges) for table in tables.tensors),
         tuple(len(table.graph.levels) for table in tables.tensors),
+        tuple(table.graph.first for table in tables.tensors),
         tables.only,
     )
 
 
 def _graph(
-    edges: tuple[tuple[tuple[int, int], ...], ...], counts: tuple[int, ...], only: frozenset[State] | None
+    edges: tuple[tuple[tuple[int, int], ...], ...],
+    counts: tuple[int, ...],
+    first: tuple[tuple[int, ...], ...],
+    only: frozenset[State] | None,
 ) -> StateGraph:
     depths = [_depths(own, count) for own, count in zip(edges, counts, strict=True)]
     layers: dict[int, list[State]] = {}
     moves: dict[State, tuple[Move, ...]] = {}
-    for state in product(*map(range, counts)):
+    for state in product(*map(_reached, edges, first)):
         if only is not None and state not in only:
             continue
         layers.setdefault(sum(depth[s] for depth, s in zip(depths, state, strict=True)), []).append(state)
@@ -101,6 +105,14 @@ def _graph(
 
 def _state_after(state: State, tensor: int, target: int) -> State:
     return (*state[:tensor], target, *state[tensor + 1 :])
+
+
+def _reached(edges: tuple[tuple[int, int], ...], first: tuple[int, ...]) -> list[int]:
+    """Return the states of one tensor that nodes lead to from the first ones, in order."""
+    found = set(first)
+    while more := {target for source, target in edges if source in found} - found:
+        found |= more
+    return sorted(found)
 
 
 def _depths(edges: tuple[tuple[int, int], ...], count: int) -> list[int]:
@@ -176,7 +188,10 @@ def priced_cost(tables: Tables, move: Move, component: int, multipliers: Multipl
     capacity = usable_bits(tables, edge.level)
     allowed = arithmetic.possible(cost)
     if capacity is not None:
-        allowed = allowed & np.asarray(bits <= capacity, dtype=np.bool_)
+        least, most = tables.rooms.get((move.tensor, edge.level), (0, capacity))
+        allowed = allowed & np.asarray(bits <= most, dtype=np.bool_)
+        if least:
+            allowed = allowed & np.asarray(bits >= least, dtype=np.bool_)
     total = cost if multipliers.unit == 1 else np.where(allowed, cost, 0) * multipliers.unit
     charged = ((bits, multipliers.per_level[edge.level]), *zip(node.costs, multipliers.per_component, strict=False))
     if terms := [(counts, price) for counts, price in charged if price]:

@@ -9,7 +9,7 @@ their tile; for tensors read through windows they are lower bounds (window_paths
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import prod
 from typing import Any
@@ -57,6 +57,7 @@ from polymap.search.problem import (
 )
 from polymap.search.resources import SearchCaches, never
 
+Rooms = dict[tuple[int, int], tuple[int, int]]  # (tensor, level): fewest and most bits that its node holds
 State = tuple[int, ...]  # of all tensors: which of its holder states each is in
 
 
@@ -104,7 +105,8 @@ class TensorTable:
 class Tables:
     """Everything that the bound of one structure needs. start: cost present before any node, per component;
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
-    search; only: the joint states that chains may be in (None: any), those on no chain that may win left out."""
+    search; only: the joint states that chains may be in (None: any), those on no chain that may win left out; rooms:
+    what nodes may hold, where less than their levels' capacity."""
 
     problem: Problem
     structure: Structure
@@ -119,6 +121,7 @@ class Tables:
     stop: Callable[[], bool]
     caches: SearchCaches
     only: frozenset[State] | None = None
+    rooms: Rooms = field(default_factory=dict[tuple[int, int], tuple[int, int]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

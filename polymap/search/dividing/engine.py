@@ -8,22 +8,19 @@ The queue holds every structure that is not refuted, at its best known bound; th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from itertools import count
-from math import prod
+from math import inf, prod
 
 from polymap.search.dividing.bounds import (
     Multipliers,
-    first_states,
-    least_from,
 )
-from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
-from polymap.search.dividing.cost_tables import State, build_tables
-from polymap.search.dividing.groups import Group, group_bound, groups_of, least_value, relaxed_bound
-from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
+from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
+from polymap.search.dividing.cost_tables import build_tables
+from polymap.search.dividing.groups import Group, groups_of, least_value
+from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import (
@@ -37,31 +34,10 @@ from polymap.search.dividing.progress import (
     StructureFates,
 )
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
+from polymap.search.dividing.steps import Stage, StopPoint, StopPoints, entries_placed, solve_places, step_on
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Measure, Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
-
-
-class Stage(IntEnum):
-    """How much of a structure's bound is worked out: tensor by tensor, all tensors together, spatial loops placed."""
-
-    SINGLE_TENSORS = 0
-    ALL_TENSORS = 1
-    PLACED = 2
-
-
-@dataclass(frozen=True, slots=True)
-class StopPoint:
-    """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
-    the way down from there."""
-
-    multipliers: tuple[Multipliers, ...]
-    only: frozenset[State] | None
-    start: int
-    way: BranchPath
-
-
-StopPoints = dict[Entry, StopPoint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,39 +136,28 @@ def solve(
 def _probe(problem: Problem, measure: Measure, state: _State) -> None:
     """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
     multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
-    incumbent, chosen = state.incumbent, list[int]()
-    if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
-        return
-    for _, _, number, _ in state.queue.least(TUNING.probed_entries):
-        has_one_place = len(places_of(problem, state.structures[number])) == 1
-        if not chosen or has_one_place:
-            chosen.append(number)
+    for number, (_, _, first, _) in enumerate(state.queue.least(TUNING.probed_entries)):
+        has_one_place = len(places_of(problem, state.structures[first])) == 1
+        if not number or has_one_place:
+            _probe_some(problem, measure, state, (first,))
         if has_one_place:
             break
-    for number in dict.fromkeys(chosen):
-        structure, known = state.structures[number], incumbent.groups.get(state.group_of(number).number)
-        entries = _entries_placed(problem, measure, structure, places_of(problem, structure), incumbent, known)
-        best = min(entries, default=None)
-        if best is not None:
-            _solve_places(problem, measure, structure, best[1], incumbent, None, known, TUNING.probed_nodes)
 
 
-def _entries_placed(
-    problem: Problem,
-    measure: Measure,
-    structure: Structure,
-    choices: tuple[Places, ...],
-    incumbent: Incumbent,
-    known: GroupBound | None,
-) -> Iterator[tuple[int, Places]]:
-    """Yield a structure's bound at each choice of places at which something fits. known: of its group."""
-    only, suits = (None, ()) if known is None else (known.only, known.own)
-    for places in choices:
-        asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
-        tables = build_tables(*asked, incumbent.caches, only=only)
-        bound, _ = relaxed_bound(tables, suits or incumbent.multipliers)
-        if bound is not None:
-            yield bound, places
+def _probe_some(problem: Problem, measure: Measure, state: _State, numbers: tuple[int, ...]) -> None:
+    """Search a few nodes of the most promising one of some structures of a group."""
+    incumbent, best = state.incumbent, list[tuple[int, int]]()
+    if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
+        return
+    known = incumbent.groups.get(state.group_of(numbers[0]).number)
+    for number in numbers if len(numbers) > 1 else ():
+        entries = entries_placed(problem, measure, state.structures[number], ((),), incumbent, known)
+        best += [(bound, number) for bound, _ in entries]
+    structure = state.structures[min(best)[1] if best else numbers[0]]
+    choices = places_of(problem, structure)
+    entries = entries_placed(problem, measure, structure, choices, incumbent, known) if len(choices) > 1 else ()
+    _, places = min(entries, default=(0, choices[0]))
+    solve_places(problem, measure, structure, places, incumbent, None, known, TUNING.probed_nodes)
 
 
 def _has_stepped(
@@ -204,12 +169,16 @@ def _has_stepped(
     told = -entry[1] == Stage.SINGLE_TENSORS and known is not None and known.multipliers == incumbent.multipliers
     incumbent.count(0, polishes=not told)
     try:
-        if may_end and (incumbent.found or -entry[1] < Stage.PLACED) and incumbent.out_of_time():
+        if may_end and (incumbent.found or -entry[1] < Stage.PLACED_SPLIT) and incumbent.out_of_time():
             raise OutOfTime
         group, number = state.group_of(entry[2]), entry[2]
         steps = step_on(problem, measure, state.structures[number], entry, incumbent, state.stop_points, group)
         state.replace(entry, tuple(steps))
-        incumbent.has_descended |= -entry[1] == Stage.PLACED
+        known = incumbent.groups.get(group.number)
+        if known is not None and known.estimate is not None and known.estimate < state.least_estimate:
+            state.least_estimate = known.estimate
+            _probe_some(problem, measure, state, state.groups[number] if state.groups else (number,))
+        incumbent.has_descended |= -entry[1] == Stage.PLACED_SPLIT
     except OutOfTime:
         state.add(entry)
         return False
@@ -283,7 +252,8 @@ def _rank(entry: Entry) -> tuple[int, int, Places]:
 @dataclass(slots=True)
 class _State:
     """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these,
-    the best so far, where structures have gone; the numbers of each structure's group (groups_of)."""
+    the best so far, where structures have gone; the numbers of each structure's group (groups_of); the least estimate
+    of what a group comes to."""
 
     structures: tuple[Structure, ...]
     bounded: int | None
@@ -292,6 +262,7 @@ class _State:
     fates: StructureFates
     groups: tuple[tuple[int, ...], ...]
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
+    least_estimate: float = inf
 
     @property
     def known(self) -> bool:
@@ -317,7 +288,7 @@ class _State:
         for one in entries:
             self.add(one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
-            self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED)
+            self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED_SPLIT)
 
     def cut(self, number: int) -> bool:
         """Prune a structure whose bound does not beat the best; return whether the whole queue goes with it, because
@@ -542,102 +513,3 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         first += len(some)
         work.add(len(some))
     state.bounded = first
-
-
-def step_on(
-    problem: Problem,
-    measure: Measure,
-    structure: Structure,
-    entry: Entry,
-    incumbent: Incumbent,
-    stop_points: StopPoints,
-    group: Group,
-) -> Iterator[Entry]:
-    """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
-    it inside, a stop point is kept. group: the structure's; its bound goes to the incumbent, too."""
-    bound, stage, number, places = entry
-    if -stage == Stage.PLACED:
-        stopped, known = stop_points.get(entry), incumbent.groups.get(group.number)
-        ended = _solve_places(problem, measure, structure, places, incumbent, stopped, known)
-        if ended is not None:
-            stop_points[entry] = ended
-            raise OutOfTime
-        stop_points.pop(entry, None)
-        return
-    known = group_bound(problem, measure, group, incumbent)
-    if known.bound is None:
-        return
-    if known.bound > bound:
-        yield known.bound, stage, number, places
-        return
-    choices, then = places_of(problem, structure), Stage(-stage + 1)
-    if len(choices) == 1 or len(group.members) == 1:
-        then = Stage.PLACED
-    elif then is Stage.ALL_TENSORS:
-        choices = ((),)
-    if len(choices) == 1 and len(group.members) == 1:  # the group's bound is its own
-        yield bound, -Stage.PLACED, number, choices[0]
-        return
-    for own, where in _entries_placed(problem, measure, structure, choices, incumbent, known):
-        yield max(own, bound), -then, number, where
-
-
-def _solve_places(
-    problem: Problem,
-    measure: Measure,
-    structure: Structure,
-    places: Places,
-    incumbent: Incumbent,
-    stop_point: StopPoint | None,
-    known: GroupBound | None,
-    most: int | None = None,
-) -> StopPoint | None:
-    """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
-    earlier search was ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
-    only, suits = (None, ()) if known is None else (known.only, known.own)
-    only = only if stop_point is None else stop_point.only
-    asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
-    tables = build_tables(*asked, incumbent.caches, only=only)
-    bounds = bound_tables(tables, ())
-    if least_value(bounds) is None:
-        return None
-    search = StructureSearch(tables, (), incumbent, most)
-    multipliers = () if stop_point is None else stop_point.multipliers
-    if stop_point is None or not stop_point.way:
-        multipliers, refuted = _first_multipliers(search, bounds, suits or incumbent.multipliers)
-        if refuted:
-            return None
-    if multipliers:
-        search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
-        if not measure.is_linear and is_refuted(search, bounds):
-            return None
-    least = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
-    order = sorted(least, key=lambda state: (least[state] is None, least[state] or 0))
-    begin = 0 if stop_point is None else stop_point.start
-    for number, first in enumerate(order[begin:], begin):
-        try:
-            search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
-        except OutOfTime:
-            return StopPoint(multipliers, only, number, search.ended_at())
-    return None
-
-
-def _first_multipliers(
-    search: StructureSearch, bounds: BoundTables, suits: tuple[Multipliers, ...]
-) -> tuple[tuple[Multipliers, ...], bool]:
-    """Return the multipliers for the search of a structure, and whether there is nothing left to search. suits: those
-    to begin with."""
-    tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
-    if not measure.is_linear:
-        multipliers = tradeoff_multipliers(search, bounds, suits)
-        incumbent.multipliers = multipliers or incumbent.multipliers
-        return multipliers, False
-    constant = measure.value(tables.start, tables.compute_cycles)
-    limit = None if incumbent.value is None else incumbent.value - constant
-    start = suits[0] if suits else None
-    # Scoring takes long with windows. The search that follows does it; one that is cut short may not come to it.
-    scores = search.window is None or incumbent.value is None or search.is_cut_short
-    found, finished, bound = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
-    multipliers = () if found is None else (found,)
-    incumbent.multipliers = multipliers or incumbent.multipliers
-    return multipliers, finished or (incumbent.value is not None and bound + constant >= incumbent.value)

@@ -61,21 +61,22 @@ def least_value(bounds: BoundTables) -> int | None:
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
-    """Return what bounds all mappings of a group, taken again where multipliers have changed."""
+    """Return what bounds all mappings of a group; taken again where multipliers have changed and it has none of its
+    own."""
     known = incumbent.groups.get(group.number)
-    if known is not None and known.multipliers == incumbent.multipliers:
+    if known is not None and (known.own or known.multipliers == incumbent.multipliers):
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
     context, stop = root_context(problem, first), incumbent.out_of_time
     tables = build_tables(problem, first, measure, context, stop, incumbent.caches, tuple(others), known.only)
-    suits, own, only = known.own or incumbent.multipliers, known.own, known.only
+    suits, own, only, estimate = known.own or incumbent.multipliers, known.own, known.only, known.estimate
     found, inside = relaxed_bound(tables, suits)
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
         only = _winning_states(tables, inside, suits, incumbent.value)
         tables = replace(tables, only=only)
         if only and suits and not own and (others or len(places_of(problem, first)) > 1):
-            own = _own_multipliers(tables, incumbent)
+            own, estimate = _own_multipliers(tables, incumbent)
             improved, inside = relaxed_bound(tables, own or suits)
             assert inside is not None
             found = incumbent.value if improved is None else max(found, improved)
@@ -83,17 +84,19 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only)
+    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, estimate)
     return known
 
 
-def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:
-    """Return multipliers that suit a group (none: those of the last structure are no worse)."""
+def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[tuple[Multipliers, ...], int | None]:
+    """Return multipliers that suit a group (none: those of the last structure are no worse), and about what its best
+    mapping costs (None: no chain that fits was met)."""
     constant = tables.measure.value(tables.start, tables.compute_cycles)
     search, free = StructureSearch(tables, (), incumbent), costs_inside(tables, 0, no_multipliers(tables))
     limit = None if incumbent.value is None else incumbent.value - constant
-    found, _, _ = improve_multipliers(search, free, limit, incumbent.multipliers[0], scores=False)
-    return () if found is None else (found,)
+    found = improve_multipliers(search, free, limit, incumbent.multipliers[0], scores=False)
+    estimate = None if found.fitting is None else found.fitting + constant
+    return () if found.multipliers is None else (found.multipliers,), estimate
 
 
 def _winning_states(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -175,6 +176,21 @@ def _is_far(bound: int, best_bound: int, limit: int | None) -> bool:
     return limit is not None and 3 * (best_bound - bound) < limit - bound
 
 
+class Improved(NamedTuple):
+    """What multipliers come to.
+
+    multipliers: those of the best bound (None: none are better than no prices). bound: the best one, of component 0.
+    fitting: the least cost of component 0 among the chains met that fit (None: none did). cheapest: the end of the
+    least-cost chain without prices (None: not looked at). is_solved: that chain fits, and it is scored.
+    """
+
+    multipliers: Multipliers | None
+    bound: int
+    fitting: int | None = None
+    cheapest: SearchNode | None = None
+    is_solved: bool = False
+
+
 def improve_multipliers(
     search: StructureSearch,
     inside: Inside,
@@ -183,32 +199,34 @@ def improve_multipliers(
     cycles: Fraction | None = None,
     *,
     scores: bool = True,
-) -> tuple[Multipliers | None, bool, int]:
-    """Return (best multipliers, whether the unpriced optimum fits and is scored, best bound of component 0).
+    rounds: int = TUNING.rounds,
+) -> Improved:
+    """Return multipliers after subgradient steps towards the incumbent until a limit; chains that fit are scored.
 
-    Subgradient steps towards the incumbent until a limit; chains that fit are scored. limit: the value of component 0
+    limit: the value of component 0
     that refutes (None: no incumbent). start: multipliers of another structure. cycles: an upper bound. scores: whether
-    chains that fit are scored, which those of a group cannot be.
+    chains that fit are scored, which those of a group cannot be. rounds: multipliers that are tried, at most.
     """
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
     assert bound is not None  # the structure's own bound was taken before
     wanted, trial = _first_wanted(tables, resources, None if limit is None else start, unit)
     if trial is not None and limit is not None and trial.bound >= limit:
-        return trial.multipliers, False, trial.bound
-    node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
+        return Improved(trial.multipliers, trial.bound)
+    cheapest = node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
     excess = _excess(tables, node, resources)
     scored: set[tuple[ChainNode, ...]] = set()
     if scores:
         _score_once(search, node, excess, scored)
+    fitting = [node.parts[0] + (final_cost(tables, node.state, 0) or 0)] if _fits(excess) else []
     if all(amount <= 0 for amount in excess.values()):
         is_solved = scores and search.window is None and search.incumbent.keep == 1 and not tables.measure.limits
-        return None, is_solved, bound
+        return Improved(None, bound, fitting[0], cheapest, is_solved=is_solved)
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
     if max(bound, limit or 0).bit_length() > TUNING.float_bits:
-        return best, False, bound
-    for done in range(TUNING.rounds):
+        return Improved(best, bound, min(fitting, default=None), cheapest)
+    for done in range(rounds):
         far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
         if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
             break
@@ -227,10 +245,13 @@ def improve_multipliers(
         excess = _excess(tables, node, resources)
         if scores:
             _score_once(search, node, excess, scored)
+        if _fits(excess):
+            fitting.append(node.parts[0] + (final_cost(tables, node.state, 0) or 0))
         if _is_settled(excess, trial.multipliers):
             break
         trial = None
-    return (best if best_bound > bound else None), False, best_bound
+    found = best if best_bound > bound else None
+    return Improved(found, best_bound, min(fitting, default=None), cheapest)
 
 
 def _score_once(search: StructureSearch, node: SearchNode, excess: Excess, scored: set[tuple[ChainNode, ...]]) -> None:
@@ -289,7 +310,8 @@ def tradeoff_multipliers(
         energy = Fraction(incumbent.value) / Fraction(cycles) ** powers.cycles
         limit = ceil(energy - measure.leak * Fraction(cycles)) - measure.fixed_energy - tables.start[0]
         begin = start[len(found)] if len(found) < len(start) else None
-        multipliers, _, bound = improve_multipliers(search, bounds.insides[0], limit, begin, Fraction(cycles))
+        improved = improve_multipliers(search, bounds.insides[0], limit, begin, Fraction(cycles))
+        multipliers, bound = improved.multipliers, improved.bound
         if multipliers is None or not multipliers.per_component:
             break
         found.append(multipliers)

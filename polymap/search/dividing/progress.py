@@ -47,12 +47,13 @@ class OpenStructures:
 class GroupBound:
     """A lower bound of all mappings of a group (None: none fits), the incumbent's multipliers that it was last taken
     at, and the group's own, where it has some. only: the joint states of chains that may beat the incumbent (None:
-    any)."""
+    any). estimate: about what its best mapping costs (None: not known)."""
 
     bound: int | None
     multipliers: tuple[Multipliers, ...]
     own: tuple[Multipliers, ...] = ()
     only: frozenset[State] | None = None
+    estimate: int | None = None
 
 
 class Polish(Protocol):

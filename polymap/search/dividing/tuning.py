@@ -27,6 +27,12 @@ class Tuning:
     float_bits: int = 900
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
+    # Branches on what a node holds.
+    most_halves: int = 24
+    """Halves that are bounded per structure, at most (wires.py)."""
+    split_rounds: int = 4
+    """Multipliers that are tried per half, at most (wires.py)."""
+
     # The queue of structures.
     bounded_at_once: int = 4096
     """Structures bounded between two looks at the clock (limits.py)."""

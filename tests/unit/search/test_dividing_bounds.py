@@ -25,12 +25,12 @@ from polymap.search.dividing.branch_and_bound import (
     bound_tables,
 )
 from polymap.search.dividing.cost_tables import Tables, build_tables
-from polymap.search.dividing.engine import Stage, step_on
 from polymap.search.dividing.groups import Group, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import StructureFactors, places_of, root_context, update_terms
 from polymap.search.dividing.progress import Front, Incumbent
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
+from polymap.search.dividing.steps import Stage, step_on
 from polymap.search.dividing.window_paths import window_counts
 from polymap.search.enumeration.trees import scored_trees
 from polymap.search.problem.components import Component

@@ -246,7 +246,7 @@ def test_no_tree_that_is_better_than_the_incumbent_is_pruned(seed: int) -> None:
         multipliers: tuple[Multipliers, ...]
         if one.measure.is_linear:
             room = incumbent.limit - one.measure.value(tables.start, tables.compute_cycles)
-            best, _, bound = improve_multipliers(search, bounds.insides[0], room)
+            best, bound, *_ = improve_multipliers(search, bounds.insides[0], room)
             multipliers = () if best is None else (best,)
             assert one.scaled(bound + one.measure.value(tables.start, tables.compute_cycles)) <= values[0]
         else:

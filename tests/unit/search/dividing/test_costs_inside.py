@@ -32,11 +32,11 @@ from polymap.search.dividing.branch_and_bound import (
     step,
 )
 from polymap.search.dividing.cost_tables import Tables
-from polymap.search.dividing.engine import Entry, Stage, step_on
 from polymap.search.dividing.groups import Group, least_value
 from polymap.search.dividing.lagrange import cheapest_chain, improve_multipliers
 from polymap.search.dividing.node_costs import Places, places_of
-from polymap.search.dividing.progress import Incumbent
+from polymap.search.dividing.progress import Entry, Incumbent
+from polymap.search.dividing.steps import Stage, step_on
 from polymap.search.problem.float_bounds import Multipliers
 from polymap.search.problem.structures import Structure
 from tests.unit.search.dividing.test_chains import Given, tables_of
@@ -268,7 +268,8 @@ def test_multipliers_bound_what_fits_and_finish_only_with_the_best(seed: int) ->
         limit = None
         if values and rng.random() < 0.5:
             limit = int(rng.choice(values) / one.measure.unscaled(1)) - constant
-        _, finished, bound = improve_multipliers(search, inside, limit)
+        improved = improve_multipliers(search, inside, limit)
+        finished, bound = improved.is_solved, improved.bound
         assert bound >= whole
         if values:
             assert one.scaled(bound + constant) <= values[0]

@@ -1,0 +1,199 @@
+"""Steps of a search on entries of its queue: what raises a structure's bound, and the search of its trees.
+
+Bounds are worked out in stages, each dearer than the one before, and only while a structure is at the head of the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from polymap.search.dividing.bounds import Multipliers, first_states, least_from
+from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
+from polymap.search.dividing.cost_tables import State, build_tables
+from polymap.search.dividing.groups import Group, group_bound, least_value, relaxed_bound
+from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
+from polymap.search.dividing.node_costs import Places, places_of, root_context
+from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
+from polymap.search.dividing.splits import split_bound
+from polymap.search.problem import Measure, Problem, Structure
+from polymap.search.resources import OutOfTime
+
+
+class Stage(IntEnum):
+    """How much of a structure's bound is worked out: tensor by tensor; all tensors together; that with the places of
+    spatial loops decided; both once more with branches on what a node holds, after which trees are searched."""
+
+    SINGLE_TENSORS = 0
+    ALL_TENSORS = 1
+    PLACED = 2
+    ALL_SPLIT = 3
+    PLACED_SPLIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StopPoint:
+    """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
+    the way down from there."""
+
+    multipliers: tuple[Multipliers, ...]
+    only: frozenset[State] | None
+    start: int
+    way: BranchPath
+
+
+StopPoints = dict[Entry, StopPoint]
+
+
+def step_on(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    entry: Entry,
+    incumbent: Incumbent,
+    stop_points: StopPoints,
+    group: Group,
+) -> Iterator[Entry]:
+    """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
+    it inside, a stop point is kept. group: the structure's; its bound goes to the incumbent, too."""
+    bound, stage, number, places = entry
+    known = incumbent.groups.get(group.number)
+    match Stage(-stage):
+        case Stage.SINGLE_TENSORS:
+            for own, then, where in _entries_together(problem, measure, structure, bound, group, incumbent):
+                yield max(own, bound), -then, number, where
+        case Stage.ALL_TENSORS | Stage.PLACED:
+            own = _split_bound(problem, measure, structure, places, incumbent, known)
+            yield max(own, bound), -Stage(-stage + 2), number, places
+        case Stage.ALL_SPLIT:
+            choices = places_of(problem, structure)
+            for own, where in entries_placed(problem, measure, structure, choices, incumbent, known):
+                yield max(own, bound), -Stage.PLACED, number, where
+        case Stage.PLACED_SPLIT:
+            ended = solve_places(problem, measure, structure, places, incumbent, stop_points.get(entry), known)
+            if ended is not None:
+                stop_points[entry] = ended
+                raise OutOfTime
+            stop_points.pop(entry, None)
+
+
+def _entries_together(
+    problem: Problem, measure: Measure, structure: Structure, bound: int, group: Group, incumbent: Incumbent
+) -> Iterator[tuple[int, Stage, Places]]:
+    """Yield what follows the bound of single tensors: it once more, raised to what bounds the group, or where that is
+    no more, the bound of all tensors together."""
+    known = group_bound(problem, measure, group, incumbent)
+    if known.bound is None:
+        return
+    choices = places_of(problem, structure)
+    if known.bound > bound:
+        yield known.bound, Stage.SINGLE_TENSORS, ()
+    elif len(group.members) == 1:  # the group's bound is its own
+        yield (bound, Stage.PLACED, choices[0]) if len(choices) == 1 else (bound, Stage.ALL_TENSORS, ())
+    else:
+        then, where = (Stage.PLACED, choices) if len(choices) == 1 else (Stage.ALL_TENSORS, ((),))
+        for own, places in entries_placed(problem, measure, structure, where, incumbent, known):
+            yield own, then, places
+
+
+def _split_bound(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    places: Places,
+    incumbent: Incumbent,
+    known: GroupBound | None,
+) -> int:
+    """Return a bound with branches on what a node holds; 0 where the measure has no use for it or there is nothing to
+    beat. known: of the structure's group."""
+    if not measure.is_linear or incumbent.value is None:
+        return 0
+    only, suits = (None, ()) if known is None else (known.only, known.own)
+    asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
+    tables = build_tables(*asked, incumbent.caches, only=only)
+    constant = measure.value(tables.start, tables.compute_cycles)
+    start = (suits or incumbent.multipliers or (None,))[0]
+    found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
+    if multipliers is not None:
+        incumbent.multipliers = (multipliers,)
+    return found + constant
+
+
+def entries_placed(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    choices: tuple[Places, ...],
+    incumbent: Incumbent,
+    known: GroupBound | None,
+) -> Iterator[tuple[int, Places]]:
+    """Yield a structure's bound at each choice of places at which something fits. known: of its group."""
+    only, suits = (None, ()) if known is None else (known.only, known.own)
+    for places in choices:
+        asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
+        tables = build_tables(*asked, incumbent.caches, only=only)
+        bound, _ = relaxed_bound(tables, suits or incumbent.multipliers)
+        if bound is not None:
+            yield bound, places
+
+
+def solve_places(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    places: Places,
+    incumbent: Incumbent,
+    stop_point: StopPoint | None,
+    known: GroupBound | None,
+    most: int | None = None,
+) -> StopPoint | None:
+    """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
+    earlier search was ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
+    only, suits = (None, ()) if known is None else (known.only, known.own)
+    only = only if stop_point is None else stop_point.only
+    asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
+    tables = build_tables(*asked, incumbent.caches, only=only)
+    bounds = bound_tables(tables, ())
+    if least_value(bounds) is None:
+        return None
+    search = StructureSearch(tables, (), incumbent, most)
+    multipliers = () if stop_point is None else stop_point.multipliers
+    if stop_point is None or not stop_point.way:
+        multipliers, refuted = _first_multipliers(search, bounds, suits or incumbent.multipliers)
+        if refuted:
+            return None
+    if multipliers:
+        search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
+        if not measure.is_linear and is_refuted(search, bounds):
+            return None
+    least = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
+    order = sorted(least, key=lambda state: (least[state] is None, least[state] or 0))
+    begin = 0 if stop_point is None else stop_point.start
+    for number, first in enumerate(order[begin:], begin):
+        try:
+            search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
+        except OutOfTime:
+            return StopPoint(multipliers, only, number, search.ended_at())
+    return None
+
+
+def _first_multipliers(
+    search: StructureSearch, bounds: BoundTables, suits: tuple[Multipliers, ...]
+) -> tuple[tuple[Multipliers, ...], bool]:
+    """Return the multipliers for the search of a structure, and whether there is nothing left to search. suits: those
+    to begin with."""
+    tables, measure, incumbent = search.tables, search.tables.measure, search.incumbent
+    if not measure.is_linear:
+        multipliers = tradeoff_multipliers(search, bounds, suits)
+        incumbent.multipliers = multipliers or incumbent.multipliers
+        return multipliers, False
+    constant = measure.value(tables.start, tables.compute_cycles)
+    limit = None if incumbent.value is None else incumbent.value - constant
+    start = suits[0] if suits else None
+    # Scoring takes long with windows. The search that follows does it; one that is cut short may not come to it.
+    scores = search.window is None or incumbent.value is None or search.is_cut_short
+    found = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
+    multipliers = () if found.multipliers is None else (found.multipliers,)
+    incumbent.multipliers = multipliers or incumbent.multipliers
+    return multipliers, found.is_solved or (limit is not None and found.bound >= limit)
