@@ -13,10 +13,7 @@ _LISTS = ("queue", "searched", "refuted")
 
 def open_document(left: OpenStructures) -> dict[str, Any]:
     """Return the document of what is left."""
-    queue = [
-        [bound, stage, number, [[fanout, dim, place] for (fanout, dim), place in places]]
-        for bound, stage, number, places in left.queue
-    ]
+    queue = [list(entry) for entry in left.queue]
     counts = {"listed": left.listed, "bounded": left.bounded}
     return counts | {"queue": queue, "searched": list(left.searched), "refuted": list(left.refuted)}
 
@@ -36,17 +33,12 @@ def _read(told: object) -> OpenStructures:
     document: dict[str, Any] = dict(told)
     listed, bounded = _number(document["listed"]), _number(document["bounded"])
     queue = tuple(
-        (_integer(bound), _integer(stage), _number(number, bounded - 1), _places(places))
-        for bound, stage, number, places in document["queue"]
+        (_integer(bound), _integer(stage), _number(number, bounded - 1)) for bound, stage, number in document["queue"]
     )
     searched, refuted = (tuple(_number(each, listed - 1) for each in document[name]) for name in _LISTS[1:])
-    if bounded > listed or any(stage not in range(-4, 1) for _, stage, _, _ in queue):
+    if bounded > listed or any(stage not in (0, -1, -2) for _, stage, _ in queue):
         raise ValueError
     return OpenStructures(listed, bounded, queue, searched, refuted)
-
-
-def _places(document: Any) -> tuple[tuple[tuple[int, str], int], ...]:
-    return tuple(((_number(fanout), str(dim)), _number(place)) for fanout, dim, place in document)
 
 
 def _integer(value: object) -> int:

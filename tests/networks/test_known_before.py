@@ -110,7 +110,7 @@ def test_a_later_sweep_goes_on_where_a_limit_ended_the_first(tmp_path: Path, mon
         ({"least": [1, 0]}, "least is"),
         ({"open": {"queue": []}}, "open is"),
         ({"open": {"listed": 1, "bounded": 2, "queue": [], "searched": [], "refuted": []}}, "open is"),
-        ({"open": {"listed": 1, "bounded": 1, "queue": [[1, 5, 0, []]], "searched": [], "refuted": []}}, "open is"),
+        ({"open": {"listed": 1, "bounded": 1, "queue": [[1, 5, 0]], "searched": [], "refuted": []}}, "open is"),
         ({"open": {"listed": 1, "bounded": 1, "queue": [3], "searched": [], "refuted": []}}, "open is"),
     ],
 )

@@ -6,8 +6,9 @@ tiles that all loop orders must pass through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.chain import ChainNode, ordered_chain
-from polymap.search.dividing.cost_tables import Tables, tables_below
+from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
-from polymap.search.dividing.node_costs import Context, added_up, covers
+from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.problem import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime, Stop
@@ -50,7 +51,7 @@ class BoundTables:
 @dataclass(frozen=True, slots=True)
 class SearchNode:
     """A node of the search: joint state, tile, cost so far, bits used per level (both also for the window tensor
-    alone), chain."""
+    alone), chain, and the moves that placed its nodes."""
 
     state: State
     tile: tuple[int, ...]
@@ -59,6 +60,7 @@ class SearchNode:
     window_parts: Parts
     window_used: tuple[int, ...]
     chain: tuple[ChainNode, ...]
+    moves: tuple[Move, ...]
 
 
 BranchKey = tuple[int, int, int, tuple[int, ...], int]  # what branchings are sorted by: each has its own
@@ -106,7 +108,7 @@ def root_node(tables: Tables, first: State) -> SearchNode:
     """Return the node of the search with no storage node placed."""
     zero = tuple(0 for _ in tables.measure.components)
     used = (0,) * tables.problem.level_count
-    return SearchNode(first, tables.context.tiles[0], zero, used, zero, used, ())
+    return SearchNode(first, tables.context.tiles[0], zero, used, zero, used, (), ())
 
 
 def at(table: Numbers, index: tuple[int, ...]) -> Any:
@@ -132,10 +134,10 @@ def step(tables: Tables, node: SearchNode, move: Move, index: tuple[int, ...]) -
     tile = tuple(point[dim] for dim in tables.problem.dims)
     chain = (*node.chain, ChainNode(move.tensor, edge.parent, edge.level, tile))
     parts, used = added_up(node.parts, added), added_up(node.used, held)
-    if not tables.problem.terms[move.tensor].is_window:
-        return SearchNode(move.after, tile, parts, used, node.window_parts, node.window_used, chain)
-    window_parts, window_used = added_up(node.window_parts, added), added_up(node.window_used, held)
-    return SearchNode(move.after, tile, parts, used, window_parts, window_used, chain)
+    window_parts, window_used, moves = node.window_parts, node.window_used, (*node.moves, move)
+    if tables.problem.terms[move.tensor].is_window:
+        window_parts, window_used = added_up(window_parts, added), added_up(window_used, held)
+    return SearchNode(move.after, tile, parts, used, window_parts, window_used, chain, moves)
 
 
 def _feasible(number: int | None) -> int:
@@ -212,10 +214,12 @@ class StructureSearch:
 
     def _bounds_below(self, above: Tables, node: SearchNode) -> BoundTables:
         """Return the bounds below a node's tile, its loads restricted to the chain."""
-        tiles = dict.fromkeys((self.tables.context.tiles[0], *(placed.tile for placed in node.chain)))
-        context = Context(tuple(tiles), self.tables.context.places)
-        tables = tables_below(above, context)
+        tables = self._tables_below(above, node)
         return bound_tables(tables, self.multipliers, reach_from(tables, node.state))
+
+    def _tables_below(self, above: Tables, node: SearchNode) -> Tables:
+        tiles = dict.fromkeys((self.tables.context.tiles[0], *(placed.tile for placed in node.chain)))
+        return tables_below(above, Context(tuple(tiles), above.context.places))
 
     def _is_dominated(self, node: SearchNode) -> bool:
         if self.window is not None or self.incumbent.keep > 1:
@@ -246,17 +250,57 @@ class StructureSearch:
         )
         chain = ordered_chain(node.chain)
         fixed = self._without_window(node, total)
-        mappings = best_mappings(self.tables, chain, fixed, free)
-        self._offer(mappings)
-        if not thorough or self.window is None or not self._beats(bound):
-            return
-        if self._reaches(mappings, bound):
-            return
-        for others in separated_mappings(self.tables, chain, fixed, free):
-            self._offer(others)
-            if not self._beats(bound) or self._reaches(others, bound):
+        for tables in self._promising_places(node):
+            mappings = best_mappings(tables, chain, fixed, free)
+            self._offer(mappings)
+            if not self._beats(bound) or self._reaches(mappings, bound):
                 return
-            self._check_time()
+            if not thorough or self.window is None:
+                continue
+            for others in separated_mappings(tables, chain, fixed, free):
+                self._offer(others)
+                if not self._beats(bound) or self._reaches(others, bound):
+                    return
+                self._check_time()
+
+    def _promising_places(self, node: SearchNode) -> Iterator[Tables]:
+        """Yield the tables of the places of spatial loops at which the chain may win, best first."""
+        every = self._placed_tables
+        if len(every) == 1:
+            yield from every
+            return
+        values = [
+            (value, number) for number, one in enumerate(every) if (value := self._value_at(one, node)) is not None
+        ]
+        for value, number in sorted(values):
+            if self._beats(value):
+                yield every[number]
+
+    def _value_at(self, tables: Tables, node: SearchNode) -> int | None:
+        """Return a lower bound of the objective of a chain's trees where places are decided (None: it cannot be)."""
+        placed, below_it = root_node(tables, node.state), tables
+        for move, own in zip(node.moves, node.chain, strict=True):
+            index = below_it.lattice.index(dict(zip(tables.problem.dims, own.tile, strict=True)))
+            if any(
+                arithmetic.number(at(cost, index)) is None
+                for arithmetic, cost in zip(tables.arithmetics, move.cost(below_it).costs, strict=True)
+            ):
+                return None
+            placed = step(below_it, placed, move, index)
+            if self._window_moves(placed.state):
+                below_it = self._tables_below(below_it, placed)
+        ends = [final_cost(below_it, placed.state, c) for c in range(len(placed.parts))]
+        return self._value(tuple(part + (end or 0) for part, end in zip(placed.parts, ends, strict=True)))
+
+    @cached_property
+    def _placed_tables(self) -> tuple[Tables, ...]:
+        """The tables of every choice of places of the spatial loops."""
+        tables, choices = self.tables, places_of(self.tables.problem, self.tables.structure)
+        if len(choices) == 1 or tables.context.places:
+            return (tables,)
+        asked = tables.problem, tables.structure, tables.measure
+        contexts = (Context(tables.context.tiles, places) for places in choices)
+        return tuple(build_tables(*asked, context, tables.stop, tables.caches) for context in contexts)
 
     def _check_time(self) -> None:
         if not self._owes_one and self.incumbent.out_of_time():
@@ -340,11 +384,28 @@ class StructureSearch:
             inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
             for inside, total, here in zip(bounds.insides, totals, added_up(node.parts, tables.start), strict=True)
         ]
+        priced = self._priced_bounds(bounds, node, move, limit, wins)
         found: list[Branching] = []
-        for row, vector in zip(where.tolist(), zip(*parts, strict=True), strict=True):
+        for row, vector, least in zip(where.tolist(), zip(*parts, strict=True), priced, strict=True):
             value = measure.value_within_limits(vector, tables.compute_cycles)
-            if value is not None and self._beats(value):
+            if value is not None and self._beats(value := max(value, least)):
                 found.append(Branching(value, move, number, level, tuple(row)))
+        return found
+
+    def _priced_bounds(
+        self, bounds: BoundTables, node: SearchNode, move: Move, limit: tuple[int, ...], wins: NDArray[np.bool_]
+    ) -> list[int]:
+        """Return the highest of the priced bounds of the objective at the points that may win (linear objectives; 0
+        without prices): best first, they lead to chains that fit."""
+        tables, found = bounds.tables, [0] * int(wins.sum())
+        if not tables.measure.is_linear:
+            return found
+        constant = tables.measure.value(tables.start, tables.compute_cycles) + node.parts[0]
+        for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
+            held = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+            totals = priced.arithmetic.numbers(np.asarray(through(priced, move, limit))[wins])
+            each = (constant - (multipliers.allowance - held - total) // multipliers.unit for total in totals)
+            found = [max(pair) for pair in zip(found, each, strict=True)]
         return found
 
     def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:

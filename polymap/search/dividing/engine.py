@@ -12,7 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import count
-from math import inf, prod
+from math import prod
 
 from polymap.search.dividing.bounds import (
     Multipliers,
@@ -22,7 +22,7 @@ from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.groups import Group, groups_of, least_value
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import Places, places_of, root_context
+from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import (
     Count,
     Entry,
@@ -34,7 +34,7 @@ from polymap.search.dividing.progress import (
     StructureFates,
 )
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
-from polymap.search.dividing.steps import Stage, StopPoint, StopPoints, entries_placed, solve_places, step_on
+from polymap.search.dividing.steps import Stage, StopPoint, StopPoints, solve_structure, step_on
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Measure, Problem, Structure, distinct_structures, divisors, enumerate_structures
 from polymap.search.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
@@ -113,21 +113,22 @@ def solve(
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
+            state.recall(all_of_them=True)
             context = _StepContext(problem, measure, keep, incumbent.out_of_time)
             return _parallel_outcome(context, state, report, processes)
         if not _has_entry(problem, measure, state):
             break
         if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
             _probe(problem, measure, state)
-        bound, _, number, _ = entry = state.queue.take()
+        bound, _, number = entry = state.queue.take()
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
                 state.add(entry)
                 return state.ended()
-            if state.cut(number):
-                break
+            state.cut(number)
             continue
-        report(tuple(incumbent.found), least := bound if state.known else 0)
+        least = min([bound, *(one[0] for one in state.deferred)]) if state.known else 0
+        report(tuple(incumbent.found), least)
         if not _has_stepped(problem, measure, state, entry, incumbent, may_end=turn >= first):
             return state.ended()
     return state.ended() if state.is_partly_bounded else state.outcome(())
@@ -136,28 +137,17 @@ def solve(
 def _probe(problem: Problem, measure: Measure, state: _State) -> None:
     """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
     multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
-    for number, (_, _, first, _) in enumerate(state.queue.least(TUNING.probed_entries)):
-        has_one_place = len(places_of(problem, state.structures[first])) == 1
-        if not number or has_one_place:
-            _probe_some(problem, measure, state, (first,))
-        if has_one_place:
-            break
-
-
-def _probe_some(problem: Problem, measure: Measure, state: _State, numbers: tuple[int, ...]) -> None:
-    """Search a few nodes of the most promising one of some structures of a group."""
-    incumbent, best = state.incumbent, list[tuple[int, int]]()
+    incumbent = state.incumbent
     if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
         return
-    known = incumbent.groups.get(state.group_of(numbers[0]).number)
-    for number in numbers if len(numbers) > 1 else ():
-        entries = entries_placed(problem, measure, state.structures[number], ((),), incumbent, known)
-        best += [(bound, number) for bound, _ in entries]
-    structure = state.structures[min(best)[1] if best else numbers[0]]
-    choices = places_of(problem, structure)
-    entries = entries_placed(problem, measure, structure, choices, incumbent, known) if len(choices) > 1 else ()
-    _, places = min(entries, default=(0, choices[0]))
-    solve_places(problem, measure, structure, places, incumbent, None, known, TUNING.probed_nodes)
+    for place, (_, _, number) in enumerate(state.queue.least(TUNING.probed_entries)):
+        structure = state.structures[number]
+        has_one_place = len(places_of(problem, structure)) == 1
+        if not place or has_one_place:
+            known = incumbent.groups.get(state.group_of(number).number)
+            solve_structure(problem, measure, structure, incumbent, None, known, TUNING.probed_nodes)
+        if has_one_place:
+            break
 
 
 def _has_stepped(
@@ -169,16 +159,12 @@ def _has_stepped(
     told = -entry[1] == Stage.SINGLE_TENSORS and known is not None and known.multipliers == incumbent.multipliers
     incumbent.count(0, polishes=not told)
     try:
-        if may_end and (incumbent.found or -entry[1] < Stage.PLACED_SPLIT) and incumbent.out_of_time():
+        if may_end and (incumbent.found or -entry[1] < Stage.SPLIT) and incumbent.out_of_time():
             raise OutOfTime
         group, number = state.group_of(entry[2]), entry[2]
-        steps = step_on(problem, measure, state.structures[number], entry, incumbent, state.stop_points, group)
-        state.replace(entry, tuple(steps))
-        known = incumbent.groups.get(group.number)
-        if known is not None and known.estimate is not None and known.estimate < state.least_estimate:
-            state.least_estimate = known.estimate
-            _probe_some(problem, measure, state, state.groups[number] if state.groups else (number,))
-        incumbent.has_descended |= -entry[1] == Stage.PLACED_SPLIT
+        asked = problem, measure, state.structures[number], entry, incumbent, state.stop_points, group
+        state.replace(entry, tuple(step_on(*asked, most=state.most_nodes)))
+        incumbent.has_descended |= -entry[1] == Stage.SPLIT
     except OutOfTime:
         state.add(entry)
         return False
@@ -244,7 +230,7 @@ class _StepResult:
     multipliers: tuple[Multipliers, ...]
 
 
-def _rank(entry: Entry) -> tuple[int, int, Places]:
+def _rank(entry: Entry) -> tuple[int, int]:
     """Return what orders entries of equal bounds: what is worked out furthest comes first."""
     return entry[1:]
 
@@ -252,8 +238,11 @@ def _rank(entry: Entry) -> tuple[int, int, Places]:
 @dataclass(slots=True)
 class _State:
     """A search as it stands: how many of the structures are bounded (None: the list is not whole), the queue of these,
-    the best so far, where structures have gone; the numbers of each structure's group (groups_of); the least estimate
-    of what a group comes to."""
+    the best so far, where structures have gone; the numbers of each structure's group (groups_of).
+
+    most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
+    nodes of the search, when the incumbent may be better, or when nothing else is left.
+    """
 
     structures: tuple[Structure, ...]
     bounded: int | None
@@ -262,7 +251,9 @@ class _State:
     fates: StructureFates
     groups: tuple[tuple[int, ...], ...]
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
-    least_estimate: float = inf
+    most_nodes: int = TUNING.nodes_at_once
+    deferred: list[Entry] = field(default_factory=list[Entry])
+    recalled_at: int = 0
 
     @property
     def known(self) -> bool:
@@ -284,19 +275,31 @@ class _State:
         self.queue.add(entry[0], entry)
 
     def replace(self, entry: Entry, entries: tuple[Entry, ...]) -> None:
-        """Put those that a step gives in the place of its entry."""
+        """Put those that a step gives in the place of its entry; one whose search takes longer waits."""
+        if entries == (entry,) and -entry[1] == Stage.SPLIT:
+            self.recalled_at = self.recalled_at or self.incumbent.nodes + TUNING.most_ahead * self.most_nodes
+            self.deferred.append(entry)
+            return
         for one in entries:
             self.add(one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
-            self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.PLACED_SPLIT)
+            self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.SPLIT)
 
-    def cut(self, number: int) -> bool:
-        """Prune a structure whose bound does not beat the best; return whether the whole queue goes with it, because
-        values are totally ordered and its other bounds are no less."""
+    def recall(self, *, all_of_them: bool = False) -> None:
+        """Put the deferred entries back into the queue, if it is time."""
+        if self.deferred and (all_of_them or not self.queue or self.incumbent.nodes >= self.recalled_at):
+            for entry in self.deferred:
+                self.add(entry)
+            self.deferred.clear()
+            self.recalled_at, self.most_nodes = 0, self.most_nodes * 2
+
+    def cut(self, number: int) -> None:
+        """Prune a structure whose bound does not beat the best, and the whole queue with it where values are totally
+        ordered: its other bounds are no less."""
         self.fates.prune([number])
         if self.incumbent.is_ordered:
             self.fates.prune(entry[2] for _, entry in self.queue)
-        return self.incumbent.is_ordered
+            self.queue = BestFirst[int, Entry](_rank)
 
     def take(self, entry: Entry, done: _StepResult) -> None:
         """Take what a step on an entry gives."""
@@ -315,6 +318,7 @@ class _State:
 
     def ended(self) -> Outcome:
         """Return the outcome of a search that a limit ends."""
+        self.recall(all_of_them=True)
         alive = tuple(entry for bound, entry in self.queue if self.incumbent.beats(bound))
         self.fates.prune(entry[2] for bound, entry in self.queue if not self.incumbent.beats(bound))
         rest = (
@@ -359,6 +363,7 @@ def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
 
 def _has_entry(problem: Problem, measure: Measure, state: _State) -> bool:
     """Return whether the queue has an entry, having bounded more structures where none of it may win."""
+    state.recall()
     while state.is_partly_bounded and not state.incumbent.out_of_time():
         if state.queue.bound is not None and state.incumbent.beats(state.queue.bound):
             break
@@ -450,10 +455,7 @@ def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> O
     """Return what `solve` goes on from, in another run than that which left it; None where the problem has other
     structures. found: the mapping that was known, or none."""
     structures, _ = _listed(problem, never)
-    is_of_it = len(structures) == left.listed and all(
-        places in ((), *places_of(problem, structures[number])) for _, _, number, places in left.queue
-    )
-    if not is_of_it:
+    if len(structures) != left.listed:
         return None
     rest = Rest(structures, left.bounded, left.queue, left.fates(), {})
     return Outcome(found, None, rest.fates.count(), 0, None, rest)
@@ -509,7 +511,7 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
             state.fates.begun(number, fits=bound is not None)
             if bound is not None:
-                state.add((bound, -Stage.SINGLE_TENSORS, number, ()))
+                state.add((bound, -Stage.SINGLE_TENSORS, number))
         first += len(some)
         work.add(len(some))
     state.bounded = first

@@ -70,13 +70,13 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
     first, *others = group.members
     context, stop = root_context(problem, first), incumbent.out_of_time
     tables = build_tables(problem, first, measure, context, stop, incumbent.caches, tuple(others), known.only)
-    suits, own, only, estimate = known.own or incumbent.multipliers, known.own, known.only, known.estimate
+    suits, own, only = known.own or incumbent.multipliers, known.own, known.only
     found, inside = relaxed_bound(tables, suits)
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
         only = _winning_states(tables, inside, suits, incumbent.value)
         tables = replace(tables, only=only)
         if only and suits and not own and (others or len(places_of(problem, first)) > 1):
-            own, estimate = _own_multipliers(tables, incumbent)
+            own = _own_multipliers(tables, incumbent)
             improved, inside = relaxed_bound(tables, own or suits)
             assert inside is not None
             found = incumbent.value if improved is None else max(found, improved)
@@ -84,19 +84,17 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, estimate)
+    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only)
     return known
 
 
-def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[tuple[Multipliers, ...], int | None]:
-    """Return multipliers that suit a group (none: those of the last structure are no worse), and about what its best
-    mapping costs (None: no chain that fits was met)."""
+def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:
+    """Return multipliers that suit a group (none: those of the last structure are no worse)."""
     constant = tables.measure.value(tables.start, tables.compute_cycles)
     search, free = StructureSearch(tables, (), incumbent), costs_inside(tables, 0, no_multipliers(tables))
     limit = None if incumbent.value is None else incumbent.value - constant
-    found = improve_multipliers(search, free, limit, incumbent.multipliers[0], scores=False)
-    estimate = None if found.fitting is None else found.fitting + constant
-    return () if found.multipliers is None else (found.multipliers,), estimate
+    found = improve_multipliers(search, free, limit, incumbent.multipliers[0], scores=False).multipliers
+    return () if found is None else (found,)
 
 
 def _winning_states(

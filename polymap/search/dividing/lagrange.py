@@ -180,13 +180,12 @@ class Improved(NamedTuple):
     """What multipliers come to.
 
     multipliers: those of the best bound (None: none are better than no prices). bound: the best one, of component 0.
-    fitting: the least cost of component 0 among the chains met that fit (None: none did). cheapest: the end of the
-    least-cost chain without prices (None: not looked at). is_solved: that chain fits, and it is scored.
+    cheapest: the end of the least-cost chain without prices (None: not looked at). is_solved: that chain fits, and it
+    is scored.
     """
 
     multipliers: Multipliers | None
     bound: int
-    fitting: int | None = None
     cheapest: SearchNode | None = None
     is_solved: bool = False
 
@@ -218,14 +217,13 @@ def improve_multipliers(
     scored: set[tuple[ChainNode, ...]] = set()
     if scores:
         _score_once(search, node, excess, scored)
-    fitting = [node.parts[0] + (final_cost(tables, node.state, 0) or 0)] if _fits(excess) else []
     if all(amount <= 0 for amount in excess.values()):
         is_solved = scores and search.window is None and search.incumbent.keep == 1 and not tables.measure.limits
-        return Improved(None, bound, fitting[0], cheapest, is_solved=is_solved)
+        return Improved(None, bound, cheapest, is_solved=is_solved)
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
     if max(bound, limit or 0).bit_length() > TUNING.float_bits:
-        return Improved(best, bound, min(fitting, default=None), cheapest)
+        return Improved(best, bound, cheapest)
     for done in range(rounds):
         far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
         if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
@@ -245,13 +243,11 @@ def improve_multipliers(
         excess = _excess(tables, node, resources)
         if scores:
             _score_once(search, node, excess, scored)
-        if _fits(excess):
-            fitting.append(node.parts[0] + (final_cost(tables, node.state, 0) or 0))
         if _is_settled(excess, trial.multipliers):
             break
         trial = None
     found = best if best_bound > bound else None
-    return Improved(found, best_bound, min(fitting, default=None), cheapest)
+    return Improved(found, best_bound, cheapest)
 
 
 def _score_once(search: StructureSearch, node: SearchNode, excess: Excess, scored: set[tuple[ChainNode, ...]]) -> None:

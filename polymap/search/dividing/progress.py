@@ -12,11 +12,11 @@ from typing import Protocol
 from polymap.search.dividing.bounds import Multipliers
 from polymap.search.dividing.cost_tables import State
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import Places, covers
+from polymap.search.dividing.node_costs import covers
 from polymap.search.problem import part_values
 from polymap.search.resources import SearchCaches, Work
 
-Entry = tuple[int, int, int, Places]  # bound, minus the stage, number of the structure, places of its spatial loops
+Entry = tuple[int, int, int]  # bound, minus the stage, number of the structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class OpenStructures:
     def fates(self) -> StructureFates:
         """Return the fates of the structures."""
         waiting: dict[int, int] = dict.fromkeys(range(self.bounded), 0)
-        for _, _, number, _ in self.queue:
+        for _, _, number in self.queue:
             waiting[number] += 1
         closed = {number for number, entries in waiting.items() if not entries}
         return StructureFates(self.listed, waiting, set(self.searched), set(self.refuted), closed)
@@ -47,13 +47,12 @@ class OpenStructures:
 class GroupBound:
     """A lower bound of all mappings of a group (None: none fits), the incumbent's multipliers that it was last taken
     at, and the group's own, where it has some. only: the joint states of chains that may beat the incumbent (None:
-    any). estimate: about what its best mapping costs (None: not known)."""
+    any)."""
 
     bound: int | None
     multipliers: tuple[Multipliers, ...]
     own: tuple[Multipliers, ...] = ()
     only: frozenset[State] | None = None
-    estimate: int | None = None
 
 
 class Polish(Protocol):

@@ -59,7 +59,8 @@ def _bounded(
     if root_bound(tables, inside)[0] is None:
         return None
     own = StructureSearch(tables, (), search.incumbent)
-    found = improve_multipliers(own, inside, limit, start, scores=False, rounds=rounds)
+    # Scoring takes long where a tensor is read through windows.
+    found = improve_multipliers(own, inside, limit, start, scores=own.window is None, rounds=rounds)
     return found.bound, Half(rooms, found.multipliers or start, found.cheapest if found.bound < limit else None)
 
 

@@ -1,6 +1,6 @@
 """Steps of a search on entries of its queue: what raises a structure's bound, and the search of its trees.
 
-Bounds are worked out in stages, each dearer than the one before, and only while a structure is at the head of the queue.
+Bounds are worked out in stages, each dearer than the one before, while a structure is at the head of the queue.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from enum import IntEnum
 
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
-from polymap.search.dividing.cost_tables import State, build_tables
+from polymap.search.dividing.cost_tables import State, Tables, build_tables
 from polymap.search.dividing.groups import Group, group_bound, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
-from polymap.search.dividing.node_costs import Places, places_of, root_context
+from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.problem import Measure, Problem, Structure
@@ -22,14 +22,12 @@ from polymap.search.resources import OutOfTime
 
 
 class Stage(IntEnum):
-    """How much of a structure's bound is worked out: tensor by tensor; all tensors together; that with the places of
-    spatial loops decided; both once more with branches on what a node holds, after which trees are searched."""
+    """How much of a structure's bound is worked out: tensor by tensor; all tensors together; that with branches on what
+    a node holds, after which trees are searched."""
 
     SINGLE_TENSORS = 0
     ALL_TENSORS = 1
-    PLACED = 2
-    ALL_SPLIT = 3
-    PLACED_SPLIT = 4
+    SPLIT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,113 +52,103 @@ def step_on(
     incumbent: Incumbent,
     stop_points: StopPoints,
     group: Group,
+    most: int | None = None,
 ) -> Iterator[Entry]:
     """Work on an entry of the queue: yield those that replace it. What is found goes to the incumbent; where limits end
-    it inside, a stop point is kept. group: the structure's; its bound goes to the incumbent, too."""
-    bound, stage, number, places = entry
+    it inside, a stop point is kept. group: the structure's; its bound goes to the incumbent, too. most: nodes of a
+    search (None: all); where it takes more, the entry comes back."""
+    bound, stage, number = entry
     known = incumbent.groups.get(group.number)
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
-            for own, then, where in _entries_together(problem, measure, structure, bound, group, incumbent):
-                yield max(own, bound), -then, number, where
-        case Stage.ALL_TENSORS | Stage.PLACED:
-            own = _split_bound(problem, measure, structure, places, incumbent, known)
-            yield max(own, bound), -Stage(-stage + 2), number, places
-        case Stage.ALL_SPLIT:
-            choices = places_of(problem, structure)
-            for own, where in entries_placed(problem, measure, structure, choices, incumbent, known):
-                yield max(own, bound), -Stage.PLACED, number, where
-        case Stage.PLACED_SPLIT:
-            ended = solve_places(problem, measure, structure, places, incumbent, stop_points.get(entry), known)
-            if ended is not None:
-                stop_points[entry] = ended
+            for own, then in _bound_together(problem, measure, structure, bound, group, incumbent):
+                yield max(own, bound), -then, number
+        case Stage.ALL_TENSORS:
+            own = _split_bound(problem, measure, structure, incumbent, known)
+            yield max(own, bound), -Stage.SPLIT, number
+        case Stage.SPLIT:
+            ended = solve_structure(problem, measure, structure, incumbent, stop_points.get(entry), known, most)
+            if ended is None:
+                stop_points.pop(entry, None)
+                return
+            stop_points[entry] = ended
+            if most is None or incumbent.out_of_time():
                 raise OutOfTime
-            stop_points.pop(entry, None)
+            yield entry
 
 
-def _entries_together(
+def _bound_together(
     problem: Problem, measure: Measure, structure: Structure, bound: int, group: Group, incumbent: Incumbent
-) -> Iterator[tuple[int, Stage, Places]]:
+) -> Iterator[tuple[int, Stage]]:
     """Yield what follows the bound of single tensors: it once more, raised to what bounds the group, or where that is
-    no more, the bound of all tensors together."""
+    no more, the bound of all tensors together. Nothing where nothing fits."""
     known = group_bound(problem, measure, group, incumbent)
     if known.bound is None:
         return
-    choices = places_of(problem, structure)
     if known.bound > bound:
-        yield known.bound, Stage.SINGLE_TENSORS, ()
+        yield known.bound, Stage.SINGLE_TENSORS
     elif len(group.members) == 1:  # the group's bound is its own
-        yield (bound, Stage.PLACED, choices[0]) if len(choices) == 1 else (bound, Stage.ALL_TENSORS, ())
+        yield bound, Stage.ALL_TENSORS
     else:
-        then, where = (Stage.PLACED, choices) if len(choices) == 1 else (Stage.ALL_TENSORS, ((),))
-        for own, places in entries_placed(problem, measure, structure, where, incumbent, known):
-            yield own, then, places
+        own, _ = relaxed_bound(
+            _tables(problem, measure, structure, incumbent, known), known.own or incumbent.multipliers
+        )
+        if own is not None:
+            yield own, Stage.ALL_TENSORS
 
 
 def _split_bound(
-    problem: Problem,
-    measure: Measure,
-    structure: Structure,
-    places: Places,
-    incumbent: Incumbent,
-    known: GroupBound | None,
+    problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent, known: GroupBound | None
 ) -> int:
     """Return a bound with branches on what a node holds; 0 where the measure has no use for it or there is nothing to
     beat. known: of the structure's group."""
     if not measure.is_linear or incumbent.value is None:
         return 0
-    only, suits = (None, ()) if known is None else (known.only, known.own)
-    asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
-    tables = build_tables(*asked, incumbent.caches, only=only)
+    tables = _tables(problem, measure, structure, incumbent, known)
     constant = measure.value(tables.start, tables.compute_cycles)
-    start = (suits or incumbent.multipliers or (None,))[0]
+    start = ((known.own if known else ()) or incumbent.multipliers or (None,))[0]
     found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
     if multipliers is not None:
         incumbent.multipliers = (multipliers,)
     return found + constant
 
 
-def entries_placed(
+def _tables(
     problem: Problem,
     measure: Measure,
     structure: Structure,
-    choices: tuple[Places, ...],
     incumbent: Incumbent,
     known: GroupBound | None,
-) -> Iterator[tuple[int, Places]]:
-    """Yield a structure's bound at each choice of places at which something fits. known: of its group."""
-    only, suits = (None, ()) if known is None else (known.only, known.own)
-    for places in choices:
-        asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
-        tables = build_tables(*asked, incumbent.caches, only=only)
-        bound, _ = relaxed_bound(tables, suits or incumbent.multipliers)
-        if bound is not None:
-            yield bound, places
+    stop_point: StopPoint | None = None,
+) -> Tables:
+    """Return a structure's tables, of the joint states that are left to it. Several places of its spatial loops stay
+    open."""
+    choices = places_of(problem, structure)
+    only = stop_point.only if stop_point else known.only if known else None
+    context = root_context(problem, structure, choices[0] if len(choices) == 1 else ())
+    return build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches, only=only)
 
 
-def solve_places(
+def solve_structure(
     problem: Problem,
     measure: Measure,
     structure: Structure,
-    places: Places,
     incumbent: Incumbent,
     stop_point: StopPoint | None,
     known: GroupBound | None,
     most: int | None = None,
 ) -> StopPoint | None:
-    """Search all trees of a structure with these places; return where that was ended, if it was. stop_point: where an
-    earlier search was ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
-    only, suits = (None, ()) if known is None else (known.only, known.own)
-    only = only if stop_point is None else stop_point.only
-    asked = problem, structure, measure, root_context(problem, structure, places), incumbent.out_of_time
-    tables = build_tables(*asked, incumbent.caches, only=only)
+    """Search all trees of a structure; return where that was ended, if it was. stop_point: where an earlier search was
+    ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
+    tables = _tables(problem, measure, structure, incumbent, known, stop_point)
     bounds = bound_tables(tables, ())
     if least_value(bounds) is None:
         return None
     search = StructureSearch(tables, (), incumbent, most)
     multipliers = () if stop_point is None else stop_point.multipliers
     if stop_point is None or not stop_point.way:
-        multipliers, refuted = _first_multipliers(search, bounds, suits or incumbent.multipliers)
+        suits = (known.own if known else ()) or incumbent.multipliers
+        multipliers, refuted = _first_multipliers(search, bounds, suits)
         if refuted:
             return None
     if multipliers:
@@ -174,7 +162,7 @@ def solve_places(
         try:
             search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
         except OutOfTime:
-            return StopPoint(multipliers, only, number, search.ended_at())
+            return StopPoint(multipliers, tables.only, number, search.ended_at())
     return None
 
 

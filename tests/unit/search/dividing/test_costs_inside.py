@@ -230,7 +230,7 @@ def test_a_node_is_dominated_where_one_before_it_was_as_good_in_everything(seed:
     for _ in range(80):
         tile = (rng.choice((1, 2)),) * len(one.problem.dims)
         parts, used = (tuple(rng.randrange(5) for _ in range(2)) for _ in range(2))
-        node = SearchNode(rng.choice(states), tile, parts, used, parts, used, ())
+        node = SearchNode(rng.choice(states), tile, parts, used, parts, used, (), ())
         as_good = [
             old
             for old in before
@@ -289,25 +289,12 @@ def test_no_entry_of_the_queue_has_a_bound_below_its_parents(seed: int) -> None:
         incumbent, group = Incumbent(lambda: False), Group(number, (structure,))
         own = least_value(bound_tables(tables_of(one, structure, ()), ()))
         for parent in (0, own or 0, 10**15):
-            entry: Entry = (parent, -Stage.SINGLE_TENSORS, number, ())
-            todo: list[Entry] = [entry]
-            ends: list[Entry] = []
-            while todo:
-                before = todo.pop()
-                for after in step_on(one.problem, one.measure, structure, before, incumbent, {}, group):
-                    assert after[0] == max(before[0], bound_of(one, structure, after[3]))
-                    assert after[1] < before[1] or after[0] > before[0]
-                    assert after[2] == number
-                    (ends if -after[1] == Stage.PLACED else todo).append(after)
-            fitting = {tuple(places) for places in places_of(one.problem, structure) if fits(one, structure, places)}
-            assert {end[3] for end in ends} == fitting or not fits(one, structure, ())
-
-
-def bound_of(one: Case, structure: Structure, places: Places) -> int:
-    bound = least_value(bound_tables(tables_of(one, structure, places), ()))
-    assert bound is not None
-    return bound
-
-
-def fits(one: Case, structure: Structure, places: Places) -> bool:
-    return least_value(bound_tables(tables_of(one, structure, places), ())) is not None
+            entry: Entry | None = (parent, -Stage.SINGLE_TENSORS, number)
+            while entry is not None and -entry[1] < Stage.SPLIT:
+                before = entry
+                entry = next(step_on(one.problem, one.measure, structure, before, incumbent, {}, group), None)
+                assert (entry is None) == (own is None)
+                if entry is not None:
+                    assert entry[0] == max(parent, own or 0)
+                    assert entry[1] < before[1] or entry[0] > before[0]
+                    assert entry[2] == number
