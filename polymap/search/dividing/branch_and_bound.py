@@ -7,7 +7,7 @@ tiles that all loop orders must pass through.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -33,19 +33,32 @@ from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, 
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.problem import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
-from polymap.search.resources import OutOfTime, Stop
+from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BoundTables:
-    """What bounds all chains below a node of the search: its tables, the least costs inside per component, and those at
-    each of the multipliers."""
+    """What bounds all chains below a node of the search: its tables, and the least costs inside at each of the
+    multipliers, for the states of `only` (None: all). free: what `insides` is, where it is known."""
 
     tables: Tables
-    insides: tuple[Inside, ...]
     priced: tuple[Inside, ...]
+    only: frozenset[State] | None = None
+    free: tuple[Inside, ...] | None = None
+
+    @cached_property
+    def insides(self) -> tuple[Inside, ...]:
+        """The least costs inside per component, without prices: what prices refute goes without. Raises OutOfTime."""
+        if self.free is not None:
+            return self.free
+        free, found = no_multipliers(self.tables), list[Inside]()
+        for component in range(len(self.tables.measure.components)):
+            if component and self.tables.stop():
+                raise OutOfTime
+            found.append(costs_inside(self.tables, component, free, self.only))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +98,16 @@ class Branching:
 
 
 def bound_tables(
-    tables: Tables, multipliers: tuple[Multipliers, ...], only: frozenset[State] | None = None, stop: Stop | None = None
+    tables: Tables, multipliers: tuple[Multipliers, ...], only: frozenset[State] | None = None
 ) -> BoundTables:
-    """Return the least costs inside by tables, for the states of `only` (None: all). stop: asked now and then;
-    raises OutOfTime where it says so."""
-    free = no_multipliers(tables)
-    insides: list[Inside] = []
-    for component in range(len(tables.measure.components)):
-        if stop is not None and stop():
-            raise OutOfTime
-        insides.append(costs_inside(tables, component, free, only))
-    priced = tuple(costs_inside(tables, 0, one, only) for one in multipliers)
-    return BoundTables(tables, tuple(insides), priced)
+    """Return the least costs inside by tables, for the states of `only` (None: all)."""
+    return BoundTables(tables, tuple(costs_inside(tables, 0, one, only) for one in multipliers), only)
 
 
 def bounds_at(bounds: BoundTables, multipliers: tuple[Multipliers, ...]) -> BoundTables:
     """Return the bounds with the least costs inside at each of the multipliers, for all states."""
-    return replace(bounds, priced=tuple(costs_inside(bounds.tables, 0, one) for one in multipliers))
+    priced = tuple(costs_inside(bounds.tables, 0, one) for one in multipliers)
+    return BoundTables(bounds.tables, priced, free=bounds.insides)
 
 
 def root_node(tables: Tables, first: State) -> SearchNode:
@@ -363,8 +369,14 @@ class StructureSearch:
         tables, measure = bounds.tables, bounds.tables.measure
         move = self.moves[node.state][number]
         level = move.edge_of(tables).level
+        is_priced = self.incumbent.value is not None and measure.is_linear
+        wins: NDArray[np.bool_] | bool = True
+        for multipliers, priced in zip(self.multipliers, bounds.priced if is_priced else (), strict=is_priced):
+            wins = wins & self._priced_wins(multipliers, priced, node, move, limit)
+        if not np.any(wins):
+            return []
         totals = [through(inside, move, limit) for inside in bounds.insides]
-        wins = bounds.insides[0].arithmetic.possible(totals[0])
+        wins = wins & bounds.insides[0].arithmetic.possible(totals[0])
         capacity = self.capacity[level]
         if capacity is not None and node.used[level]:
             bits = below(move.cost(tables).bits, limit)
@@ -372,8 +384,6 @@ class StructureSearch:
         if self.incumbent.value is not None and measure.is_linear:
             room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
             wins = wins & _less(bounds.insides[0].arithmetic, totals[0], room - node.parts[0] - tables.start[0])
-            for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
-                wins = wins & self._priced_wins(multipliers, priced, node, move, limit)
         else:
             wins = wins & self._estimate_wins(bounds, node, totals)
             wins = self._tradeoff_wins(bounds, node, move, totals, wins)

@@ -251,7 +251,7 @@ class _State:
     fates: StructureFates
     groups: tuple[tuple[int, ...], ...]
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
-    most_nodes: int = TUNING.nodes_at_once
+    most_nodes: int = field(default_factory=lambda: TUNING.nodes_at_once)
     deferred: list[Entry] = field(default_factory=list[Entry])
     recalled_at: int = 0
 
@@ -470,9 +470,7 @@ def _first_trees(
     for structure in busiest[:2]:
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
-            bounds = bound_tables(
-                build_tables(problem, structure, measure, context, stop, incumbent.caches), (), stop=stop
-            )
+            bounds = bound_tables(build_tables(problem, structure, measure, context, stop, incumbent.caches), ())
             if least_value(bounds) is not None:
                 improve_multipliers(StructureSearch(bounds.tables, (), incumbent), bounds.insides[0], None)
         except OutOfTime:

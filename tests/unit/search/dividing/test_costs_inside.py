@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cache
 from itertools import product
 
@@ -203,6 +205,7 @@ def may_win(
                 total = node.parts[0] * multipliers.unit + spent + charged + inner - multipliers.allowance
                 if total >= (value - constant) * multipliers.unit:
                     break
+                bound = max(bound, constant + math.ceil(Fraction(total, multipliers.unit)))
             else:
                 found[number, index] = bound
     return found
