@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
+from polymap.arithmetic import Kind
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, build_tables
@@ -100,11 +101,13 @@ def _bound_together(
 def _split_bound(
     problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent, known: GroupBound | None
 ) -> int:
-    """Return a bound with branches on what a node holds; 0 where the measure has no use for it or there is nothing to
-    beat. known: of the structure's group."""
+    """Return a bound with branches on what a node holds; 0 where the measure has no use for it, there is nothing to
+    beat, or numbers are so long that tables take more time than the search. known: of the structure's group."""
     if not measure.is_linear or incumbent.value is None:
         return 0
     tables = _tables(problem, measure, structure, incumbent, known)
+    if tables.arithmetics[0].kind is not Kind.NARROW:
+        return 0
     constant = measure.value(tables.start, tables.compute_cycles)
     start = ((known.own if known else ()) or incumbent.multipliers or (None,))[0]
     found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)

@@ -28,7 +28,7 @@ class Tuning:
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
     # Branches on what a node holds.
-    most_halves: int = 24
+    most_halves: int = 10
     """Halves that are bounded per structure, at most (wires.py)."""
     split_rounds: int = 4
     """Multipliers that are tried per half, at most (wires.py)."""
