@@ -33,7 +33,8 @@ def _read(told: object) -> OpenStructures:
     document: dict[str, Any] = dict(told)
     listed, bounded = _number(document["listed"]), _number(document["bounded"])
     queue = tuple(
-        (_integer(bound), _integer(stage), _number(number, bounded - 1)) for bound, stage, number in document["queue"]
+        (_integer(bound), _integer(stage), _number(number, bounded - 1))
+        for bound, stage, number, *_ in document["queue"]
     )
     searched, refuted = (tuple(_number(each, listed - 1) for each in document[name]) for name in _LISTS[1:])
     if bounded > listed or any(stage not in (0, -1, -2) for _, stage, _ in queue):
