@@ -1,0 +1,195 @@
+"""Branch and bound over cells of tile sizes: the least bits that any loop tree moves, for one size of the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from polymap.arithmetic import FloatArray
+from polymap.search.resources import BestFirst
+from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints, Mask
+from polymap.search.single_level.question import Operand
+
+
+TRIED = 12
+PART = 256
+
+
+@dataclass
+class Open:
+    """What is left of one order: parts of cells with their bounds. leaves: the least bound of cells that are not split."""
+
+    bounds: CellBounds
+    parts: BestFirst[float, tuple[Cells, FloatArray]]
+    weights: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weights = _weights(self.bounds)
+
+    def least(self) -> float:
+        """Return the least bound of what is left."""
+        return inf if self.parts.bound is None else self.parts.bound
+
+    def add(self, cells: Cells, least: FloatArray) -> None:
+        """Add cells with their bounds."""
+        order = np.argsort(least, kind="stable")
+        for start in range(0, len(order), PART):
+            some = order[start : start + PART]
+            self.parts.add(float(least[some[0]]), (cells.taken(some), least[some]))
+
+    def take(self, batch: int) -> tuple[Cells, FloatArray]:
+        """Remove and return about so many cells of least bound."""
+        taken: list[tuple[Cells, FloatArray]] = []
+        count = 0
+        while count < batch and len(self.parts):
+            taken.append(self.parts.take())
+            count += len(taken[-1][1])
+        return Cells.joined([cells for cells, _ in taken]), np.concatenate([least for _, least in taken])
+
+
+def _weights(bounds: CellBounds) -> FloatArray:
+    """Return, per place and dim, how much a split of its sizes may say."""
+    order = bounds.order
+    found = np.full((len(order), len(bounds.extents)), 0.02)
+    for place, one in enumerate(order):
+        for d in range(len(bounds.extents)):
+            if bounds.extents[d] == 1:
+                found[place, d] = 0
+            elif place == 2 and not one.windows:
+                found[place, d] = 0
+            elif d not in one.own:
+                found[place, d] = 0.5
+            elif _in_window(one, d) or any(d not in other.own or _in_window(other, d) for other in order[place + 1 :]):
+                found[place, d] = 1
+    return found
+
+
+def _in_window(one: Operand, d: int) -> bool:
+    return any(d in window.dims for window in one.windows)
+
+
+class SizeSearch:
+    """The search for one size. Goes on where it ended."""
+
+    def __init__(self, bounds: Sequence[CellBounds], room: int, known: float) -> None:
+        self.room, self.known, self.work = room, known, 0
+        self.leaves: list[tuple[CellBounds, Cells, FloatArray]] = []
+        self.open: list[Open] = []
+        for each in bounds:
+            cells, _ = each.whole().tightened()
+            least = each.moved(cells, room)
+            if least[0] < known:
+                self.open.append(Open(each, BestFirst()))
+                self.open[-1].add(cells, least)
+
+    @property
+    def bound(self) -> float:
+        """Return the least bits of all cells left, at most the known ones."""
+        least = [each.least() for each in self.open] + [float(least.min()) for _, _, least in self.leaves]
+        return min([self.known, *least])
+
+    def go_on(self, work: int, batch: int = 2048) -> None:
+        """Split cells of least bound, until so many are bounded."""
+        end = self.work + work
+        while self.work < end and self.open:
+            first = min(self.open, key=Open.least)
+            if first.least() >= self.known:
+                self.open = []
+                break
+            self._split(first, batch)
+            self.open = [each for each in self.open if len(each.parts)]
+
+    def _split(self, one: Open, batch: int) -> None:
+        cells, least = one.take(batch)
+        keep = least < self.known
+        cells, least = cells.taken(keep), least[keep]
+        if not len(least):
+            return
+        scores = self._scores(one, cells)
+        ended = scores.max(axis=0) <= 0.02
+        if ended.any():
+            self.leaves.append((one.bounds, cells.taken(ended), least[ended]))
+        cells, least, scores = cells.taken(~ended), least[~ended], scores[:, ~ended]
+        if not len(least):
+            return
+        columns = np.argsort(-scores, axis=0, kind="stable")[:TRIED]
+        tried = [self._children(one, cells, least, column) for column in columns]
+        cap = np.maximum(self.known - least, 1)
+        gains: list[FloatArray] = []
+        for column, ((_, low), (_, high)) in zip(columns, tried, strict=True):
+            less, more = np.minimum(low - least, cap), np.minimum(high - least, cap)
+            gain = less * more + 1e-3 * cap * (less + more)
+            gains.append(np.where(scores[column, np.arange(len(cells))] > 0, gain, -1))
+        best = np.argmax(gains, axis=0)
+        left: list[tuple[Cells, FloatArray]] = []
+        for side in (0, 1):
+            for number, halves_of in enumerate(tried):
+                half, bound = halves_of[side]
+                chosen = (best == number) & (bound < self.known)
+                if chosen.any():
+                    left.append((half.taken(chosen), bound[chosen]))
+        if left:
+            one.add(Cells.joined([half for half, _ in left]), np.concatenate([bound for _, bound in left]))
+
+    def _children(
+        self, one: Open, cells: Cells, least: FloatArray, column: Ints
+    ) -> list[tuple[Cells, FloatArray]]:
+        """Return the two halves of every cell with their bounds (infinite for empty ones)."""
+        found: list[tuple[Cells, FloatArray]] = []
+        for half in halves(one.bounds, cells, column):
+            tight, fits = half.tightened()
+            bound = np.full(len(tight), inf)
+            if fits.any():
+                bound[fits] = one.bounds.moved(tight.taken(fits), self.room)
+            self.work += int(fits.sum())
+            found.append((tight, np.maximum(bound, least)))
+        return found
+
+    def _scores(self, one: Open, cells: Cells) -> FloatArray:
+        """Return, per variable and cell, how promising a split is [2 places dims, cell]: sizes, then ties."""
+        extents = one.bounds.extents[None, :, None]
+        weights = one.weights[:, :, None]
+        pieces = np.log(-(-extents // cells.low)) - np.log(-(-extents // cells.high))
+        score = weights * (pieces + 0.05 * (np.log(cells.high) - np.log(cells.low)))
+        score = np.where(cells.tie == SAME, 0, score)  # the next place further out has it
+        ties = np.where((cells.tie == EITHER) & (weights > 0), 0.6, 0)
+        ties[0] = 0
+        return np.concatenate([score, ties]).reshape(-1, len(cells))
+
+
+def halves(bounds: CellBounds, cells: Cells, column: Ints) -> tuple[Cells, Cells]:
+    """Return the cells split in two along one variable each: place and dim, of sizes, then of ties."""
+    places, dims, _ = cells.low.shape
+    at = np.arange(len(cells))
+    is_tie = column >= places * dims
+    place, dim = (column % (places * dims)) // dims, column % dims
+    low, high = cells.low[place, dim, at], cells.high[place, dim, at]
+    n = bounds.extents[dim]
+    middle = _middle(n, low, high)
+    # Whole dims first where the tensor lacks them.
+    lacks = np.array([[d not in one.own for d in range(dims)] for one in bounds.order])[place, dim]
+    middle = np.where(lacks & (high == n), n - 1, middle)
+    below, above = _copy(cells), _copy(cells)
+    below.high[place, dim, at] = np.where(is_tie, high, middle)
+    above.low[place, dim, at] = np.where(is_tie, low, middle + 1)
+    tie = cells.tie[place, dim, at]
+    below.tie[place, dim, at] = np.where(is_tie, CUT, tie)
+    above.tie[place, dim, at] = np.where(is_tie, SAME, tie)
+    return below, above
+
+
+def _copy(cells: Cells) -> Cells:
+    return Cells(cells.low.copy(), cells.high.copy(), cells.tie.copy())
+
+
+def _middle(n: Ints, low: Ints, high: Ints) -> Ints:
+    """Return where to split ranges of sizes: between two numbers of pieces, if there are two."""
+    middle = np.clip(np.sqrt(low.astype(np.float64) * high).astype(np.int64), low, np.maximum(low, high - 1))
+    pieces = -(-n // middle)
+    end = np.where(pieces == 1, n, -(-n // np.maximum(pieces - 1, 1)) - 1)
+    start = -(-n // pieces)
+    middle = np.where(end < high, end, np.where(start > low, start - 1, middle))
+    return np.clip(middle, low, np.maximum(low, high - 1))

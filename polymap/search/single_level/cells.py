@@ -1,0 +1,347 @@
+"""Lower bounds on what loop trees move whose nodes have tiles of given ranges (docs/buffer_curves.md).
+
+A cell holds, for every place of an order of tensors (outermost first) and every dim, the least and the greatest size of
+the tile there, and whether it is the tile of the next place further out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import FloatArray
+from polymap.search.single_level.question import Operand, Question
+from polymap.search.single_level.window_sums import WindowSums, window_sums
+from polymap.search.single_level.window_tables import WindowTables
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+CUT, SAME, EITHER = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """low, high: sizes [place, dim, cell]. tie: CUT, SAME or EITHER [place, dim, cell]."""
+
+    low: Ints
+    high: Ints
+    tie: Ints
+
+    def __len__(self) -> int:
+        return self.low.shape[2]
+
+    def taken(self, chosen: Mask | Ints) -> Cells:
+        """Return some of the cells."""
+        return Cells(self.low[:, :, chosen], self.high[:, :, chosen], self.tie[:, :, chosen])
+
+    @staticmethod
+    def joined(parts: list[Cells]) -> Cells:
+        """Return the cells of all parts."""
+        return Cells(*(np.concatenate(each, axis=2) for each in zip(*((p.low, p.high, p.tie) for p in parts))))
+
+    def tightened(self) -> tuple[Cells, Mask]:
+        """Return the cells with sizes that agree, and which of them hold any."""
+        low, high, tie = self.low.copy(), self.high.copy(), self.tie.copy()
+        for _ in range(2):
+            for place in range(1, len(low)):
+                cut, same = tie[place] == CUT, tie[place] == SAME
+                np.minimum(high[place], high[place - 1] - cut, out=high[place])
+                np.maximum(low[place], np.where(same, low[place - 1], 1), out=low[place])
+            for place in range(len(low) - 1, 0, -1):
+                cut, same = tie[place] == CUT, tie[place] == SAME
+                np.maximum(low[place - 1], low[place] + cut, out=low[place - 1])
+                np.minimum(high[place - 1], np.where(same, high[place], high[place - 1]), out=high[place - 1])
+        for place in range(1, len(low)):
+            either = tie[place] == EITHER
+            tie[place][either & (high[place] < low[place - 1])] = CUT
+            tie[place][either & (low[place] >= high[place - 1])] = SAME
+        return Cells(low, high, tie), (low <= high).all(axis=(0, 1))
+
+
+class CellBounds:
+    """Bounds of cells for one order of the tensors that the buffer holds."""
+
+    def __init__(self, question: Question, order: tuple[Operand, ...], tables: WindowTables) -> None:
+        self.question, self.order = question, order
+        self.extents = np.array(question.extents, dtype=np.int64)
+        self.sums: dict[tuple[int, int], WindowSums | None] = {}
+        for one in order:
+            for window in one.windows:
+                extents = question.extents[window.dims[0]], question.extents[window.dims[1]]
+                memo = tables.caches.memo(window_sums)
+                self.sums[window.dims] = memo(extents, window.coefficients, tables.caches)
+
+    def whole(self) -> Cells:
+        """Return one cell of all trees."""
+        shape = (len(self.order), len(self.extents), 1)
+        high = np.broadcast_to(self.extents[None, :, None], shape).copy()
+        return Cells(np.ones(shape, dtype=np.int64), high, np.full(shape, EITHER, dtype=np.int64))
+
+    def bits(self, cells: Cells) -> Ints:
+        """Return the least bits that the nodes hold."""
+        found: Ints = np.zeros(len(cells), dtype=np.int64)
+        for place, one in enumerate(self.order):
+            found = found + one.bits * self._words(place, cells)
+        return found
+
+    def _words(self, place: int, cells: Cells) -> Ints:
+        one, tile = self.order[place], cells.low[place]
+        if place == 2 and not one.windows:
+            return np.ones(len(cells), dtype=np.int64)
+        found: Ints = np.ones(len(cells), dtype=np.int64)
+        for d in one.plain:
+            found = found * tile[d]
+        for window in one.windows:
+            p, r = window.dims
+            sums = self.sums[window.dims]
+            if sums is None:
+                found = found * (tile[p] + tile[r] - 1)
+            else:
+                found = found * sums.touched[tile[p] - 1, tile[r] - 1].astype(np.int64)
+        return found
+
+    def moved(self, cells: Cells, room: int) -> FloatArray:
+        """Return the least bits that trees in the cells move; infinite where none fits."""
+        held = self.bits(cells)
+        found: FloatArray = np.full(len(cells), float(self.question.bypassing(self.order)))
+        for place, one in enumerate(self.order):
+            found = found + one.weight * self._loads(place, cells, room - held) - one.saved
+        return np.where(held <= room, found, np.inf)
+
+    def _loads(self, place: int, cells: Cells, left: Ints) -> FloatArray:
+        one = self.order[place]
+        if not one.own:
+            return np.full(len(cells), float(one.elements))
+        if one.windows:
+            return prod(self.question.extents[d] for d in one.plain) * self._of_window(place, cells)
+        return one.elements * self._of_plain(place, cells, left)
+
+    def _visits(self, one: Operand, tile: Ints) -> FloatArray:
+        found: FloatArray = np.ones(tile.shape[1])
+        for d in one.lacking:
+            found = found * -(-self.extents[d] // tile[d])
+        return found
+
+    def _of_plain(self, place: int, cells: Cells, left: Ints) -> FloatArray:
+        """Return how often an element is loaded, on average."""
+        one = self.order[place]
+        outer = self._visits(one, cells.high[0])
+        if place == 0:
+            return outer
+        last = min(place, 1)
+        visits = self._visits(one, cells.high[last])
+        if place == 1:
+            stay = self._short(one, place, cells)
+            again = self._short_within(one, place, cells)
+        else:
+            words = left // one.bits + 1
+            stay = self._short_of_words(one, words, cells, 0)
+            again = np.maximum(stay, self._short_of_words(one, words, cells, 1))
+        base = outer * (1 - stay) + stay
+        return base + (1 - again) * np.maximum(visits - outer, 0)
+
+    def _rest(self, d: int, tile: Ints, cells: Cells) -> FloatArray:
+        """Return the largest share of a dim's indices in a short last piece at the first place that a tile holds."""
+        n = int(self.extents[d])
+        low, high = cells.low[0, d], cells.high[0, d]
+        most = np.minimum(np.minimum(tile, high - 1), (n - 1) // 2)
+        rest = n % high
+        exact = np.where((rest > 0) & (rest <= tile), rest, 0)
+        most = np.where(low == high, exact, most)
+        return np.where(low == n, 0, np.maximum(most, 0)) / n
+
+    def _short(self, one: Operand, place: int, cells: Cells) -> FloatArray:
+        """Return the largest share of elements whose pieces at the first place are no larger than the tile, in some dim
+        that is cut further."""
+        surely, possibly, any_sure = np.ones(len(cells)), np.zeros(len(cells)), np.zeros(len(cells), dtype=np.bool_)
+        for d in one.plain:
+            share = self._rest(d, cells.high[place, d], cells)
+            cut = self._is_cut(place, d, cells)
+            surely = np.where(cut, surely * share, surely)
+            any_sure |= cut
+            possibly = np.maximum(possibly, np.where(cells.low[place, d] < cells.high[0, d], share, 0))
+        return np.where(any_sure, surely, possibly)
+
+    def _is_cut(self, place: int, d: int, cells: Cells) -> Mask:
+        """Return whether the tile of a place is surely smaller than the first place's."""
+        return (cells.high[place, d] < cells.low[0, d]) | (cells.tie[1 : place + 1, d] == CUT).any(axis=0)
+
+    def _short_within(self, one: Operand, place: int, cells: Cells) -> FloatArray:
+        """Return the largest share of elements that any nest of loops leaves in pieces no larger than the tile."""
+        found: FloatArray = np.zeros(len(cells))
+        for d in one.plain:
+            tile = cells.high[place, d]
+            found = np.maximum(found, tile / (2 * tile + 1))
+        return found
+
+    def _short_of_words(self, one: Operand, words: Ints, cells: Cells, at: int) -> FloatArray:
+        """Return the largest share of elements in short pieces at a place that tiles of so many elements hold."""
+        found: FloatArray = np.zeros(len(cells))
+        for cut in _subsets(one.plain):
+            held: FloatArray = np.ones(len(cells))
+            for d in one.plain:
+                if d not in cut:
+                    held = held * cells.low[at, d]
+            most = np.floor(words / held)
+            share: FloatArray = np.ones(len(cells))
+            for d in cut:
+                tile = np.minimum(most, cells.high[1, d]).astype(np.int64)
+                share = share * np.where(tile >= 1, self._share_at(d, np.maximum(tile, 1), cells, at), 0)
+            if len(cut) > 1 and at == 0:
+                share = np.minimum(share, most / float(prod(self.question.extents[d] for d in cut)))
+            found = np.maximum(found, np.where(most >= 1, share, 0))
+        return found
+
+    def _share_at(self, d: int, tile: Ints, cells: Cells, at: int) -> FloatArray:
+        rest = self._rest(d, tile, cells)
+        if at == 0:
+            return rest
+        longer = np.maximum(cells.low[1, d], tile + 1)
+        nested = np.where(cells.tie[1, d] == SAME, rest, tile / (longer + tile))
+        return np.where(cells.low[1, d] == self.extents[d], 0, nested)
+
+    def _of_window(self, place: int, cells: Cells) -> FloatArray:
+        """Return the least loads of a tensor with windows, per index of its plain dims."""
+        one = self.order[place]
+        last = min(place, 2)
+        visits = self._visits(one, cells.high[last])
+        outer = self._visits(one, cells.high[0])
+        ones = np.ones(len(cells))
+        least = self._once(one)
+        if place == 0:
+            return self._in_boxes(place, None, ones, visits, cells)
+        free = self._in_boxes(place, None, ones, visits, cells)
+        stay = self._short(one, place, cells)
+        inner = outer
+        if place == 2:
+            nested = self._short_within(one, place, cells)
+            inner = outer + (1 - nested) * np.maximum(visits - outer, 0)
+        boxes = self._in_boxes(place, 0, outer, inner, cells)
+        free = np.maximum(free, boxes - outer * self._kept(place, 0, cells))
+        apart = (1 - stay) * boxes + stay * least
+        found = self._chosen(one, cells, (place, 0), apart, free)
+        if place == 2:
+            visited = self._visits(one, cells.high[1])
+            short: FloatArray = np.zeros(len(cells))
+            sure: FloatArray = np.ones(len(cells))
+            for d in one.plain:
+                share = self._share_at(d, cells.high[2, d], cells, 1)
+                short = np.maximum(short, np.where(cells.tie[2, d] != SAME, share, 0))
+                sure = np.where(cells.tie[2, d] == CUT, np.minimum(sure, share), sure)
+            short = np.minimum(short, sure)
+            boxes = self._in_boxes(place, 1, visited, visited, cells)
+            is_one = np.ones(len(cells), dtype=np.bool_)
+            for window in one.windows:
+                for d in window.dims:
+                    is_one &= (cells.low[1, d] == self.extents[d]) | (cells.tie[1, d] == SAME)
+            kept = np.where(is_one, self._kept(place, 1, cells), np.inf)
+            found = np.maximum(found, boxes - visited * kept)
+            apart = (1 - short) * boxes + short * least
+            found = self._chosen(one, cells, (place, 1), apart, found)
+        return np.maximum(found, least)
+
+    def _kept(self, place: int, box: int, cells: Cells) -> FloatArray:
+        """Return the most elements that stay from one box of the tile of a place to the next, over all boxes of the grid
+        of windows."""
+        found: FloatArray = np.ones(len(cells))
+        for window in self.order[place].windows:
+            sums = self.sums[window.dims]
+            if sums is None:
+                return np.full(len(cells), np.inf)
+            tile = tuple(cells.high[place, d] - 1 for d in window.dims)
+            pieces = [-(-self.extents[d] // cells.low[box, d]) for d in window.dims]
+            is_whole = (pieces[0] == 1) & (pieces[1] == 1)
+            found = found * np.where(is_whole, sums.stay[tile], pieces[0] * pieces[1] * sums.touched[tile])
+        return found
+
+    def _once(self, one: Operand) -> float:
+        return float(one.elements // prod(self.question.extents[d] for d in one.plain))
+
+    def _chosen(
+        self, one: Operand, cells: Cells, between: tuple[int, int], apart: FloatArray, free: FloatArray
+    ) -> FloatArray:
+        """Return `apart` where a plain dim is cut between two places, `free` where none is, the lesser where one may
+        be."""
+        place, box = between
+        surely, possibly = np.zeros(len(cells), dtype=np.bool_), np.zeros(len(cells), dtype=np.bool_)
+        for d in one.plain:
+            ties = cells.tie[box + 1 : place + 1, d]
+            surely |= (ties == CUT).any(axis=0) | (cells.high[place, d] < cells.low[box, d])
+            possibly |= (ties != SAME).any(axis=0)
+        return np.where(surely, apart, np.where(possibly, np.minimum(apart, free), free))
+
+    def _in_boxes(self, place: int, box: int | None, passes: FloatArray, visits: FloatArray, cells: Cells) -> FloatArray:
+        """Return the least loads over all boxes of the tile of a place (None: one box holds all).
+
+        passes: how often all boxes are visited; visits: how often a tile is.
+        """
+        one = self.order[place]
+        depth = 0 if place == 0 else 1 if place == 1 else 2
+        loads: list[FloatArray] = []
+        afresh: list[FloatArray] = []
+        uncut = np.ones(len(cells), dtype=np.bool_)
+        further: list[list[FloatArray]] = []
+        for window in one.windows:
+            sums = self.sums[window.dims]
+            p, r = window.dims
+            tile = cells.high[place, p] - 1, cells.high[place, r] - 1
+            ranges = [self._box(box, d, cells) for d in window.dims]
+            at = (ranges[0][1] - 1, ranges[1][1] - 1, *tile)
+            cuts: list[Mask] = []
+            for d, (low, _) in zip(window.dims, ranges, strict=True):
+                ties = cells.tie[(box or 0) + 1 : place + 1, d]
+                uncut &= (cells.high[place, d] >= low) & ~(ties == CUT).any(axis=0)
+                cuts.append(cells.low[place, d] < self._box(box, d, cells)[1])
+                if box is not None:
+                    cuts[-1] &= ~(ties == SAME).all(axis=0)
+            if sums is None:
+                elements = float(self._elements(window.dims))
+                loads.append(np.full(len(cells), elements))
+                afresh.append(np.full(len(cells), elements))
+                further.append([np.where(cut, 0.0, np.inf) for cut in cuts])
+                continue
+            loads.append(sums.loads[at])
+            afresh.append(np.maximum(sums.afresh[tile], sums.loads[at]))
+            tables = sums.nested if box == 1 else tuple(each[depth] for each in sums.again)
+            further.append(
+                [np.where(cut, table[at], np.inf) for cut, table in zip(cuts, tables, strict=True)]
+            )
+        found: FloatArray = np.full(len(cells), np.inf)
+        for number, each in enumerate(further):
+            others = _product([x for i, x in enumerate(loads) if i != number], len(cells)) * passes
+            tiles = _product([x for i, x in enumerate(afresh) if i != number], len(cells)) * visits
+            for again in each:
+                again = np.minimum(again, np.where(np.isfinite(again), loads[number], np.inf))
+                total = others * (loads[number] - np.where(np.isfinite(again), again, 0)) + np.maximum(
+                    tiles, others
+                ) * again
+                found = np.minimum(found, total)
+        none = passes * _product(afresh, len(cells))
+        return np.where(uncut, np.minimum(found, none), found)
+
+    def _elements(self, dims: tuple[int, int]) -> int:
+        return max(self.question.extents[dims[0]], self.question.extents[dims[1]])
+
+    def _box(self, box: int | None, d: int, cells: Cells) -> tuple[Ints, Ints]:
+        if box is None:
+            n = np.full(len(cells), self.extents[d])
+            return n, n
+        return cells.low[box, d], cells.high[box, d]
+
+
+def _product(values: list[FloatArray], count: int) -> FloatArray:
+    found: FloatArray = np.ones(count)
+    for value in values:
+        found = found * value
+    return found
+
+
+def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield all non-empty subsets."""
+    for count in range(1, len(dims) + 1):
+        yield from combinations(dims, count)

@@ -1,0 +1,168 @@
+"""Least loads of a window's tiles inside boxes that cut the whole, summed over the boxes.
+
+A node's tile t of a window moves inside each box Y in turn. `loads`: of one pass over every box, from an empty buffer.
+`again`: of each further pass over every box, where the innermost loop of the node is over a dim of this window (the
+tables of `search/parallelism_bounds/window_passes.py`, box by box). `afresh`: elements of all tiles, summed.
+All tables decrease as boxes and tiles grow: an entry is the least over smaller ones, so that one lookup bounds a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polymap.arithmetic import FloatArray
+from polymap.search.parallelism_bounds import box_passes
+from polymap.search.resources import SearchCaches
+from polymap.search.single_level.window_tables import fewest_table, pieces_table
+
+Pair = tuple[int, int]
+MOST_LOOPS = 3  # over one dim above a node: one per block between nodes
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSums:
+    """Tables of one window, [box, box, tile, tile], of sizes less 1.
+
+    touched, afresh: of a tile [tile, tile]. loads: over boxes that any loops make. again[axis][depth - 1]: over the boxes
+    of a grid, with the innermost loop over one dim, and at most so many loops per dim inside a box. nested[axis]: over
+    boxes that any loops make, with at most three loops per dim. stay: elements of the last tile of all that the first
+    one holds too, at most, [tile, tile]; it increases.
+    """
+
+    touched: FloatArray
+    afresh: FloatArray
+    loads: FloatArray
+    again: tuple[tuple[FloatArray, ...], ...]
+    nested: tuple[FloatArray, ...]
+    stay: FloatArray
+
+
+def window_sums(extents: Pair, coefficients: Pair, caches: SearchCaches) -> WindowSums | None:
+    """Return the tables of a window; None where they would be too large."""
+    passes = box_passes(extents, coefficients, caches)
+    if passes is None:
+        return None
+    once, around = passes
+    touched = fewest_table(extents, coefficients)
+    afresh = _falling(pieces_table(extents, coefficients), (0, 1))
+    loads = _falling(_over_boxes(once), (0, 1, 2, 3))
+    boxes = [_further_passes(around, axis, MOST_LOOPS) for axis in (0, 1)]  # [axis][depth - 1]
+    again = tuple(
+        tuple(np.minimum(_summed(each, axis, _over_grid), loads) for each in of_axis)
+        for axis, of_axis in enumerate(boxes)
+    )
+    nested = tuple(np.minimum(_summed(each[-1], axis, _at_rates), loads) for axis, each in enumerate(boxes))
+    stay = once[-1, -1] - around[-1, -1]
+    for axis in (0, 1):
+        stay = np.maximum.accumulate(stay, axis=axis)
+    return WindowSums(touched, afresh, loads, again, nested, stay)
+
+
+def _further_passes(around: FloatArray, axis: int, depth: int) -> list[FloatArray]:
+    """Return, per number of loops over one dim, the least loads of a further pass over every box whose innermost loop
+    is over that dim.
+
+    A pass is repeated around blocks of the box; in a block with a single tile along the dim it costs nothing.
+    """
+    n, m = around.shape[:2]
+    other = 1 - axis
+    sizes = np.arange(around.shape[axis])
+    shape = [1, 1, 1, 1]
+    shape[axis], shape[axis + 2] = len(sizes), len(sizes) - 1
+    is_cut = (sizes[:, None] > sizes[None, 1:]).reshape(shape)
+    table = np.where(is_cut, around, 0.0)
+    table = _least_parts(table, other)
+    found = [table]
+    for _ in range(depth - 1):
+        found.append(_one_loop_more(found[-1], is_cut, axis))
+    return found
+
+
+def _least_parts(table: FloatArray, axis: int) -> FloatArray:
+    """Return, per size of one axis, the least sum over parts that make this size."""
+    table = np.moveaxis(table, axis, 0)
+    best = table.copy()
+    for total in range(1, len(table)):
+        for y in range(1, total):
+            np.minimum(best[total], best[total - y] + table[y], out=best[total])
+    return np.moveaxis(best, 0, axis)
+
+
+def _one_loop_more(table: FloatArray, is_cut: NDArray[np.bool_], axis: int) -> FloatArray:
+    """Return the least sums over the blocks of one loop, or of none, whose full blocks are cut further."""
+    table, is_cut = np.moveaxis(table, axis, 0), np.moveaxis(is_cut, axis, 0)
+    best = table.copy()
+    for x in range(2, len(table)):
+        for y in range(1, x):
+            blocks = np.where(is_cut[y], (x // y) * table[y] + table[x % y], np.inf)
+            np.minimum(best[x], blocks, out=best[x])
+    return np.moveaxis(best, 0, axis)
+
+
+def _falling(table: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    """Return the least entry over all smaller or equal sizes."""
+    for axis in axes:
+        table = np.minimum.accumulate(table, axis=axis)
+    return table
+
+
+def _over_boxes(once: FloatArray) -> FloatArray:
+    """Return, per largest box, the least sum over partitions of the whole into boxes at most as large.
+
+    once: [box, box, tile, tile], where row 0 is the empty box.
+    """
+    across = _composed(once, 0)[1:]
+    return _composed(across, 1)[:, 1:]
+
+
+def _composed(table: FloatArray, axis: int) -> FloatArray:
+    """Return, per size y of one axis (row 0 is empty), the least sum over parts of at most y that make the last size."""
+    table = np.moveaxis(table, axis, 0)
+    extent = len(table) - 1
+    best = np.full_like(table, np.inf)
+    best[0] = 0
+    found = np.full_like(table, np.inf)
+    for y in range(1, extent + 1):
+        for total in range(y, extent + 1):
+            np.minimum(best[total], best[total - y] + table[y], out=best[total])
+        found[y] = best[extent]
+    return np.moveaxis(found, 0, axis)
+
+
+def _over_grid(table: FloatArray, axis: int) -> FloatArray:
+    """Return, per size y, the sum over the parts of size y and the last one."""
+    table = np.moveaxis(table, axis, 0)
+    extent = len(table) - 1
+    y = np.arange(1, extent + 1)
+    full = (extent // y).reshape(-1, *[1] * (table.ndim - 1))
+    found = np.concatenate([np.full_like(table[:1], np.inf), full * table[y] + table[extent % y]])
+    return np.moveaxis(found, 0, axis)
+
+
+def _at_rates(table: FloatArray, axis: int) -> FloatArray:
+    """Return, per size y, a lower bound on the sum over parts that any nest of loops makes.
+
+    At least every second part is full: nested loops cut blocks of y indices or more, each with at most one short part.
+    """
+    table = np.moveaxis(table, axis, 0)
+    extent = len(table) - 1
+    found = np.full_like(table, np.inf)
+    for y in range(1, extent + 1):
+        rests = np.arange(0, y).reshape(-1, *[1] * (table.ndim - 1))
+        found[y] = (extent * (table[y] + table[:y]) / (y + rests)).min(axis=0)
+    found[extent] = table[extent]
+    return np.moveaxis(found, 0, axis)
+
+
+def _summed(table: FloatArray, axis: int, summed: Callable[[FloatArray, int], FloatArray]) -> FloatArray:
+    """Return the sums over boxes that the innermost loop, over one dim, cuts."""
+    table = summed(summed(table, 0), 1)[1:, 1:]
+    sizes = np.arange(1, table.shape[axis] + 1)
+    shape = [1, 1, 1, 1]
+    shape[axis] = shape[axis + 2] = len(sizes)
+    is_cut = (sizes[:, None] > sizes[None, :]).reshape(shape)  # [box, tile]
+    return _falling(np.where(is_cut, table, np.inf), (0, 1, 2, 3))
