@@ -140,7 +140,7 @@ class SizeSearch:
         """Return the two halves of every cell with their bounds (infinite for empty ones)."""
         found: list[tuple[Cells, FloatArray]] = []
         for half in halves(one.bounds, cells, column):
-            tight, fits = half.tightened()
+            tight, fits = one.bounds.fitting(half, self.room)
             bound = np.full(len(tight), inf)
             if fits.any():
                 bound[fits] = one.bounds.moved(tight.taken(fits), self.room)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
-from polymap.search.single_level.question import Operand, Question
+from polymap.search.single_level.question import Operand, Question, Window
 from polymap.search.single_level.window_sums import WindowSums, window_sums
 from polymap.search.single_level.window_tables import WindowTables
 
@@ -97,13 +97,35 @@ class CellBounds:
         for d in one.plain:
             found = found * tile[d]
         for window in one.windows:
-            p, r = window.dims
-            sums = self.sums[window.dims]
-            if sums is None:
-                found = found * (tile[p] + tile[r] - 1)
-            else:
-                found = found * sums.touched[tile[p] - 1, tile[r] - 1].astype(np.int64)
+            found = found * self._touched(window.dims, tile)
         return found
+
+    def _touched(self, dims: tuple[int, int], tile: Ints) -> Ints:
+        sums, (p, r) = self.sums[dims], dims
+        if sums is None:
+            return tile[p] + tile[r] - 1
+        return sums.touched[tile[p] - 1, tile[r] - 1].astype(np.int64)
+
+    def fitting(self, cells: Cells, room: int) -> tuple[Cells, Mask]:
+        """Return the cells without sizes that do not fit, and which of them hold any tree."""
+        cells, fits = cells.tightened()
+        cells = Cells(np.minimum(cells.low, self.extents[None, :, None]), np.maximum(cells.high, 1), cells.tie)
+        held = self.bits(cells)
+        fits &= held <= room
+        high = cells.high.copy()
+        for place, one in enumerate(self.order):
+            if place == 2 and not one.windows:
+                continue
+            words = self._words(place, cells)
+            most = np.maximum((room - held) // one.bits + words, 0)
+            for d in one.plain:
+                np.minimum(high[place, d], most // (words // cells.low[place, d]), out=high[place, d])
+            for window in one.windows:
+                others = words // self._touched(window.dims, cells.low[place])
+                for d, other in (window.dims, window.dims[::-1]):
+                    np.minimum(high[place, d], most // others - cells.low[place, other] + 1, out=high[place, d])
+        cells, fits_too = Cells(cells.low, np.maximum(high, 0), cells.tie).tightened()
+        return cells, fits & fits_too
 
     def moved(self, cells: Cells, room: int) -> FloatArray:
         """Return the least bits that trees in the cells move; infinite where none fits."""
@@ -121,20 +143,26 @@ class CellBounds:
             return prod(self.question.extents[d] for d in one.plain) * self._of_window(place, cells)
         return one.elements * self._of_plain(place, cells, left)
 
-    def _visits(self, one: Operand, tile: Ints) -> FloatArray:
-        found: FloatArray = np.ones(tile.shape[1])
+    def _visits(self, one: Operand, cells: Cells, place: int) -> FloatArray:
+        """Return the least number of boxes into which the dims that a tensor lacks are cut at a place."""
+        found: FloatArray = np.ones(len(cells))
         for d in one.lacking:
-            found = found * -(-self.extents[d] // tile[d])
+            pieces = -(-self.extents[d] // cells.high[0, d])
+            for i in range(1, place + 1):
+                # All pieces but one are full, and a full one is cut.
+                cut = np.where(cells.tie[i, d] == CUT, 2 * pieces - 1, pieces)
+                pieces = np.maximum(cut, -(-self.extents[d] // cells.high[i, d]))
+            found = found * pieces
         return found
 
     def _of_plain(self, place: int, cells: Cells, left: Ints) -> FloatArray:
         """Return how often an element is loaded, on average."""
         one = self.order[place]
-        outer = self._visits(one, cells.high[0])
+        outer = self._visits(one, cells, 0)
         if place == 0:
             return outer
         last = min(place, 1)
-        visits = self._visits(one, cells.high[last])
+        visits = self._visits(one, cells, last)
         if place == 1:
             stay = self._short(one, place, cells)
             again = self._short_within(one, place, cells)
@@ -209,8 +237,8 @@ class CellBounds:
         """Return the least loads of a tensor with windows, per index of its plain dims."""
         one = self.order[place]
         last = min(place, 2)
-        visits = self._visits(one, cells.high[last])
-        outer = self._visits(one, cells.high[0])
+        visits = self._visits(one, cells, last)
+        outer = self._visits(one, cells, 0)
         ones = np.ones(len(cells))
         least = self._once(one)
         if place == 0:
@@ -224,9 +252,10 @@ class CellBounds:
         boxes = self._in_boxes(place, 0, outer, inner, cells)
         free = np.maximum(free, boxes - outer * self._kept(place, 0, cells))
         apart = (1 - stay) * boxes + stay * least
+        alike = boxes if place == 1 else self._in_boxes(place, 0, outer, outer, cells)
         found = self._chosen(one, cells, (place, 0), apart, free)
         if place == 2:
-            visited = self._visits(one, cells.high[1])
+            visited = self._visits(one, cells, 1)
             short: FloatArray = np.zeros(len(cells))
             sure: FloatArray = np.ones(len(cells))
             for d in one.plain:
@@ -235,29 +264,89 @@ class CellBounds:
                 sure = np.where(cells.tie[2, d] == CUT, np.minimum(sure, share), sure)
             short = np.minimum(short, sure)
             boxes = self._in_boxes(place, 1, visited, visited, cells)
-            is_one = np.ones(len(cells), dtype=np.bool_)
-            for window in one.windows:
-                for d in window.dims:
-                    is_one &= (cells.low[1, d] == self.extents[d]) | (cells.tie[1, d] == SAME)
-            kept = np.where(is_one, self._kept(place, 1, cells), np.inf)
-            found = np.maximum(found, boxes - visited * kept)
-            apart = (1 - short) * boxes + short * least
+            found = np.maximum(found, boxes - visited * self._kept(place, 1, cells))
+            apart = (1 - short) * boxes + np.maximum(short - stay, 0) * alike + np.minimum(short, stay) * least
             found = self._chosen(one, cells, (place, 1), apart, found)
         return np.maximum(found, least)
 
     def _kept(self, place: int, box: int, cells: Cells) -> FloatArray:
-        """Return the most elements that stay from one box of the tile of a place to the next, over all boxes of the grid
-        of windows."""
-        found: FloatArray = np.ones(len(cells))
-        for window in self.order[place].windows:
-            sums = self.sums[window.dims]
-            if sums is None:
-                return np.full(len(cells), np.inf)
-            tile = tuple(cells.high[place, d] - 1 for d in window.dims)
-            pieces = [-(-self.extents[d] // cells.low[box, d]) for d in window.dims]
-            is_whole = (pieces[0] == 1) & (pieces[1] == 1)
-            found = found * np.where(is_whole, sums.stay[tile], pieces[0] * pieces[1] * sums.touched[tile])
+        """Return the most elements that stay from one box of the tile of a place to the next, over all boxes of one
+        visit.
+
+        The next box is one step further in one window (and starts again in the others), or the same one.
+        """
+        windows = self.order[place].windows
+        still = [self._still(place, box, window, cells) for window in windows]
+        found = _product(still, len(cells))
+        for number, window in enumerate(windows):
+            others = _product([each for i, each in enumerate(still) if i != number], len(cells))
+            found = np.maximum(found, others * self._moved(place, box, window, cells))
+        for window in windows:
+            for d in window.dims:
+                found = found * self._most_boxes(box, d, cells)
         return found
+
+    def _most_boxes(self, box: int, d: int, cells: Cells) -> Ints:
+        """Return the most pieces into which the loops above a place cut a dim."""
+        pieces = -(-self.extents[d] // cells.low[0, d])
+        if box == 0:
+            return pieces
+        nested = np.where(cells.low[1, d] >= self.extents[d], 1, 2 * -(-self.extents[d] // cells.low[1, d]) - 1)
+        return np.where(cells.tie[1, d] == SAME, pieces, np.minimum(nested, self.extents[d]))
+
+    def _still(self, place: int, box: int, window: Window, cells: Cells) -> FloatArray:
+        """Return the most elements that the last tile in a box of a window shares with the first one."""
+        tile = cells.high[place]
+        most = self._most_touched(window, tile)
+        if not _is_rising(window):
+            return most
+        left = np.ones(len(cells))
+        for d, c in zip(window.dims, window.coefficients, strict=True):
+            left = left + c * (tile[d] - 1 - self._offset(place, box, d, cells))
+        return np.minimum(most, np.maximum(left, 0))
+
+    def _most_touched(self, window: Window, tile: Ints) -> FloatArray:
+        p, r = window.dims
+        most = (tile[p] * tile[r]).astype(np.float64)
+        if not _is_rising(window):
+            return most
+        span = 1 + sum(c * (tile[d] - 1) for d, c in zip(window.dims, window.coefficients, strict=True))
+        return np.minimum(most, span)
+
+    def _offset(self, place: int, box: int, d: int, cells: Cells) -> Ints:
+        """Return where the last tile in a box starts at the earliest; 0 where a short box may be one tile."""
+        low, high, tile = cells.low[box, d], cells.high[box, d], cells.high[place, d]
+        n = self.extents[d]
+        found = np.where(tile < low, np.maximum(low - tile, tile), 0)
+        rest = n % low
+        of_rest = np.where(rest > tile, np.maximum(rest - tile, tile), 0)
+        of_rest = np.where(rest == 0, found, of_rest)
+        is_grid = (low == high) & ((box == 0) | (cells.tie[1, d] == SAME) | (low == n))
+        return np.where(is_grid, np.minimum(found, of_rest), 0)
+
+    def _moved(self, place: int, box: int, window: Window, cells: Cells) -> FloatArray:
+        """Return the most elements that the last tile in a box shares with the first one in a box further along a
+        window.
+
+        The next box begins where the last tile ends along one dim. Along the other one it may begin anew: then the
+        last tile was at most at the end of all.
+        """
+        tile = cells.high[place]
+        most = self._most_touched(window, tile)
+        if not _is_rising(window):
+            return most
+        found: FloatArray = np.zeros(len(cells))
+        for axis in (0, 1):
+            d, other = window.dims[axis], window.dims[1 - axis]
+            c, e = window.coefficients[axis], window.coefficients[1 - axis]
+            until_end = e * (self.extents[other] - 1) + 1 - c
+            offset = self._offset(place, box, other, cells)
+            from_begin = c * (2 * tile[d] - 1) + 1 + e * (tile[other] - 1 - offset)
+            kept = np.maximum(np.minimum(until_end, from_begin), 0)
+            if c == 1:
+                kept = np.where(2 * tile[d] <= e, 0, kept)  # other residues
+            found = np.maximum(found, np.where(cells.low[box, d] < self.extents[d], kept, 0))
+        return np.minimum(found, most)
 
     def _once(self, one: Operand) -> float:
         return float(one.elements // prod(self.question.extents[d] for d in one.plain))
@@ -281,36 +370,22 @@ class CellBounds:
         passes: how often all boxes are visited; visits: how often a tile is.
         """
         one = self.order[place]
-        depth = 0 if place == 0 else 1 if place == 1 else 2
         loads: list[FloatArray] = []
         afresh: list[FloatArray] = []
-        uncut = np.ones(len(cells), dtype=np.bool_)
         further: list[list[FloatArray]] = []
+        uncut = np.ones(len(cells), dtype=np.bool_)
         for window in one.windows:
-            sums = self.sums[window.dims]
-            p, r = window.dims
-            tile = cells.high[place, p] - 1, cells.high[place, r] - 1
-            ranges = [self._box(box, d, cells) for d in window.dims]
-            at = (ranges[0][1] - 1, ranges[1][1] - 1, *tile)
             cuts: list[Mask] = []
-            for d, (low, _) in zip(window.dims, ranges, strict=True):
+            for d in window.dims:
+                low, high = self._box(box, d, cells)
                 ties = cells.tie[(box or 0) + 1 : place + 1, d]
                 uncut &= (cells.high[place, d] >= low) & ~(ties == CUT).any(axis=0)
-                cuts.append(cells.low[place, d] < self._box(box, d, cells)[1])
-                if box is not None:
-                    cuts[-1] &= ~(ties == SAME).all(axis=0)
-            if sums is None:
-                elements = float(self._elements(window.dims))
-                loads.append(np.full(len(cells), elements))
-                afresh.append(np.full(len(cells), elements))
-                further.append([np.where(cut, 0.0, np.inf) for cut in cuts])
-                continue
-            loads.append(sums.loads[at])
-            afresh.append(np.maximum(sums.afresh[tile], sums.loads[at]))
-            tables = sums.nested if box == 1 else tuple(each[depth] for each in sums.again)
-            further.append(
-                [np.where(cut, table[at], np.inf) for cut, table in zip(cuts, tables, strict=True)]
-            )
+                cut = cells.low[place, d] < high
+                cuts.append(cut if box is None else cut & ~(ties == SAME).all(axis=0))
+            once, tiles, again = self._window_sums(place, box, window, cells)
+            loads.append(once)
+            afresh.append(np.maximum(tiles, once))
+            further.append([np.where(cut, each, np.inf) for cut, each in zip(cuts, again, strict=True)])
         found: FloatArray = np.full(len(cells), np.inf)
         for number, each in enumerate(further):
             others = _product([x for i, x in enumerate(loads) if i != number], len(cells)) * passes
@@ -323,6 +398,29 @@ class CellBounds:
                 found = np.minimum(found, total)
         none = passes * _product(afresh, len(cells))
         return np.where(uncut, np.minimum(found, none), found)
+
+    def _window_sums(
+        self, place: int, box: int | None, window: Window, cells: Cells
+    ) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+        """Return the loads of one pass over the boxes of one window, the elements of all tiles, and the loads of each
+        further pass, by the dim of the innermost loop."""
+        sums = self.sums[window.dims]
+        if sums is None:
+            elements = np.full(len(cells), float(self._elements(window.dims)))
+            return elements, elements, [np.zeros(len(cells))] * 2
+        ranges = [self._box(box, d, cells) for d in window.dims]
+        tile = cells.high[place, window.dims[0]] - 1, cells.high[place, window.dims[1]] - 1
+        at = (ranges[0][1] - 1, ranges[1][1] - 1, *tile)
+        is_one = np.ones(len(cells), dtype=np.bool_)
+        for d, (low, high) in zip(window.dims, ranges, strict=True):
+            is_one &= (low == high) & (cells.low[place, d] == cells.high[place, d])
+        found: list[list[FloatArray]] = []
+        for tables in (sums.exact, sums.least):
+            by_axis = tables.nested if box == 1 else tuple(each[place] for each in tables.again)
+            loads = tables.loose if box == 1 else tables.loads
+            found.append([loads[at], tables.afresh[tile], *(each[at] for each in by_axis)])
+        once, tiles, *again = [np.where(is_one, exact, least) for exact, least in zip(*found, strict=True)]
+        return once, tiles, again
 
     def _elements(self, dims: tuple[int, int]) -> int:
         return max(self.question.extents[dims[0]], self.question.extents[dims[1]])
@@ -339,6 +437,11 @@ def _product(values: list[FloatArray], count: int) -> FloatArray:
     for value in values:
         found = found * value
     return found
+
+
+def _is_rising(window: Window) -> bool:
+    """Return whether the elements of a tile move up with both dims, and the tiles of one dim leave no gaps."""
+    return min(window.coefficients) == 1
 
 
 def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

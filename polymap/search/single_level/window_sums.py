@@ -24,21 +24,38 @@ MOST_LOOPS = 3  # over one dim above a node: one per block between nodes
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSums:
-    """Tables of one window, [box, box, tile, tile], of sizes less 1.
+class Sums:
+    """Tables [box, box, tile, tile] of sizes less 1, and of tiles [tile, tile].
 
-    touched, afresh: of a tile [tile, tile]. loads: over boxes that any loops make. again[axis][depth - 1]: over the boxes
-    of a grid, with the innermost loop over one dim, and at most so many loops per dim inside a box. nested[axis]: over
-    boxes that any loops make, with at most three loops per dim. stay: elements of the last tile of all that the first
-    one holds too, at most, [tile, tile]; it increases.
+    afresh: of tiles. loads: over the boxes of a grid. loose: over boxes that any loops make. again[axis][depth - 1]: over
+    the boxes of a grid, with the innermost loop over one dim, and at most so many loops per dim inside a box.
+    nested[axis]: over boxes that any loops make, with at most three loops per dim.
     """
 
-    touched: FloatArray
     afresh: FloatArray
     loads: FloatArray
+    loose: FloatArray
     again: tuple[tuple[FloatArray, ...], ...]
     nested: tuple[FloatArray, ...]
-    stay: FloatArray
+
+    def falling(self) -> Sums:
+        """Return the least entries over all smaller or equal sizes."""
+        return Sums(
+            _falling(self.afresh),
+            _falling(self.loads),
+            _falling(self.loose),
+            tuple(tuple(map(_falling, each)) for each in self.again),
+            tuple(map(_falling, self.nested)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSums:
+    """Tables of one window. touched: of a tile. exact: of given sizes. least: over all sizes up to given ones."""
+
+    touched: FloatArray
+    exact: Sums
+    least: Sums
 
 
 def window_sums(extents: Pair, coefficients: Pair, caches: SearchCaches) -> WindowSums | None:
@@ -47,19 +64,14 @@ def window_sums(extents: Pair, coefficients: Pair, caches: SearchCaches) -> Wind
     if passes is None:
         return None
     once, around = passes
-    touched = fewest_table(extents, coefficients)
-    afresh = _falling(pieces_table(extents, coefficients), (0, 1))
-    loads = _falling(_over_boxes(once), (0, 1, 2, 3))
     boxes = [_further_passes(around, axis, MOST_LOOPS) for axis in (0, 1)]  # [axis][depth - 1]
     again = tuple(
-        tuple(np.minimum(_summed(each, axis, _over_grid), loads) for each in of_axis)
-        for axis, of_axis in enumerate(boxes)
+        tuple(_summed(each, axis, _over_grid) for each in of_axis) for axis, of_axis in enumerate(boxes)
     )
-    nested = tuple(np.minimum(_summed(each[-1], axis, _at_rates), loads) for axis, each in enumerate(boxes))
-    stay = once[-1, -1] - around[-1, -1]
-    for axis in (0, 1):
-        stay = np.maximum.accumulate(stay, axis=axis)
-    return WindowSums(touched, afresh, loads, again, nested, stay)
+    nested = tuple(_summed(each[-1], axis, _at_rates) for axis, each in enumerate(boxes))
+    loads = _over_grid(_over_grid(once, 0), 1)[1:, 1:]
+    exact = Sums(pieces_table(extents, coefficients), loads, _over_boxes(once), again, nested)
+    return WindowSums(fewest_table(extents, coefficients), exact, exact.falling())
 
 
 def _further_passes(around: FloatArray, axis: int, depth: int) -> list[FloatArray]:
@@ -103,9 +115,9 @@ def _one_loop_more(table: FloatArray, is_cut: NDArray[np.bool_], axis: int) -> F
     return np.moveaxis(best, 0, axis)
 
 
-def _falling(table: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+def _falling(table: FloatArray) -> FloatArray:
     """Return the least entry over all smaller or equal sizes."""
-    for axis in axes:
+    for axis in range(table.ndim):
         table = np.minimum.accumulate(table, axis=axis)
     return table
 
@@ -165,4 +177,4 @@ def _summed(table: FloatArray, axis: int, summed: Callable[[FloatArray, int], Fl
     shape = [1, 1, 1, 1]
     shape[axis] = shape[axis + 2] = len(sizes)
     is_cut = (sizes[:, None] > sizes[None, :]).reshape(shape)  # [box, tile]
-    return _falling(np.where(is_cut, table, np.inf), (0, 1, 2, 3))
+    return np.where(is_cut, table, np.inf)
