@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -12,10 +12,7 @@ from polymap.arithmetic import FloatArray
 from polymap.search.resources import BestFirst
 from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints, Mask
 from polymap.search.single_level.question import Operand
-
-
-TRIED = 12
-PART = 256
+from polymap.search.single_level.tuning import TUNING
 
 
 @dataclass
@@ -36,8 +33,8 @@ class Open:
     def add(self, cells: Cells, least: FloatArray) -> None:
         """Add cells with their bounds."""
         order = np.argsort(least, kind="stable")
-        for start in range(0, len(order), PART):
-            some = order[start : start + PART]
+        for start in range(0, len(order), TUNING.cells_per_part):
+            some = order[start : start + TUNING.cells_per_part]
             self.parts.add(float(least[some[0]]), (cells.taken(some), least[some]))
 
     def take(self, batch: int) -> tuple[Cells, FloatArray]:
@@ -91,7 +88,7 @@ class SizeSearch:
         least = [each.least() for each in self.open] + [float(least.min()) for _, _, least in self.leaves]
         return min([self.known, *least])
 
-    def go_on(self, work: int, batch: int = 2048) -> None:
+    def go_on(self, work: int) -> None:
         """Split cells of least bound, until so many are bounded."""
         end = self.work + work
         while self.work < end and self.open:
@@ -99,11 +96,22 @@ class SizeSearch:
             if first.least() >= self.known:
                 self.open = []
                 break
-            self._split(first, batch)
+            self._split(first)
             self.open = [each for each in self.open if len(each.parts)]
 
-    def _split(self, one: Open, batch: int) -> None:
-        cells, least = one.take(batch)
+    def cells_by_bound(self) -> Iterator[tuple[float, CellBounds, Cells, int]]:
+        """Yield cells that are not split further and not refuted, by rising bound: bound, cells, number among them."""
+        listed = [
+            (float(least[at]), number, at) for number, (_, _, least) in enumerate(self.leaves) for at in range(len(least))
+        ]
+        for least, number, at in sorted(listed):
+            if least >= self.known:
+                return
+            bounds, cells, _ = self.leaves[number]
+            yield least, bounds, cells, at
+
+    def _split(self, one: Open) -> None:
+        cells, least = one.take(TUNING.cells_at_once)
         keep = least < self.known
         cells, least = cells.taken(keep), least[keep]
         if not len(least):
@@ -115,38 +123,29 @@ class SizeSearch:
         cells, least, scores = cells.taken(~ended), least[~ended], scores[:, ~ended]
         if not len(least):
             return
-        columns = np.argsort(-scores, axis=0, kind="stable")[:TRIED]
-        tried = [self._children(one, cells, least, column) for column in columns]
+        columns = np.argsort(-scores, axis=0, kind="stable")[: TUNING.tried_splits]
+        children, bounds = self._children(one, cells, least, columns)  # bounds [half, column, cell]
         cap = np.maximum(self.known - least, 1)
-        gains: list[FloatArray] = []
-        for column, ((_, low), (_, high)) in zip(columns, tried, strict=True):
-            less, more = np.minimum(low - least, cap), np.minimum(high - least, cap)
-            gain = less * more + 1e-3 * cap * (less + more)
-            gains.append(np.where(scores[column, np.arange(len(cells))] > 0, gain, -1))
-        best = np.argmax(gains, axis=0)
-        left: list[tuple[Cells, FloatArray]] = []
-        for side in (0, 1):
-            for number, halves_of in enumerate(tried):
-                half, bound = halves_of[side]
-                chosen = (best == number) & (bound < self.known)
-                if chosen.any():
-                    left.append((half.taken(chosen), bound[chosen]))
-        if left:
-            one.add(Cells.joined([half for half, _ in left]), np.concatenate([bound for _, bound in left]))
+        less, more = np.minimum(bounds - least, cap)
+        gains = less * more + 1e-3 * cap * (less + more)
+        best = np.argmax(np.where(np.take_along_axis(scores, columns, axis=0) > 0, gains, -1), axis=0)
+        count = len(cells)
+        picked = np.concatenate([(half * len(columns) + best) * count + np.arange(count) for half in (0, 1)])
+        picked = picked[bounds.ravel()[picked] < self.known]
+        if len(picked):
+            one.add(children.taken(picked), bounds.ravel()[picked])
 
-    def _children(
-        self, one: Open, cells: Cells, least: FloatArray, column: Ints
-    ) -> list[tuple[Cells, FloatArray]]:
-        """Return the two halves of every cell with their bounds (infinite for empty ones)."""
-        found: list[tuple[Cells, FloatArray]] = []
-        for half in halves(one.bounds, cells, column):
-            tight, fits = one.bounds.fitting(half, self.room)
-            bound = np.full(len(tight), inf)
-            if fits.any():
-                bound[fits] = one.bounds.moved(tight.taken(fits), self.room)
-            self.work += int(fits.sum())
-            found.append((tight, np.maximum(bound, least)))
-        return found
+    def _children(self, one: Open, cells: Cells, least: FloatArray, columns: Ints) -> tuple[Cells, FloatArray]:
+        """Return both halves of every cell along every column, flattened [half, column, cell], with their bounds
+        (infinite for empty ones)."""
+        repeated = cells.taken(np.tile(np.arange(len(cells)), len(columns)))
+        halved = Cells.joined(list(halves(one.bounds, repeated, columns.ravel())))
+        tight, fits = one.bounds.fitting(halved, self.room)
+        bound = np.full(len(tight), inf)
+        if fits.any():
+            bound[fits] = one.bounds.moved(tight.taken(fits), self.room)
+        self.work += int(fits.sum())
+        return tight, np.maximum(bound.reshape(2, len(columns), -1), least)
 
     def _scores(self, one: Open, cells: Cells) -> FloatArray:
         """Return, per variable and cell, how promising a split is [2 places dims, cell]: sizes, then ties."""

@@ -76,6 +76,8 @@ class CellBounds:
                 memo = tables.caches.memo(window_sums)
                 self.sums[window.dims] = memo(extents, window.coefficients, tables.caches)
 
+        self.alike = _alike(question)
+
     def whole(self) -> Cells:
         """Return one cell of all trees."""
         shape = (len(self.order), len(self.extents), 1)
@@ -108,7 +110,11 @@ class CellBounds:
 
     def fitting(self, cells: Cells, room: int) -> tuple[Cells, Mask]:
         """Return the cells without sizes that do not fit, and which of them hold any tree."""
-        cells, fits = cells.tightened()
+        low, high = cells.low.copy(), cells.high.copy()
+        for p, q in self.alike:
+            np.maximum(low[0, p], low[0, q], out=low[0, p])
+            np.minimum(high[0, q], high[0, p], out=high[0, q])
+        cells, fits = Cells(low, high, cells.tie).tightened()
         cells = Cells(np.minimum(cells.low, self.extents[None, :, None]), np.maximum(cells.high, 1), cells.tie)
         held = self.bits(cells)
         fits &= held <= room
@@ -437,6 +443,31 @@ def _product(values: list[FloatArray], count: int) -> FloatArray:
     for value in values:
         found = found * value
     return found
+
+
+def _alike(question: Question) -> list[tuple[int, int]]:
+    """Return the first dims of two windows of one tensor that can be exchanged with each other in all tensors: the tile
+    of the one is taken to be no smaller than that of the other at the first place."""
+    found: list[tuple[int, int]] = []
+    for one in question.operands:
+        for first, second in combinations(one.windows, 2):
+            swap = {d: d for d in range(len(question.extents))}
+            for p, q in zip(first.dims, second.dims, strict=True):
+                swap[p], swap[q] = q, p
+            if not found and first.coefficients == second.coefficients and _is_invariant(question, swap):
+                found.append((first.dims[0], second.dims[0]))
+    return found
+
+
+def _is_invariant(question: Question, swap: dict[int, int]) -> bool:
+    extents = question.extents
+    return all(extents[d] == extents[e] for d, e in swap.items()) and all(
+        {swap[d] for d in one.plain} == set(one.plain)
+        and {swap[d] for d in one.lacking} == set(one.lacking)
+        and {(swap[w.dims[0]], swap[w.dims[1]], w.coefficients) for w in one.windows}
+        == {(*w.dims, w.coefficients) for w in one.windows}
+        for one in question.operands
+    )
 
 
 def _is_rising(window: Window) -> bool:

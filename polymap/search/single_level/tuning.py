@@ -15,6 +15,18 @@ class Tuning:
     """Cells whose sizes are looked at one by one,"""
     most_sizes: int = 1000
     """where one has at most so many."""
+    most_permuted: int = 4
+    """Dims of windows whose loops are tried in every order."""
+    tried_splits: int = 12
+    """Variables of a cell along which a split is bounded before one is chosen."""
+    cells_at_once: int = 512
+    """Cells that are split together,"""
+    cells_per_part: int = 256
+    """and that stay together in the queue."""
+    cells_per_size: int = 1_000_000
+    """Cells bounded per size of the buffer."""
+    chains_per_size: int = 48
+    """Cells whose least tiles become mappings, per size of the buffer."""
     kept_windows: int = 64
     """Tables of windows that a search remembers."""
     few_pieces: int = 8
