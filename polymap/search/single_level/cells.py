@@ -256,9 +256,11 @@ class CellBounds:
             nested = self._short_within(one, place, cells)
             inner = outer + (1 - nested) * np.maximum(visits - outer, 0)
         boxes = self._in_boxes(place, 0, outer, inner, cells)
-        free = np.maximum(free, boxes - outer * self._kept(place, 0, cells))
-        apart = (1 - stay) * boxes + stay * least
         alike = boxes if place == 1 else self._in_boxes(place, 0, outer, outer, cells)
+        kept = outer * self._kept(place, 0, cells)
+        free = np.maximum(free, boxes - kept)
+        joined = np.maximum(alike - kept, least)
+        apart = (1 - stay) * boxes + stay * joined
         found = self._chosen(one, cells, (place, 0), apart, free)
         if place == 2:
             visited = self._visits(one, cells, 1)
@@ -270,8 +272,10 @@ class CellBounds:
                 sure = np.where(cells.tie[2, d] == CUT, np.minimum(sure, share), sure)
             short = np.minimum(short, sure)
             boxes = self._in_boxes(place, 1, visited, visited, cells)
-            found = np.maximum(found, boxes - visited * self._kept(place, 1, cells))
-            apart = (1 - short) * boxes + np.maximum(short - stay, 0) * alike + np.minimum(short, stay) * least
+            together = boxes - visited * self._kept(place, 1, cells)
+            found = np.maximum(found, together)
+            rest = np.maximum(short - stay, 0) * np.maximum(alike, together)
+            apart = (1 - short) * boxes + rest + np.minimum(short, stay) * np.maximum(joined, together)
             found = self._chosen(one, cells, (place, 1), apart, found)
         return np.maximum(found, least)
 
