@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from fractions import Fraction
+from math import ceil, gcd, inf
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.resources import BestFirst
 from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints, Mask
-from polymap.search.single_level.question import Operand
+from polymap.search.single_level.question import Operand, Question
 from polymap.search.single_level.tuning import TUNING
+from polymap.search.single_level.window_tables import WindowTables
+
+EXACT = 1 << 38  # below, float64 bounds are off by far less than half a bit
 
 
 @dataclass
@@ -68,36 +72,75 @@ def _in_window(one: Operand, d: int) -> bool:
     return any(d in window.dims for window in one.windows)
 
 
-class SizeSearch:
-    """The search for one size. Goes on where it ended."""
+def cell_bounds(question: Question, tables: WindowTables) -> list[CellBounds]:
+    """Return the bounds of all orders of tensors that the buffer may hold."""
+    return [CellBounds(question, order, tables) for order in question.orders()]
 
-    def __init__(self, bounds: Sequence[CellBounds], room: int, known: float) -> None:
-        self.room, self.known, self.work = room, known, 0
+
+def least_by_cells(
+    question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables
+) -> list[int | None]:
+    """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits."""
+    bounds = cell_bounds(question, tables)
+    found: list[int | None] = []
+    for room, bits in zip(rooms, known, strict=True):
+        search = SizeSearch(bounds, room, question.most_bits if bits is None else bits)
+        search.go_on(TUNING.cells_per_size)
+        found.append(search.least_bits())
+    return found
+
+
+class SizeSearch:
+    """The search for one size of the buffer, in bits. Goes on where it ended.
+
+    known: the bits of a known mapping, or what no mapping exceeds. What moves less moves at least the greatest common
+    divisor of the tensors' bits less: cells that leave no room for that are refuted.
+    """
+
+    def __init__(self, bounds: Sequence[CellBounds], room: int, known: int) -> None:
+        self.room, self.work = room, 0
+        self._grain = gcd(*(one.bits for one in bounds[0].question.operands))
+        self.know(known)
+        self._fits = False
         self.leaves: list[tuple[CellBounds, Cells, FloatArray]] = []
         self.open: list[Open] = []
         for each in bounds:
             cells, _ = each.whole().tightened()
             least = each.moved(cells, room)
-            if least[0] < known:
+            self._fits |= bool(np.isfinite(least[0]))
+            if not each.order:
+                self.leaves.append((each, cells, least))
+            elif least[0] < self.refuted:
                 self.open.append(Open(each, BestFirst()))
                 self.open[-1].add(cells, least)
+
+    def know(self, known: int) -> None:
+        """Take the bits of a mapping."""
+        self.known = known
+        self.refuted = known - self._grain / 2 if known < EXACT else known * (1 + 1 / EXACT)
 
     @property
     def bound(self) -> float:
         """Return the least bits of all cells left, at most the known ones."""
         least = [each.least() for each in self.open] + [float(least.min()) for _, _, least in self.leaves]
-        return min([self.known, *least])
+        return min([float(self.known), *least])
 
     def go_on(self, work: int) -> None:
         """Split cells of least bound, until so many are bounded."""
         end = self.work + work
         while self.work < end and self.open:
             first = min(self.open, key=Open.least)
-            if first.least() >= self.known:
+            if first.least() >= self.refuted:
                 self.open = []
                 break
             self._split(first)
             self.open = [each for each in self.open if len(each.parts)]
+
+    def least_bits(self) -> int | None:
+        """Return a lower bound in whole bits; None where no tree fits."""
+        if not self._fits:
+            return None
+        return min(self.known, ceil(Fraction(self.bound) * (1 - Fraction(1, 4 * EXACT))))
 
     def cells_by_bound(self) -> Iterator[tuple[float, CellBounds, Cells, int]]:
         """Yield cells that are not split further and not refuted, by rising bound: bound, cells, number among them."""
@@ -105,14 +148,14 @@ class SizeSearch:
             (float(least[at]), number, at) for number, (_, _, least) in enumerate(self.leaves) for at in range(len(least))
         ]
         for least, number, at in sorted(listed):
-            if least >= self.known:
+            if least >= self.refuted:
                 return
             bounds, cells, _ = self.leaves[number]
             yield least, bounds, cells, at
 
     def _split(self, one: Open) -> None:
         cells, least = one.take(TUNING.cells_at_once)
-        keep = least < self.known
+        keep = least < self.refuted
         cells, least = cells.taken(keep), least[keep]
         if not len(least):
             return
@@ -125,13 +168,13 @@ class SizeSearch:
             return
         columns = np.argsort(-scores, axis=0, kind="stable")[: TUNING.tried_splits]
         children, bounds = self._children(one, cells, least, columns)  # bounds [half, column, cell]
-        cap = np.maximum(self.known - least, 1)
+        cap = np.maximum(self.refuted - least, 1)
         less, more = np.minimum(bounds - least, cap)
         gains = less * more + 1e-3 * cap * (less + more)
         best = np.argmax(np.where(np.take_along_axis(scores, columns, axis=0) > 0, gains, -1), axis=0)
         count = len(cells)
         picked = np.concatenate([(half * len(columns) + best) * count + np.arange(count) for half in (0, 1)])
-        picked = picked[bounds.ravel()[picked] < self.known]
+        picked = picked[bounds.ravel()[picked] < self.refuted]
         if len(picked):
             one.add(children.taken(picked), bounds.ravel()[picked])
 

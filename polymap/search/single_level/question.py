@@ -65,6 +65,11 @@ class Question:
         """Return an upper bound on the bits of all tensors together, and so on those that a mapping holds."""
         return sum(one.bits * prod(self.extents[d] for d in one.own) for one in self.operands)
 
+    @property
+    def most_bits(self) -> int:
+        """Return bits that no mapping exceeds: each statement instance loads an element of every tensor."""
+        return sum(one.weight * self.instances for one in self.operands)
+
     def orders(self) -> Iterator[tuple[Operand, ...]]:
         """Yield every choice of tensors that the buffer holds, in every order of their nodes."""
         free = [one for one in self.operands if one.may and not one.must]
