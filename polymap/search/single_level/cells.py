@@ -77,6 +77,7 @@ class CellBounds:
                 self.sums[window.dims] = memo(extents, window.coefficients, tables.caches)
 
         self.alike = _alike(question)
+        self.most_pieces = [_most_pieces(n) for n in question.extents]
 
     def whole(self) -> Cells:
         """Return one cell of all trees."""
@@ -273,36 +274,49 @@ class CellBounds:
             short = np.minimum(short, sure)
             boxes = self._in_boxes(place, 1, visited, visited, cells)
             together = boxes - visited * self._kept(place, 1, cells)
-            found = np.maximum(found, together)
+            within = boxes - visited * self._kept(place, 1, cells, apart=True)
+            is_apart = np.zeros(len(cells), dtype=np.bool_)
+            for d in one.plain:
+                is_apart |= self._is_cut(place, d, cells)
+            within = np.where(is_apart, (1 - stay) * within + stay * together, together)
+            found = np.maximum(found, np.maximum(together, within))
             rest = np.maximum(short - stay, 0) * np.maximum(alike, together)
             apart = (1 - short) * boxes + rest + np.minimum(short, stay) * np.maximum(joined, together)
             found = self._chosen(one, cells, (place, 1), apart, found)
         return np.maximum(found, least)
 
-    def _kept(self, place: int, box: int, cells: Cells) -> FloatArray:
+    def _kept(self, place: int, box: int, cells: Cells, *, apart: bool = False) -> FloatArray:
         """Return the most elements that stay from one box of the tile of a place to the next, over all boxes of one
         visit.
 
-        The next box is one step further in one window (and starts again in the others), or the same one.
+        The next box is one step further along a dim of one window (and begins anew in the others), or the same one.
+        apart: nothing stays where the box of the first place changes.
         """
         windows = self.order[place].windows
         still = [self._still(place, box, window, cells) for window in windows]
-        found = _product(still, len(cells))
+        dims = [d for window in windows for d in window.dims]
+        boxes = {d: self._most_boxes(box, d, cells).astype(np.float64) for d in dims}
+        stays = _product(still, len(cells))
+        found = stays * _product(list(boxes.values()), len(cells))
         for number, window in enumerate(windows):
             others = _product([each for i, each in enumerate(still) if i != number], len(cells))
-            found = np.maximum(found, others * self._moved(place, box, window, cells))
-        for window in windows:
-            for d in window.dims:
-                found = found * self._most_boxes(box, d, cells)
+            for axis, d in enumerate(window.dims):
+                moved = others * self._moved(place, box, window, axis, cells)
+                fixed = self._pieces(d, cells.high[0, d]) if apart else 1
+                steps = np.maximum(boxes[d] - fixed, 0) * _product([boxes[e] for e in dims if e != d], len(cells))
+                found = found + steps * np.maximum(moved - stays, 0)
         return found
 
+    def _pieces(self, d: int, tile: Ints) -> Ints:
+        return -(-self.extents[d] // tile)
+
     def _most_boxes(self, box: int, d: int, cells: Cells) -> Ints:
-        """Return the most pieces into which the loops above a place cut a dim."""
-        pieces = -(-self.extents[d] // cells.low[0, d])
+        """Return the most pieces into which the loops above a place cut a dim: one at the first place, two at the
+        second."""
+        pieces = self._pieces(d, cells.low[0, d])
         if box == 0:
             return pieces
-        nested = np.where(cells.low[1, d] >= self.extents[d], 1, 2 * -(-self.extents[d] // cells.low[1, d]) - 1)
-        return np.where(cells.tie[1, d] == SAME, pieces, np.minimum(nested, self.extents[d]))
+        return np.where(cells.tie[1, d] == SAME, pieces, self.most_pieces[d][cells.low[1, d]])
 
     def _still(self, place: int, box: int, window: Window, cells: Cells) -> FloatArray:
         """Return the most elements that the last tile in a box of a window shares with the first one."""
@@ -334,29 +348,25 @@ class CellBounds:
         is_grid = (low == high) & ((box == 0) | (cells.tie[1, d] == SAME) | (low == n))
         return np.where(is_grid, np.minimum(found, of_rest), 0)
 
-    def _moved(self, place: int, box: int, window: Window, cells: Cells) -> FloatArray:
-        """Return the most elements that the last tile in a box shares with the first one in a box further along a
-        window.
+    def _moved(self, place: int, box: int, window: Window, axis: int, cells: Cells) -> FloatArray:
+        """Return the most elements that the last tile in a box shares with the first one in the next box along a dim of
+        a window.
 
-        The next box begins where the last tile ends along one dim. Along the other one it may begin anew: then the
-        last tile was at most at the end of all.
+        That box begins where the last tile ends. Along the other dim it may begin anew: then the last tile was at most
+        at the end of all.
         """
         tile = cells.high[place]
         most = self._most_touched(window, tile)
-        if not _is_rising(window):
-            return most
-        found: FloatArray = np.zeros(len(cells))
-        for axis in (0, 1):
-            d, other = window.dims[axis], window.dims[1 - axis]
+        d, other = window.dims[axis], window.dims[1 - axis]
+        if _is_rising(window):
             c, e = window.coefficients[axis], window.coefficients[1 - axis]
             until_end = e * (self.extents[other] - 1) + 1 - c
-            offset = self._offset(place, box, other, cells)
-            from_begin = c * (2 * tile[d] - 1) + 1 + e * (tile[other] - 1 - offset)
+            from_begin = c * (2 * tile[d] - 1) + 1 + e * (tile[other] - 1 - self._offset(place, box, other, cells))
             kept = np.maximum(np.minimum(until_end, from_begin), 0)
             if c == 1:
                 kept = np.where(2 * tile[d] <= e, 0, kept)  # other residues
-            found = np.maximum(found, np.where(cells.low[box, d] < self.extents[d], kept, 0))
-        return np.minimum(found, most)
+            most = np.minimum(most, kept)
+        return np.where(cells.low[box, d] < self.extents[d], most, 0)
 
     def _once(self, one: Operand) -> float:
         return float(one.elements // prod(self.question.extents[d] for d in one.plain))
@@ -447,6 +457,17 @@ def _product(values: list[FloatArray], count: int) -> FloatArray:
     for value in values:
         found = found * value
     return found
+
+
+def _most_pieces(extent: int) -> Ints:
+    """Return, per size, the most pieces of this size or larger into which up to two loops cut a dim."""
+    found = np.ones(extent + 1, dtype=np.int64)
+    outer = np.arange(1, extent + 1)
+    for size in range(1, extent):
+        longer = outer[size:]
+        nested = extent // longer * -(-longer // size) + -(-(extent % longer) // size)
+        found[size] = max(int(nested.max()), -(-extent // size))
+    return np.maximum.accumulate(found[::-1])[::-1]
 
 
 def _alike(question: Question) -> list[tuple[int, int]]:
