@@ -293,19 +293,38 @@ class CellBounds:
         apart: nothing stays where the box of the first place changes.
         """
         windows = self.order[place].windows
-        still = [self._still(place, box, window, cells) for window in windows]
         dims = [d for window in windows for d in window.dims]
         boxes = {d: self._most_boxes(box, d, cells).astype(np.float64) for d in dims}
-        stays = _product(still, len(cells))
-        found = stays * _product(list(boxes.values()), len(cells))
-        for number, window in enumerate(windows):
-            others = _product([each for i, each in enumerate(still) if i != number], len(cells))
-            for axis, d in enumerate(window.dims):
-                moved = others * self._moved(place, box, window, axis, cells)
-                fixed = self._pieces(d, cells.high[0, d]) if apart else 1
-                steps = np.maximum(boxes[d] - fixed, 0) * _product([boxes[e] for e in dims if e != d], len(cells))
-                found = found + steps * np.maximum(moved - stays, 0)
-        return found
+        everything = _product(list(boxes.values()), len(cells))
+        short = sum((self._short_boxes(place, box, d, cells) for d in dims), np.zeros(len(cells)))
+        found: list[FloatArray] = []
+        for with_short in (False, True):
+            still = [self._still(place, box, window, cells, with_short) for window in windows]
+            stays = _product(still, len(cells))
+            total = stays * everything
+            most = stays
+            for number, window in enumerate(windows):
+                others = _product([each for i, each in enumerate(still) if i != number], len(cells))
+                for axis, d in enumerate(window.dims):
+                    moved = others * self._moved(place, box, window, axis, cells, with_short)
+                    fixed = self._pieces(d, cells.high[0, d]) if apart else 1
+                    steps = np.maximum(boxes[d] - fixed, 0) * everything / boxes[d]
+                    total = total + steps * np.maximum(moved - stays, 0)
+                    most = np.maximum(most, moved)
+            found.append(most * everything * np.minimum(short, 1) if with_short else total)
+        return found[0] + found[1]
+
+    def _short_boxes(self, place: int, box: int, d: int, cells: Cells) -> FloatArray:
+        """Return the share of the boxes that are short along a dim, where these are a single tile."""
+        size = cells.low[box, d]
+        rest = self.extents[d] % size
+        is_short = self._is_grid(box, d, cells) & (rest > 0) & (rest <= cells.high[place, d])
+        return np.where(is_short, 1 / self._pieces(d, size), 0.0)
+
+    def _is_grid(self, box: int, d: int, cells: Cells) -> Mask:
+        """Return whether one loop at most cuts a dim into the boxes, of a given size."""
+        low, high = cells.low[box, d], cells.high[box, d]
+        return (low == high) & ((box == 0) | (cells.tie[1, d] == SAME) | (low == self.extents[d]))
 
     def _pieces(self, d: int, tile: Ints) -> Ints:
         return -(-self.extents[d] // tile)
@@ -318,7 +337,7 @@ class CellBounds:
             return pieces
         return np.where(cells.tie[1, d] == SAME, pieces, self.most_pieces[d][cells.low[1, d]])
 
-    def _still(self, place: int, box: int, window: Window, cells: Cells) -> FloatArray:
+    def _still(self, place: int, box: int, window: Window, cells: Cells, with_short: bool) -> FloatArray:
         """Return the most elements that the last tile in a box of a window shares with the first one."""
         tile = cells.high[place]
         most = self._most_touched(window, tile)
@@ -326,7 +345,7 @@ class CellBounds:
             return most
         left = np.ones(len(cells))
         for d, c in zip(window.dims, window.coefficients, strict=True):
-            left = left + c * (tile[d] - 1 - self._offset(place, box, d, cells))
+            left = left + c * (tile[d] - 1 - self._offset(place, box, d, cells, with_short))
         return np.minimum(most, np.maximum(left, 0))
 
     def _most_touched(self, window: Window, tile: Ints) -> FloatArray:
@@ -337,18 +356,18 @@ class CellBounds:
         span = 1 + sum(c * (tile[d] - 1) for d, c in zip(window.dims, window.coefficients, strict=True))
         return np.minimum(most, span)
 
-    def _offset(self, place: int, box: int, d: int, cells: Cells) -> Ints:
-        """Return where the last tile in a box starts at the earliest; 0 where a short box may be one tile."""
-        low, high, tile = cells.low[box, d], cells.high[box, d], cells.high[place, d]
-        n = self.extents[d]
+    def _offset(self, place: int, box: int, d: int, cells: Cells, with_short: bool) -> Ints:
+        """Return where the last tile in a box starts at the earliest. with_short: also in short boxes of one tile."""
+        low, tile = cells.low[box, d], cells.high[place, d]
         found = np.where(tile < low, np.maximum(low - tile, tile), 0)
-        rest = n % low
-        of_rest = np.where(rest > tile, np.maximum(rest - tile, tile), 0)
+        rest = self.extents[d] % low
+        of_rest = np.where(rest > tile, np.maximum(rest - tile, tile), 0 if with_short else found)
         of_rest = np.where(rest == 0, found, of_rest)
-        is_grid = (low == high) & ((box == 0) | (cells.tie[1, d] == SAME) | (low == n))
-        return np.where(is_grid, np.minimum(found, of_rest), 0)
+        return np.where(self._is_grid(box, d, cells), np.minimum(found, of_rest), 0)
 
-    def _moved(self, place: int, box: int, window: Window, axis: int, cells: Cells) -> FloatArray:
+    def _moved(
+        self, place: int, box: int, window: Window, axis: int, cells: Cells, with_short: bool
+    ) -> FloatArray:
         """Return the most elements that the last tile in a box shares with the first one in the next box along a dim of
         a window.
 
@@ -361,7 +380,8 @@ class CellBounds:
         if _is_rising(window):
             c, e = window.coefficients[axis], window.coefficients[1 - axis]
             until_end = e * (self.extents[other] - 1) + 1 - c
-            from_begin = c * (2 * tile[d] - 1) + 1 + e * (tile[other] - 1 - self._offset(place, box, other, cells))
+            offset = self._offset(place, box, other, cells, with_short)
+            from_begin = c * (2 * tile[d] - 1) + 1 + e * (tile[other] - 1 - offset)
             kept = np.maximum(np.minimum(until_end, from_begin), 0)
             if c == 1:
                 kept = np.where(2 * tile[d] <= e, 0, kept)  # other residues
