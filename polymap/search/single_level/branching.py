@@ -186,7 +186,7 @@ class SizeSearch:
         tight, fits = one.bounds.fitting(halved, self.room)
         bound = np.full(len(tight), inf)
         if fits.any():
-            bound[fits] = one.bounds.moved(tight.taken(fits), self.room)
+            bound[fits] = one.bounds.moved(tight.taken(fits), self.room, self.refuted)
         self.work += int(fits.sum())
         return tight, np.maximum(bound.reshape(2, len(columns), -1), least)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 from polymap.search.single_level.question import Operand, Question, Window
-from polymap.search.single_level.window_sums import WindowSums, window_sums
+from polymap.search.single_level.window_sums import Sums, WindowSums, window_sums
 from polymap.search.single_level.window_tables import WindowTables
 
 Ints = NDArray[np.int64]
@@ -134,13 +134,24 @@ class CellBounds:
         cells, fits_too = Cells(cells.low, np.maximum(high, 0), cells.tie).tightened()
         return cells, fits & fits_too
 
-    def moved(self, cells: Cells, room: int) -> FloatArray:
-        """Return the least bits that trees in the cells move; infinite where none fits."""
+    def moved(self, cells: Cells, room: int, enough: float = inf) -> FloatArray:
+        """Return the least bits that trees in the cells move; infinite where none fits. What reaches `enough` may be
+        less than what is proven."""
         held = self.bits(cells)
         found: FloatArray = np.full(len(cells), float(self.question.bypassing(self.order)))
         for place, one in enumerate(self.order):
-            found = found + one.weight * self._loads(place, cells, room - held) - one.saved
-        return np.where(held <= room, found, np.inf)
+            loads = one.elements if one.windows else self._loads(place, cells, room - held)
+            found = found + one.weight * loads - one.saved
+        found = np.where(held <= room, found, inf)
+        left = np.flatnonzero(found < enough)
+        if not any(one.windows for one in self.order) or not len(left):
+            return found
+        cells = cells.taken(left)
+        for place, one in enumerate(self.order):
+            if one.windows:
+                more = self._loads(place, cells, room - held[left]) - one.elements
+                found[left] += one.weight * np.maximum(more, 0)
+        return found
 
     def _loads(self, place: int, cells: Cells, left: Ints) -> FloatArray:
         one = self.order[place]
@@ -454,13 +465,22 @@ class CellBounds:
         is_one = np.ones(len(cells), dtype=np.bool_)
         for d, (low, high) in zip(window.dims, ranges, strict=True):
             is_one &= (low == high) & (cells.low[place, d] == cells.high[place, d])
-        found: list[list[FloatArray]] = []
-        for tables in (sums.exact, sums.least):
-            by_axis = tables.nested if box == 1 else tuple(each[place] for each in tables.again)
-            loads = tables.loose if box == 1 else tables.loads
-            found.append([loads[at], tables.afresh[tile], *(each[at] for each in by_axis)])
-        once, tiles, *again = [np.where(is_one, exact, least) for exact, least in zip(*found, strict=True)]
+        any_one = bool(is_one.any())
+        found: list[FloatArray] = []
+        for least, exact in zip(
+            self._tables(sums.least, place, box), self._tables(sums.exact, place, box), strict=True
+        ):
+            index = at if least.ndim == 4 else tile
+            values = least[index]
+            if any_one:
+                values[is_one] = exact[tuple(each[is_one] for each in index)]
+            found.append(values)
+        once, tiles, *again = found
         return once, tiles, again
+
+    def _tables(self, sums: Sums, place: int, box: int | None) -> list[FloatArray]:
+        again = sums.nested if box == 1 else tuple(each[place] for each in sums.again)
+        return [sums.loose if box == 1 else sums.loads, sums.afresh, *again]
 
     def _elements(self, dims: tuple[int, int]) -> int:
         return max(self.question.extents[dims[0]], self.question.extents[dims[1]])
