@@ -145,7 +145,9 @@ class SizeSearch:
     def cells_by_bound(self) -> Iterator[tuple[float, CellBounds, Cells, int]]:
         """Yield cells that are not split further and not refuted, by rising bound: bound, cells, number among them."""
         listed = [
-            (float(least[at]), number, at) for number, (_, _, least) in enumerate(self.leaves) for at in range(len(least))
+            (float(least[at]), number, at)
+            for number, (_, _, least) in enumerate(self.leaves)
+            for at in range(len(least))
         ]
         for least, number, at in sorted(listed):
             if least >= self.refuted:

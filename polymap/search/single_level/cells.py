@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
 from polymap.search.single_level.question import Operand, Question, Window
+from polymap.search.single_level.tuning import TUNING
 from polymap.search.single_level.window_sums import Sums, WindowSums, window_sums
 from polymap.search.single_level.window_tables import WindowTables
 
@@ -77,7 +78,8 @@ class CellBounds:
                 self.sums[window.dims] = memo(extents, window.coefficients, tables.caches)
 
         self.alike = _alike(question)
-        self.most_pieces = [_most_pieces(n) for n in question.extents]
+        memo = tables.caches.memo(_most_pieces)
+        self._most_pieces = {d: memo(question.extents[d]) for dims in self.sums for d in dims}
 
     def whole(self) -> Cells:
         """Return one cell of all trees."""
@@ -346,7 +348,10 @@ class CellBounds:
         pieces = self._pieces(d, cells.low[0, d])
         if box == 0:
             return pieces
-        return np.where(cells.tie[1, d] == SAME, pieces, self.most_pieces[d][cells.low[1, d]])
+        most = self._most_pieces[d]
+        low = cells.low[1, d]
+        nested = np.where(low == self.extents[d], 1, 2 * self._pieces(d, low)) if most is None else most[low]
+        return np.where(cells.tie[1, d] == SAME, pieces, nested)
 
     def _still(self, place: int, box: int, window: Window, cells: Cells, with_short: bool) -> FloatArray:
         """Return the most elements that the last tile in a box of a window shares with the first one."""
@@ -376,9 +381,7 @@ class CellBounds:
         of_rest = np.where(rest == 0, found, of_rest)
         return np.where(self._is_grid(box, d, cells), np.minimum(found, of_rest), 0)
 
-    def _moved(
-        self, place: int, box: int, window: Window, axis: int, cells: Cells, with_short: bool
-    ) -> FloatArray:
+    def _moved(self, place: int, box: int, window: Window, axis: int, cells: Cells, with_short: bool) -> FloatArray:
         """Return the most elements that the last tile in a box shares with the first one in the next box along a dim of
         a window.
 
@@ -415,7 +418,9 @@ class CellBounds:
             possibly |= (ties != SAME).any(axis=0)
         return np.where(surely, apart, np.where(possibly, np.minimum(apart, free), free))
 
-    def _in_boxes(self, place: int, box: int | None, passes: FloatArray, visits: FloatArray, cells: Cells) -> FloatArray:
+    def _in_boxes(
+        self, place: int, box: int | None, passes: FloatArray, visits: FloatArray, cells: Cells
+    ) -> FloatArray:
         """Return the least loads over all boxes of the tile of a place (None: one box holds all).
 
         passes: how often all boxes are visited; visits: how often a tile is.
@@ -443,9 +448,10 @@ class CellBounds:
             tiles = _product([x for i, x in enumerate(afresh) if i != number], len(cells)) * visits
             for again in each:
                 again = np.minimum(again, np.where(np.isfinite(again), loads[number], np.inf))
-                total = others * (loads[number] - np.where(np.isfinite(again), again, 0)) + np.maximum(
-                    tiles, others
-                ) * again
+                total = (
+                    others * (loads[number] - np.where(np.isfinite(again), again, 0))
+                    + np.maximum(tiles, others) * again
+                )
                 found = np.minimum(found, total)
         none = passes * _product(afresh, len(cells))
         return np.where(uncut, np.minimum(found, none), found)
@@ -499,8 +505,11 @@ def _product(values: list[FloatArray], count: int) -> FloatArray:
     return found
 
 
-def _most_pieces(extent: int) -> Ints:
-    """Return, per size, the most pieces of this size or larger into which up to two loops cut a dim."""
+def _most_pieces(extent: int) -> Ints | None:
+    """Return, per size, the most pieces into which up to two loops cut a dim, the inner one into pieces of this size or
+    larger; None for extents too large to work it out."""
+    if extent > TUNING.most_nested:
+        return None
     found = np.ones(extent + 1, dtype=np.int64)
     outer = np.arange(1, extent + 1)
     for size in range(1, extent):

@@ -46,15 +46,16 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     if any(one.windows for one in question.operands):
         bounds = _searched(question, rooms, scored, tables)
         known = [scored.best(room) for room in rooms]
-        bounds = [each and each[1] if bound is None else min(bound, each[1]) if each else bound for bound, each in zip(bounds, known, strict=True)]
+        bounds = [
+            each and each[1] if bound is None else min(bound, each[1]) if each else bound
+            for bound, each in zip(bounds, known, strict=True)
+        ]
     else:
-        bounds = least_bits(question, rooms, [None if each is None else each[1] for each in known], tables)
+        bounds = least_bits(question, rooms, [None if each is None else each[1] for each in known])
     return [OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)]
 
 
-def _searched(
-    question: Question, rooms: list[int], scored: _Scored, tables: WindowTables
-) -> list[int | None]:
+def _searched(question: Question, rooms: list[int], scored: _Scored, tables: WindowTables) -> list[int | None]:
     """Return, per size, a lower bound over all loop trees; mappings of cells that stay below it are scored on the way."""
     bounds = cell_bounds(question, tables)
     found: list[int | None] = []

@@ -65,9 +65,7 @@ def window_sums(extents: Pair, coefficients: Pair, caches: SearchCaches) -> Wind
         return None
     once, around = passes
     boxes = [_further_passes(around, axis, MOST_LOOPS) for axis in (0, 1)]  # [axis][depth - 1]
-    again = tuple(
-        tuple(_summed(each, axis, _over_grid) for each in of_axis) for axis, of_axis in enumerate(boxes)
-    )
+    again = tuple(tuple(_summed(each, axis, _over_grid) for each in of_axis) for axis, of_axis in enumerate(boxes))
     nested = tuple(_summed(each[-1], axis, _at_rates) for axis, each in enumerate(boxes))
     loads = _over_grid(_over_grid(once, 0), 1)[1:, 1:]
     exact = Sums(pieces_table(extents, coefficients), loads, _over_boxes(once), again, nested)
