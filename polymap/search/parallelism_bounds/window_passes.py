@@ -46,8 +46,10 @@ def pass_tables(
 def box_passes(
     extents: tuple[int, int], coefficients: tuple[int, int], caches: SearchCaches
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Return the least loads of one pass over every box [x, z, t_p - 1, t_r - 1] (row 0: the empty box), and of a further
-    pass around it. None: the tables would be too large."""
+    """Return the least loads of one pass over every box [x, z, t_p - 1, t_r - 1], and of a further pass around it.
+
+    Row 0 is the empty box. None: the tables would be too large.
+    """
     n, m = extents
     if float(n * m) ** 2 * (n + m) > TUNING.most_box_work or max(map(abs, coefficients)) > TUNING.most_coefficient:
         return None
@@ -105,7 +107,8 @@ def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
 class _Passes:
     """The recursion for all tiles at once. once[x, z], again[j, x, z]: per tile, for a box of x times z indices.
 
-    around[x, z]: of a further pass around the whole box. first[d][x, z]: of one pass whose outermost loop is over dim d.
+    around[x, z]: of a further pass around the whole box. first[d][x, z]: of one pass whose outermost loop is over dim
+    d.
     """
 
     def __init__(self, extents: tuple[int, int], coefficients: tuple[int, int]) -> None:

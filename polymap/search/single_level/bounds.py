@@ -1,5 +1,6 @@
-"""Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer, where no tensor has windows
-(docs/buffer_curves.md).
+"""Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer (docs/buffer_curves.md).
+
+They are for questions without windows; `branching.py` has those with windows.
 
 Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
 (question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut

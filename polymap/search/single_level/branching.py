@@ -11,7 +11,7 @@ import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.resources import BestFirst
-from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints, Mask
+from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints
 from polymap.search.single_level.question import Operand, Question
 from polymap.search.single_level.tuning import TUNING
 from polymap.search.single_level.window_tables import WindowTables
@@ -21,7 +21,10 @@ EXACT = 1 << 38  # below, float64 bounds are off by far less than half a bit
 
 @dataclass
 class Open:
-    """What is left of one order: parts of cells with their bounds. leaves: the least bound of cells that are not split."""
+    """What is left of one order of tensors: parts of cells with their bounds, each part by rising bound.
+
+    weights: per place and dim, how much a split of its sizes may say.
+    """
 
     bounds: CellBounds
     parts: BestFirst[float, tuple[Cells, FloatArray]]
@@ -57,9 +60,7 @@ def _weights(bounds: CellBounds) -> FloatArray:
     found = np.full((len(order), len(bounds.extents)), 0.02)
     for place, one in enumerate(order):
         for d in range(len(bounds.extents)):
-            if bounds.extents[d] == 1:
-                found[place, d] = 0
-            elif place == 2 and not one.windows:
+            if bounds.extents[d] == 1 or (place == 2 and not one.windows):
                 found[place, d] = 0
             elif d not in one.own:
                 found[place, d] = 0.5

@@ -43,25 +43,36 @@ class Cells:
     @staticmethod
     def joined(parts: list[Cells]) -> Cells:
         """Return the cells of all parts."""
-        return Cells(*(np.concatenate(each, axis=2) for each in zip(*((p.low, p.high, p.tie) for p in parts))))
+        return Cells(
+            np.concatenate([part.low for part in parts], axis=2),
+            np.concatenate([part.high for part in parts], axis=2),
+            np.concatenate([part.tie for part in parts], axis=2),
+        )
 
     def tightened(self) -> tuple[Cells, Mask]:
         """Return the cells with sizes that agree, and which of them hold any."""
         low, high, tie = self.low.copy(), self.high.copy(), self.tie.copy()
         for _ in range(2):
             for place in range(1, len(low)):
-                cut, same = tie[place] == CUT, tie[place] == SAME
+                cut, same = _masks(tie[place])
                 np.minimum(high[place], high[place - 1] - cut, out=high[place])
                 np.maximum(low[place], np.where(same, low[place - 1], 1), out=low[place])
             for place in range(len(low) - 1, 0, -1):
-                cut, same = tie[place] == CUT, tie[place] == SAME
+                cut, same = _masks(tie[place])
                 np.maximum(low[place - 1], low[place] + cut, out=low[place - 1])
                 np.minimum(high[place - 1], np.where(same, high[place], high[place - 1]), out=high[place - 1])
         for place in range(1, len(low)):
             either = tie[place] == EITHER
             tie[place][either & (high[place] < low[place - 1])] = CUT
             tie[place][either & (low[place] >= high[place - 1])] = SAME
-        return Cells(low, high, tie), (low <= high).all(axis=(0, 1))
+        empty: Mask = low > high
+        fits = ~np.logical_or.reduce(empty.reshape(-1, low.shape[2]), axis=0)
+        return Cells(low, high, tie), fits
+
+
+def _masks(tie: Ints) -> tuple[Mask, Mask]:
+    """Return where a tile is smaller than that of the next place further out, and where it is the same one."""
+    return tie == CUT, tie == SAME
 
 
 class CellBounds:
@@ -167,11 +178,11 @@ class CellBounds:
         """Return the least number of boxes into which the dims that a tensor lacks are cut at a place."""
         found: FloatArray = np.ones(len(cells))
         for d in one.lacking:
-            pieces = -(-self.extents[d] // cells.high[0, d])
+            pieces = self._pieces(d, cells.high[0, d])
             for i in range(1, place + 1):
                 # All pieces but one are full, and a full one is cut.
-                cut = np.where(cells.tie[i, d] == CUT, 2 * pieces - 1, pieces)
-                pieces = np.maximum(cut, -(-self.extents[d] // cells.high[i, d]))
+                nested: Ints = np.where(cells.tie[i, d] == CUT, 2 * pieces - 1, pieces)
+                pieces = np.maximum(nested, self._pieces(d, cells.high[i, d]))
             found = found * pieces
         return found
 
@@ -312,14 +323,14 @@ class CellBounds:
         short = sum((self._short_boxes(place, box, d, cells) for d in dims), np.zeros(len(cells)))
         found: list[FloatArray] = []
         for with_short in (False, True):
-            still = [self._still(place, box, window, cells, with_short) for window in windows]
+            still = [self._still(place, box, window, cells, with_short=with_short) for window in windows]
             stays = _product(still, len(cells))
             total = stays * everything
             most = stays
             for number, window in enumerate(windows):
                 others = _product([each for i, each in enumerate(still) if i != number], len(cells))
                 for axis, d in enumerate(window.dims):
-                    moved = others * self._moved(place, box, window, axis, cells, with_short)
+                    moved = others * self._moved(place, box, window, axis, cells, with_short=with_short)
                     fixed = self._pieces(d, cells.high[0, d]) if apart else 1
                     steps = np.maximum(boxes[d] - fixed, 0) * everything / boxes[d]
                     total = total + steps * np.maximum(moved - stays, 0)
@@ -353,7 +364,7 @@ class CellBounds:
         nested = np.where(low == self.extents[d], 1, 2 * self._pieces(d, low)) if most is None else most[low]
         return np.where(cells.tie[1, d] == SAME, pieces, nested)
 
-    def _still(self, place: int, box: int, window: Window, cells: Cells, with_short: bool) -> FloatArray:
+    def _still(self, place: int, box: int, window: Window, cells: Cells, *, with_short: bool) -> FloatArray:
         """Return the most elements that the last tile in a box of a window shares with the first one."""
         tile = cells.high[place]
         most = self._most_touched(window, tile)
@@ -361,7 +372,7 @@ class CellBounds:
             return most
         left = np.ones(len(cells))
         for d, c in zip(window.dims, window.coefficients, strict=True):
-            left = left + c * (tile[d] - 1 - self._offset(place, box, d, cells, with_short))
+            left = left + c * (tile[d] - 1 - self._offset(place, box, d, cells, with_short=with_short))
         return np.minimum(most, np.maximum(left, 0))
 
     def _most_touched(self, window: Window, tile: Ints) -> FloatArray:
@@ -372,7 +383,7 @@ class CellBounds:
         span = 1 + sum(c * (tile[d] - 1) for d, c in zip(window.dims, window.coefficients, strict=True))
         return np.minimum(most, span)
 
-    def _offset(self, place: int, box: int, d: int, cells: Cells, with_short: bool) -> Ints:
+    def _offset(self, place: int, box: int, d: int, cells: Cells, *, with_short: bool) -> Ints:
         """Return where the last tile in a box starts at the earliest. with_short: also in short boxes of one tile."""
         low, tile = cells.low[box, d], cells.high[place, d]
         found = np.where(tile < low, np.maximum(low - tile, tile), 0)
@@ -381,7 +392,7 @@ class CellBounds:
         of_rest = np.where(rest == 0, found, of_rest)
         return np.where(self._is_grid(box, d, cells), np.minimum(found, of_rest), 0)
 
-    def _moved(self, place: int, box: int, window: Window, axis: int, cells: Cells, with_short: bool) -> FloatArray:
+    def _moved(self, place: int, box: int, window: Window, axis: int, cells: Cells, *, with_short: bool) -> FloatArray:
         """Return the most elements that the last tile in a box shares with the first one in the next box along a dim of
         a window.
 
@@ -394,7 +405,7 @@ class CellBounds:
         if _is_rising(window):
             c, e = window.coefficients[axis], window.coefficients[1 - axis]
             until_end = e * (self.extents[other] - 1) + 1 - c
-            offset = self._offset(place, box, other, cells, with_short)
+            offset = self._offset(place, box, other, cells, with_short=with_short)
             from_begin = c * (2 * tile[d] - 1) + 1 + e * (tile[other] - 1 - offset)
             kept = np.maximum(np.minimum(until_end, from_begin), 0)
             if c == 1:

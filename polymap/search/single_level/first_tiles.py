@@ -56,8 +56,8 @@ class SizeGroups:
 class OfTensor:
     """Lower bounds for one tensor, per cell.
 
-    words: elements of the least tile. visits: boxes of the dims that it lacks. loads_first: its loads if its node is the
-    outermost.
+    words: elements of the least tile. visits: boxes of the dims that it lacks. loads_first: its loads where its node is
+    the outermost.
     """
 
     words: FloatArray

@@ -42,21 +42,21 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     for chains in good_chains(question, rooms, tables):
         for chain in chains:
             scored.add(chain)
-    known = [scored.best(room) for room in rooms]
+    bounds: list[int | None]
     if any(one.windows for one in question.operands):
         bounds = _searched(question, rooms, scored, tables)
-        known = [scored.best(room) for room in rooms]
-        bounds = [
-            each and each[1] if bound is None else min(bound, each[1]) if each else bound
-            for bound, each in zip(bounds, known, strict=True)
-        ]
     else:
-        bounds = least_bits(question, rooms, [None if each is None else each[1] for each in known])
-    return [OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)]
+        bounds = least_bits(question, rooms, [each and each[1] for each in map(scored.best, rooms)])
+    found: list[OfSize] = []
+    for room, bound in zip(rooms, bounds, strict=True):
+        best, value = scored.best(room) or (None, None)
+        least = [each for each in (bound, value) if each is not None]
+        found.append(OfSize(min(least, default=None), best, value))
+    return found
 
 
 def _searched(question: Question, rooms: list[int], scored: _Scored, tables: WindowTables) -> list[int | None]:
-    """Return, per size, a lower bound over all loop trees; mappings of cells that stay below it are scored on the way."""
+    """Return, per size, a lower bound over all loop trees; score mappings of the cells of least bound on the way."""
     bounds = cell_bounds(question, tables)
     found: list[int | None] = []
     for room in rooms:

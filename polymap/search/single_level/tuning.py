@@ -19,7 +19,7 @@ class Tuning:
     """Cells that are split together,"""
     cells_per_part: int = 256
     """and that stay together in the queue."""
-    cells_per_size: int = 1_000_000
+    cells_per_size: int = 1_500_000
     """Cells bounded per size of the buffer."""
     chains_per_size: int = 48
     """Cells whose least tiles become mappings, per size of the buffer."""

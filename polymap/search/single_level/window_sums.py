@@ -20,6 +20,8 @@ from polymap.search.resources import SearchCaches
 from polymap.search.single_level.window_tables import fewest_table, pieces_table
 
 Pair = tuple[int, int]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 MOST_LOOPS = 3  # over one dim above a node: one per block between nodes
 
 
@@ -27,9 +29,10 @@ MOST_LOOPS = 3  # over one dim above a node: one per block between nodes
 class Sums:
     """Tables [box, box, tile, tile] of sizes less 1, and of tiles [tile, tile].
 
-    afresh: of tiles. loads: over the boxes of a grid. loose: over boxes that any loops make. again[axis][depth - 1]: over
-    the boxes of a grid, with the innermost loop over one dim, and at most so many loops per dim inside a box.
-    nested[axis]: over boxes that any loops make, with at most three loops per dim.
+    afresh: elements of all tiles. loads: of one pass over the boxes of a grid. loose: over boxes that any loops make.
+    again[axis][depth - 1]: of a further pass over the boxes of a grid, with the innermost loop over one dim, and at
+    most so many loops per dim inside a box. nested[axis]: over boxes that any loops make, with at most three loops per
+    dim.
     """
 
     afresh: FloatArray
@@ -78,12 +81,8 @@ def _further_passes(around: FloatArray, axis: int, depth: int) -> list[FloatArra
 
     A pass is repeated around blocks of the box; in a block with a single tile along the dim it costs nothing.
     """
-    n, m = around.shape[:2]
     other = 1 - axis
-    sizes = np.arange(around.shape[axis])
-    shape = [1, 1, 1, 1]
-    shape[axis], shape[axis + 2] = len(sizes), len(sizes) - 1
-    is_cut = (sizes[:, None] > sizes[None, 1:]).reshape(shape)
+    is_cut = _longer(range(around.shape[axis]), axis)
     table = np.where(is_cut, around, 0.0)
     table = _least_parts(table, other)
     found = [table]
@@ -102,7 +101,7 @@ def _least_parts(table: FloatArray, axis: int) -> FloatArray:
     return np.moveaxis(best, 0, axis)
 
 
-def _one_loop_more(table: FloatArray, is_cut: NDArray[np.bool_], axis: int) -> FloatArray:
+def _one_loop_more(table: FloatArray, is_cut: Mask, axis: int) -> FloatArray:
     """Return the least sums over the blocks of one loop, or of none, whose full blocks are cut further."""
     table, is_cut = np.moveaxis(table, axis, 0), np.moveaxis(is_cut, axis, 0)
     best = table.copy()
@@ -130,7 +129,7 @@ def _over_boxes(once: FloatArray) -> FloatArray:
 
 
 def _composed(table: FloatArray, axis: int) -> FloatArray:
-    """Return, per size y of one axis (row 0 is empty), the least sum over parts of at most y that make the last size."""
+    """Return, per size y of one axis (row 0: empty), the least sum over parts of at most y that make the last size."""
     table = np.moveaxis(table, axis, 0)
     extent = len(table) - 1
     best = np.full_like(table, np.inf)
@@ -171,8 +170,14 @@ def _at_rates(table: FloatArray, axis: int) -> FloatArray:
 def _summed(table: FloatArray, axis: int, summed: Callable[[FloatArray, int], FloatArray]) -> FloatArray:
     """Return the sums over boxes that the innermost loop, over one dim, cuts."""
     table = summed(summed(table, 0), 1)[1:, 1:]
-    sizes = np.arange(1, table.shape[axis] + 1)
-    shape = [1, 1, 1, 1]
-    shape[axis] = shape[axis + 2] = len(sizes)
-    is_cut = (sizes[:, None] > sizes[None, :]).reshape(shape)  # [box, tile]
+    is_cut = _longer(range(1, table.shape[axis] + 1), axis)
     return np.where(is_cut, table, np.inf)
+
+
+def _longer(boxes: range, axis: int) -> Mask:
+    """Return where boxes are longer than tiles of 1 index or more along one axis, [box, box, tile, tile]."""
+    sizes: Ints = np.array(boxes, dtype=np.int64)
+    tiles = sizes[sizes > 0]
+    if axis == 0:
+        return sizes[:, None, None, None] > tiles[None, None, :, None]
+    return sizes[None, :, None, None] > tiles[None, None, None, :]
