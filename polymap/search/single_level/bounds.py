@@ -1,6 +1,6 @@
 """Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer (docs/buffer_curves.md).
 
-They are for questions without windows; `branching.py` has those with windows.
+`OrderBound` is for questions without windows; `branching.py` has those with windows.
 
 Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
 (question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut
@@ -25,8 +25,11 @@ from math import ceil, inf, isfinite, prod
 import numpy as np
 
 from polymap.arithmetic import FloatArray
+from polymap.search.resources import SearchCaches
+from polymap.search.single_level.branching import least_by_cells
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
 from polymap.search.single_level.question import Operand, Question
+from polymap.search.single_level.window_tables import WindowTables
 
 
 def margin_of(question: Question) -> Fraction:
@@ -111,6 +114,8 @@ def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | N
 
     known: the bits of a known mapping per size (None: none), which the bound does not exceed.
     """
+    if any(one.windows for one in question.operands):
+        return least_by_cells(question, rooms, known, WindowTables(SearchCaches()))
     tiles = FirstTiles(question)
     margin = margin_of(question)
     found = [

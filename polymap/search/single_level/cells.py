@@ -55,11 +55,12 @@ class Cells:
         for _ in range(2):
             for place in range(1, len(low)):
                 cut, same = _masks(tie[place])
-                np.minimum(high[place], high[place - 1] - cut, out=high[place])
-                np.maximum(low[place], np.where(same, low[place - 1], 1), out=low[place])
+                np.minimum(high[place], high[place - 1] - cut.astype(np.int64), out=high[place])
+                held: Ints = np.where(same, low[place - 1], 1)
+                np.maximum(low[place], held, out=low[place])
             for place in range(len(low) - 1, 0, -1):
                 cut, same = _masks(tie[place])
-                np.maximum(low[place - 1], low[place] + cut, out=low[place - 1])
+                np.maximum(low[place - 1], low[place] + cut.astype(np.int64), out=low[place - 1])
                 np.minimum(high[place - 1], np.where(same, high[place], high[place - 1]), out=high[place - 1])
         for place in range(1, len(low)):
             either = tie[place] == EITHER
@@ -72,7 +73,7 @@ class Cells:
 
 def _masks(tie: Ints) -> tuple[Mask, Mask]:
     """Return where a tile is smaller than that of the next place further out, and where it is the same one."""
-    return tie == CUT, tie == SAME
+    return np.equal(tie, CUT), np.equal(tie, SAME)
 
 
 class CellBounds:
