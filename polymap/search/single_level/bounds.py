@@ -28,13 +28,8 @@ from polymap.arithmetic import FloatArray
 from polymap.search.resources import SearchCaches
 from polymap.search.single_level.branching import least_by_cells
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
-from polymap.search.single_level.question import Operand, Question
+from polymap.search.single_level.question import Operand, Question, margin_of as margin_of
 from polymap.search.single_level.window_tables import WindowTables
-
-
-def margin_of(question: Question) -> Fraction:
-    """Return the largest relative error by which float64 may raise a bound above its exact value (derived above)."""
-    return Fraction(16 * len(question.extents) + 64, 1 << 53)
 
 
 class OrderBound:

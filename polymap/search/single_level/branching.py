@@ -12,7 +12,7 @@ import numpy as np
 from polymap.arithmetic import FloatArray
 from polymap.search.resources import BestFirst
 from polymap.search.single_level.cells import CUT, EITHER, SAME, CellBounds, Cells, Ints
-from polymap.search.single_level.question import Operand, Question
+from polymap.search.single_level.question import Operand, Question, margin_of
 from polymap.search.single_level.tuning import TUNING
 from polymap.search.single_level.window_tables import WindowTables
 
@@ -86,7 +86,7 @@ def least_by_cells(
     found: list[int | None] = []
     for room, bits in zip(rooms, known, strict=True):
         search = SizeSearch(bounds, room, question.most_bits if bits is None else bits)
-        search.go_on(TUNING.cells_per_size)
+        search.go_on(TUNING.cells_per_size, bound_only=True)
         found.append(search.least_bits())
     return found
 
@@ -100,6 +100,8 @@ class SizeSearch:
 
     def __init__(self, bounds: Sequence[CellBounds], room: int, known: int) -> None:
         self.room, self.work = room, 0
+        self._margin = margin_of(bounds[0].question)
+        self._floor = inf  # the least bound of refuted cells, where bounds are not exact
         self._grain = gcd(*(one.bits for one in bounds[0].question.operands))
         self.know(known)
         self._fits = False
@@ -118,30 +120,41 @@ class SizeSearch:
     def know(self, known: int) -> None:
         """Take the bits of a mapping."""
         self.known = known
-        self.refuted = known - self._grain / 2 if known < EXACT else known * (1 + 1 / EXACT)
+        self.refuted = known - self._grain / 2 if known < EXACT else known * (1 - 4 * float(self._margin))
 
     @property
     def bound(self) -> float:
         """Return the least bits of all cells left, at most the known ones."""
-        least = [each.least() for each in self.open] + [float(least.min()) for _, _, least in self.leaves]
-        return min([float(self.known), *least])
+        return min([float(self.known), self._of_leaves(), *(each.least() for each in self.open)])
 
-    def go_on(self, work: int) -> None:
-        """Split cells of least bound, until so many are bounded."""
-        end = self.work + work
+    def _of_leaves(self) -> float:
+        return min((float(least.min()) for _, _, least in self.leaves), default=inf)
+
+    def go_on(self, work: int, *, bound_only: bool = False) -> None:
+        """Split cells of least bound, until so many are bounded, or nothing can move less than what is known.
+
+        bound_only: also until the bound is final; cells with mappings that move less than the known one may be left.
+        """
+        end, leaves = self.work + work, self._of_leaves()
         while self.work < end and self.open:
             first = min(self.open, key=Open.least)
             if first.least() >= self.refuted:
+                for each in self.open:
+                    self._floor = min(self._floor, each.least())
                 self.open = []
                 break
+            if bound_only and first.least() >= leaves:
+                break
             self._split(first)
+            leaves = self._of_leaves()
             self.open = [each for each in self.open if len(each.parts)]
 
     def least_bits(self) -> int | None:
         """Return a lower bound in whole bits; None where no tree fits."""
         if not self._fits:
             return None
-        return min(self.known, ceil(Fraction(self.bound) * (1 - Fraction(1, 4 * EXACT))))
+        least = self.bound if self.known < EXACT else min(self.bound, self._floor)
+        return min(self.known, ceil(Fraction(least) * (1 - self._margin)))
 
     def cells_by_bound(self) -> Iterator[tuple[float, CellBounds, Cells, int]]:
         """Yield cells that are not split further and not refuted, by rising bound: bound, cells, number among them."""
@@ -156,8 +169,13 @@ class SizeSearch:
             bounds, cells, _ = self.leaves[number]
             yield least, bounds, cells, at
 
+    def _drop(self, least: FloatArray) -> None:
+        """Take the bounds of cells that are refuted into account."""
+        self._floor = min(self._floor, float(least.min(where=least >= self.refuted, initial=inf)))
+
     def _split(self, one: Open) -> None:
         cells, least = one.take(TUNING.cells_at_once)
+        self._drop(least)
         keep = least < self.refuted
         cells, least = cells.taken(keep), least[keep]
         if not len(least):
@@ -177,6 +195,7 @@ class SizeSearch:
         best = np.argmax(np.where(np.take_along_axis(scores, columns, axis=0) > 0, gains, -1), axis=0)
         count = len(cells)
         picked = np.concatenate([(half * len(columns) + best) * count + np.arange(count) for half in (0, 1)])
+        self._drop(bounds.ravel()[picked])
         picked = picked[bounds.ravel()[picked] < self.refuted]
         if len(picked):
             one.add(children.taken(picked), bounds.ravel()[picked])

@@ -23,6 +23,7 @@ from polymap.search.single_level.window_tables import WindowTables
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 CUT, SAME, EITHER = 0, 1, 2
+SAFE = 2.0**-47  # more than 60 roundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +285,8 @@ class CellBounds:
         boxes = self._in_boxes(place, 0, outer, inner, cells)
         alike = boxes if place == 1 else self._in_boxes(place, 0, outer, outer, cells)
         kept = outer * self._kept(place, 0, cells)
-        free = np.maximum(free, boxes - kept)
-        joined = np.maximum(alike - kept, least)
+        free = np.maximum(free, _less(boxes, kept))
+        joined = np.maximum(_less(alike, kept), least)
         apart = (1 - stay) * boxes + stay * joined
         found = self._chosen(one, cells, (place, 0), apart, free)
         if place == 2:
@@ -298,8 +299,8 @@ class CellBounds:
                 sure = np.where(cells.tie[2, d] == CUT, np.minimum(sure, share), sure)
             short = np.minimum(short, sure)
             boxes = self._in_boxes(place, 1, visited, visited, cells)
-            together = boxes - visited * self._kept(place, 1, cells)
-            within = boxes - visited * self._kept(place, 1, cells, apart=True)
+            together = _less(boxes, visited * self._kept(place, 1, cells))
+            within = _less(boxes, visited * self._kept(place, 1, cells, apart=True))
             is_apart = np.zeros(len(cells), dtype=np.bool_)
             for d in one.plain:
                 is_apart |= self._is_cut(place, d, cells)
@@ -508,6 +509,11 @@ class CellBounds:
             n = np.full(len(cells), self.extents[d])
             return n, n
         return cells.low[box, d], cells.high[box, d]
+
+
+def _less(boxes: FloatArray, kept: FloatArray) -> FloatArray:
+    """Return a difference of positive numbers, rounded down by more than their errors."""
+    return boxes * (1 - SAFE) - kept * (1 + SAFE)
 
 
 def _product(values: list[FloatArray], count: int) -> FloatArray:

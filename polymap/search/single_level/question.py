@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, permutations
 from math import isqrt, prod
 
@@ -83,6 +84,12 @@ class Question:
         level."""
         others = [one for one in self.operands if one not in held]
         return sum(one.weight * self.instances - one.saved for one in others)
+
+
+def margin_of(question: Question) -> Fraction:
+    """Return the largest relative error by which float64 may raise a bound above its exact value (derived in
+    `bounds.py`)."""
+    return Fraction(16 * len(question.extents) + 64, 1 << 53)
 
 
 def read_question(problem: Problem) -> Question | None:

@@ -19,9 +19,9 @@ class Tuning:
     """Cells that are split together,"""
     cells_per_part: int = 256
     """and that stay together in the queue."""
-    cells_per_size: int = 1_500_000
+    cells_per_size: int = 4_000_000
     """Cells bounded per size of the buffer."""
-    chains_per_size: int = 48
+    chains_per_size: int = 150
     """Cells whose least tiles become mappings, per size of the buffer."""
     most_nested: int = 1024
     """Extents whose numbers of pieces are worked out for all nests of two loops."""
