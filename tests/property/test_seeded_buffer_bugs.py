@@ -35,23 +35,16 @@ def _private(owner: object, name: str) -> Any:
 
 
 BUGS = (
-    Bug("a node has the room of the nodes outside it only", bounds.OrderBound.least, "/ one.bits) + 1", "/ one.bits)"),
+    Bug("nodes further in load twice", bounds.OrderBound.least, "one.weight * self._later", "2 * one.weight * self._later"),
     Bug(
         "windows are loaded anew in every tile",
         _private(cells.CellBounds, "_in_boxes"),
         "others * (loads[number]",
         "tiles * (loads[number]",
     ),
-    Bug(
-        "a further pass loads every tile anew",
-        _private(window_sums, "_further_passes"),
-        "around, 0.0",
-        "around + 1, 0.0",
-    ),
+    Bug("a further pass loads tiles anew", _private(window_sums, "_further_passes"), "around, 0.0", "3 * around, 0.0"),
     Bug("nothing stays from box to box", _private(cells.CellBounds, "_kept"), "return found[0] + found[1]", "return 0"),
-    Bug(
-        "short pieces leave with the others", _private(cells.CellBounds, "_share_at"), "if at == 0:", "return 0 * rest"
-    ),
+    Bug("tiles take twice their room", cells.CellBounds.bits, "found + one.bits", "found + 2 * one.bits"),
     Bug("cells are numbered in 16 bits", first_tiles.FirstTiles.__init__, "np.int32)", "np.int16)"),
     Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
     Bug("mappings need no room", _private(sizes, "_Scored").best, "if counts[1] <= room", "if counts"),
