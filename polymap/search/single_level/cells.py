@@ -237,7 +237,7 @@ class CellBounds:
         found: FloatArray = np.zeros(len(cells))
         for d in one.plain:
             tile = cells.high[place, d]
-            found = np.maximum(found, tile / (2 * tile + 1))
+            found = np.maximum(found, _short_share(tile, tile + 1))
         return found
 
     def _short_of_words(self, one: Operand, words: Ints, cells: Cells, at: int) -> FloatArray:
@@ -263,7 +263,7 @@ class CellBounds:
         if at == 0:
             return rest
         longer = np.maximum(cells.low[1, d], tile + 1)
-        nested = np.where(cells.tie[1, d] == SAME, rest, tile / (longer + tile))
+        nested = np.where(cells.tie[1, d] == SAME, rest, _short_share(tile, longer))
         return np.where(cells.low[1, d] == self.extents[d], 0, nested)
 
     def _of_window(self, place: int, cells: Cells) -> FloatArray:
@@ -514,6 +514,13 @@ class CellBounds:
 def _less(boxes: FloatArray, kept: FloatArray) -> FloatArray:
     """Return a difference of positive numbers, rounded down by more than their errors."""
     return boxes * (1 - SAFE) - kept * (1 + SAFE)
+
+
+def _short_share(tile: Ints, longer: Ints) -> FloatArray:
+    """Return the largest share of indices in short last pieces of at most `tile`, beside full ones of at least `longer`,
+    of two loops one in the other."""
+    full = longer / (longer + tile)
+    return 1 - full * full
 
 
 def _product(values: list[FloatArray], count: int) -> FloatArray:
