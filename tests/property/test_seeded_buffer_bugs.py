@@ -35,7 +35,12 @@ def _private(owner: object, name: str) -> Any:
 
 
 BUGS = (
-    Bug("nodes further in load twice", bounds.OrderBound.least, "one.weight * self._later", "2 * one.weight * self._later"),
+    Bug(
+        "nodes further in load twice",
+        bounds.OrderBound.least,
+        "one.weight * self._later",
+        "2 * one.weight * self._later",
+    ),
     Bug(
         "windows are loaded anew in every tile",
         _private(cells.CellBounds, "_in_boxes"),
