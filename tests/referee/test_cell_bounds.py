@@ -1,4 +1,4 @@
-"""The bound of a cell that holds the tiles of one tree is not above what that tree moves: random trees, also large ones."""
+"""The bound of a cell that holds the tiles of one tree is not above what that tree moves: random trees."""
 
 from __future__ import annotations
 

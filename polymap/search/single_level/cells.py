@@ -62,7 +62,8 @@ class Cells:
             for place in range(len(low) - 1, 0, -1):
                 cut, same = _masks(tie[place])
                 np.maximum(low[place - 1], low[place] + cut.astype(np.int64), out=low[place - 1])
-                np.minimum(high[place - 1], np.where(same, high[place], high[place - 1]), out=high[place - 1])
+                most: Ints = np.where(same, high[place], high[place - 1])
+                np.minimum(high[place - 1], most, out=high[place - 1])
         for place in range(1, len(low)):
             either = tie[place] == EITHER
             tie[place][either & (high[place] < low[place - 1])] = CUT
@@ -517,8 +518,8 @@ def _less(boxes: FloatArray, kept: FloatArray) -> FloatArray:
 
 
 def _short_share(tile: Ints, longer: Ints) -> FloatArray:
-    """Return the largest share of indices in short last pieces of at most `tile`, beside full ones of at least `longer`,
-    of two loops one in the other."""
+    """Return the largest share of indices in short last pieces of at most `tile` that two loops, one in the other, leave
+    beside full pieces of at least `longer`."""
     full = longer / (longer + tile)
     return 1 - full * full
 
