@@ -9,5 +9,4 @@ with lazy(__name__):
     from polymap.search.parallelism_bounds.window_passes import (
         box_passes as box_passes,
         fewest_in_box as fewest_in_box,
-        pass_tables as pass_tables,
     )

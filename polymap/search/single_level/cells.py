@@ -62,8 +62,7 @@ class Cells:
             for place in range(len(low) - 1, 0, -1):
                 cut, same = _masks(tie[place])
                 np.maximum(low[place - 1], low[place] + cut.astype(np.int64), out=low[place - 1])
-                most: Ints = np.where(same, high[place], high[place - 1])
-                np.minimum(high[place - 1], most, out=high[place - 1])
+                high[place - 1][same] = np.minimum(high[place - 1], high[place])[same]
         for place in range(1, len(low)):
             either = tie[place] == EITHER
             tie[place][either & (high[place] < low[place - 1])] = CUT
@@ -518,8 +517,8 @@ def _less(boxes: FloatArray, kept: FloatArray) -> FloatArray:
 
 
 def _short_share(tile: Ints, longer: Ints) -> FloatArray:
-    """Return the largest share of indices in short last pieces of at most `tile` that two loops, one in the other, leave
-    beside full pieces of at least `longer`."""
+    """Return the largest share of indices in last pieces of at most `tile` that two nested loops leave beside full pieces
+    of at least `longer`."""
     full = longer / (longer + tile)
     return 1 - full * full
 
