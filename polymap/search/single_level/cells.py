@@ -517,8 +517,8 @@ def _less(boxes: FloatArray, kept: FloatArray) -> FloatArray:
 
 
 def _short_share(tile: Ints, longer: Ints) -> FloatArray:
-    """Return the largest share of indices in last pieces of at most `tile` that two nested loops leave beside full pieces
-    of at least `longer`."""
+    """Return the largest share of indices in last pieces of at most `tile` that two nested loops leave beside full
+    pieces of at least `longer`."""
     full = longer / (longer + tile)
     return 1 - full * full
 
