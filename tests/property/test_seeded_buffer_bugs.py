@@ -12,7 +12,7 @@ import pytest
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.geometric_bounds import box_visits
 from polymap.search.problem import Problem, analyse, exact_score, measure_of, parse_objective
-from polymap.search.single_level import bounds, first_tiles, question, sizes, window_bounds
+from polymap.search.single_level import bounds, cells, first_tiles, question, sizes, window_sums
 from polymap.workload.einsums import einsum
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
 from tests.referee import test_huge_bounds
@@ -35,23 +35,24 @@ def _private(owner: object, name: str) -> Any:
 
 
 BUGS = (
-    Bug("a node has the room of the nodes outside it only", bounds.OrderBound.least, "/ one.bits) + 1", "/ one.bits)"),
+    Bug(
+        "nodes further in load twice",
+        bounds.OrderBound.least,
+        "one.weight * self._later",
+        "2 * one.weight * self._later",
+    ),
     Bug(
         "windows are loaded anew in every tile",
-        _private(bounds.OrderBound, "_of_window"),
-        "np.where(may_keep, kept,",
-        "np.where(False, kept,",
+        _private(cells.CellBounds, "_in_boxes"),
+        "others * (loads[number]",
+        "tiles * (loads[number]",
     ),
-    Bug(
-        "the first pass counts twice",
-        _private(first_tiles.FirstTiles, "_loads_first"),
-        "once + (visits - 1)",
-        "once + visits",
-    ),
+    Bug("a further pass loads tiles anew", _private(window_sums, "_further_passes"), "around, 0.0", "3 * around, 0.0"),
+    Bug("nothing stays from box to box", _private(cells.CellBounds, "_kept"), "return found[0] + found[1]", "return 0"),
+    Bug("tiles take twice their room", cells.CellBounds.bits, "found + one.bits", "found + 2 * one.bits"),
     Bug("cells are numbered in 16 bits", first_tiles.FirstTiles.__init__, "np.int32)", "np.int16)"),
-    Bug("nothing of a window stays from tile to tile", _private(window_bounds, "_kept"), "min(best, words)", "0"),
     Bug("what is written first is read", question.Question.bypassing, "self.instances - one.saved", "self.instances"),
-    Bug("mappings need no room", _private(sizes, "_mappings"), "if held <= room", "if held"),
+    Bug("mappings need no room", _private(sizes, "_Scored").best, "if counts[1] <= room", "if counts"),
     Bug("every share is loaded in every box", _private(box_visits, "_least_of_boxes"), "share * (", "0 * ("),
     Bug(
         "uncut dims leave nothing",

@@ -4,6 +4,7 @@ problems."""
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
@@ -102,3 +103,8 @@ def test_no_tree_moves_less_than_the_bound(seed: int, most_trees: int) -> None:
 def test_no_tree_moves_less_than_the_bound_of_two_windows() -> None:
     compared, met = check(300, 10, 60_000, WINDOWS)
     assert met > compared / 3, "a bound that says little cannot be wrong"
+
+
+if __name__ == "__main__":
+    windowed = (*(each for each in FAMILIES if "+r" in each[0] or "2*r" in each[0] or "-r" in each[0]), *WINDOWS)
+    print("(layer, size) pairs compared, and met:", *check(int(sys.argv[1]), int(sys.argv[2]), 60_000, windowed))

@@ -202,9 +202,8 @@ def improve_multipliers(
 ) -> Improved:
     """Return multipliers after subgradient steps towards the incumbent until a limit; chains that fit are scored.
 
-    limit: the value of component 0
-    that refutes (None: no incumbent). start: multipliers of another structure. cycles: an upper bound. scores: whether
-    chains that fit are scored, which those of a group cannot be. rounds: multipliers that are tried, at most.
+    limit: the value of component 0 that refutes (None: no incumbent). start: multipliers of another structure. cycles:
+    an upper bound. scores: not so for a group, which has no trees. rounds: multipliers that are tried, at most.
     """
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
@@ -214,16 +213,15 @@ def improve_multipliers(
         return Improved(trial.multipliers, trial.bound)
     cheapest = node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
     excess = _excess(tables, node, resources)
-    scored: set[tuple[ChainNode, ...]] = set()
-    if scores:
-        _score_once(search, node, excess, scored)
+    scored: set[tuple[ChainNode, ...]] | None = set() if scores else None
+    _score_once(search, node, excess, scored)
     if all(amount <= 0 for amount in excess.values()):
         is_solved = scores and search.window is None and search.incumbent.keep == 1 and not tables.measure.limits
         return Improved(None, bound, cheapest, is_solved=is_solved)
+    if max(bound, limit or 0).bit_length() > TUNING.float_bits:
+        return Improved(None, bound, cheapest)
     best: Multipliers | None = None
     best_bound, idle, scale = bound, 0, 1.0
-    if max(bound, limit or 0).bit_length() > TUNING.float_bits:
-        return Improved(best, bound, cheapest)
     for done in range(rounds):
         far = done >= TUNING.first_rounds and _is_far(bound, best_bound, limit)
         if idle == TUNING.idle_rounds or far or search.incumbent.out_of_time():
@@ -241,18 +239,18 @@ def improve_multipliers(
             break
         node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
         excess = _excess(tables, node, resources)
-        if scores:
-            _score_once(search, node, excess, scored)
+        _score_once(search, node, excess, scored)
         if _is_settled(excess, trial.multipliers):
             break
         trial = None
-    found = best if best_bound > bound else None
-    return Improved(found, best_bound, cheapest)
+    return Improved(best if best_bound > bound else None, best_bound, cheapest)
 
 
-def _score_once(search: StructureSearch, node: SearchNode, excess: Excess, scored: set[tuple[ChainNode, ...]]) -> None:
-    """Score a whole chain that fits, unless that was done before."""
-    if _fits(excess) and node.chain not in scored:
+def _score_once(
+    search: StructureSearch, node: SearchNode, excess: Excess, scored: set[tuple[ChainNode, ...]] | None
+) -> None:
+    """Score a whole chain that fits, unless that was done before (None: nothing is scored)."""
+    if scored is not None and _fits(excess) and node.chain not in scored:
         scored.add(node.chain)
         search.finish(node, thorough=False)
 

@@ -47,6 +47,8 @@ class Tuning:
     """Tables of windows that a search remembers."""
     most_window_work: float = 3e7
     """Array elements that the tables of one window may take."""
+    most_box_work: float = 1e8
+    """Array elements that the tables of all boxes of one window may take."""
     most_coefficient: int = 1 << 12
     """Of a window: residues are looked at one by one."""
 

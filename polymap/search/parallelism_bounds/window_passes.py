@@ -43,6 +43,20 @@ def pass_tables(
     return passes.once[n, m], passes.again[:, n, m]
 
 
+def box_passes(
+    extents: tuple[int, int], coefficients: tuple[int, int], caches: SearchCaches
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the least loads of one pass over every box [x, z, t_p - 1, t_r - 1], and of a further pass around it.
+
+    Row 0 is the empty box. None: the tables would be too large.
+    """
+    n, m = extents
+    if float(n * m) ** 2 * (n + m) > TUNING.most_box_work or max(map(abs, coefficients)) > TUNING.most_coefficient:
+        return None
+    passes = caches.memo(_filled, TUNING.kept_windows)(extents, coefficients)
+    return passes.once, passes.around
+
+
 def ordered_passes(
     extents: tuple[int, int], coefficients: tuple[int, int], axis: int, above: int, most: int, caches: SearchCaches
 ) -> FloatArray:
@@ -93,7 +107,8 @@ def _filled(extents: tuple[int, int], coefficients: tuple[int, int]) -> _Passes:
 class _Passes:
     """The recursion for all tiles at once. once[x, z], again[j, x, z]: per tile, for a box of x times z indices.
 
-    first[d][x, z]: of one pass whose outermost loop is over dim d.
+    around[x, z]: of a further pass around the whole box. first[d][x, z]: of one pass whose outermost loop is over dim
+    d.
     """
 
     def __init__(self, extents: tuple[int, int], coefficients: tuple[int, int]) -> None:
@@ -102,6 +117,7 @@ class _Passes:
         self.tiles = (np.arange(1, n + 1)[:, None], np.arange(1, m + 1)[None, :])
         self.once = np.zeros((n + 1, m + 1, n, m))
         self.again = np.zeros((2, n + 1, m + 1, n, m))
+        self.around = np.zeros((n + 1, m + 1, n, m))
         self.first = np.full((2, n + 1, m + 1, n, m), np.inf)
 
     def fill(self, x: int, z: int) -> None:
@@ -121,7 +137,7 @@ class _Passes:
                     limit = self.tiles[axis] + (axis == j)
                     np.minimum(again[j], np.where(blocks >= limit, own, np.inf).min(axis=0), out=again[j])
         self.once[x, z] = np.maximum(best, elements)
-        around = np.maximum(self.once[x, z] - self.shared(box, box, None, 0), 0.0)
+        around = self.around[x, z] = np.maximum(self.once[x, z] - self.shared(box, box, None, 0), 0.0)
         for j in (0, 1):
             np.minimum(again[j], around, out=again[j])
             self.again[j, x, z] = again[j]

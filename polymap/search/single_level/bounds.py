@@ -1,19 +1,16 @@
 """Lower bounds on the outermost level's traffic over all loop trees and sizes of one buffer (docs/buffer_curves.md).
 
+`OrderBound` is for questions without windows; `branching.py` has those with windows.
+
 Rounding, with u = 2**-53 and d dims. What fits is decided without any: a question has less than 2**53 bits of tensors
 (question.py), so sizes, elements and room are integers that float64 holds; a quotient of two of them, rounded and cut
 to an integer, is never below the true one, and more room or elements only lower a bound. Traffic is rounded:
 
-- a product of pieces over dims: (d - 1) u; times elements, `visits` of the first node: d u. Tables of windows hold
-  integers (`MOST_TABLED` keeps them below 2**53); with the products over windows, the share of the other dims, and
-  once + (visits - 1) again: (d + 5) u.
+- a product of pieces over dims: (d - 1) u; times elements, `visits` of the first node: d u.
 - visits - (visits - 1) kept with kept at most a half, since a short last piece has at most half of the indices: the
   result is at least visits / 2, so (3 d + 1) u; with the third node's limit, a sum of positive terms, (3 d + 7) u.
-- slabs - (pieces - 1) words of windows may cancel: both are moved to the safe side by the margin before they are
-  subtracted.
 - weight * loads - saved is at least half of weight * loads: twice the relative error of loads, and 3 u.
-- the sum over three tensors and what bypasses the buffer, none negative: 4 u; the refinement of one tensor in it, once
-  more its loads: (6 d + 17) u.
+- the sum over three tensors and what bypasses the buffer, none negative: 4 u.
 
 Together at most (12 d + 40) u; `margin_of` takes (16 d + 64) u, and the last step is in exact fractions.
 """
@@ -22,23 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 from math import ceil, inf, isfinite, prod
 
 import numpy as np
 
 from polymap.arithmetic import FloatArray
 from polymap.search.resources import SearchCaches
+from polymap.search.single_level.branching import least_by_cells
 from polymap.search.single_level.first_tiles import FirstTiles, Ints
-from polymap.search.single_level.question import Operand, Question
-from polymap.search.single_level.tuning import TUNING
-from polymap.search.single_level.window_bounds import loads_of_later, words_of
+from polymap.search.single_level.question import Operand, Question, margin_of as margin_of
 from polymap.search.single_level.window_tables import WindowTables
-
-
-def margin_of(question: Question) -> Fraction:
-    """Return the largest relative error by which float64 may raise a bound above its exact value (derived above)."""
-    return Fraction(16 * len(question.extents) + 64, 1 << 53)
 
 
 class OrderBound:
@@ -48,7 +39,6 @@ class OrderBound:
     def __init__(self, tiles: FirstTiles, order: tuple[Operand, ...]) -> None:
         self.tiles, self.order = tiles, order
         self.fixed = float(tiles.question.bypassing(order))
-        self._margin = float(margin_of(tiles.question))
         if order:
             first, later = order[0], order[1:]
             self._bits = tiles.of(first).words * first.bits + sum(one.bits for one in later)
@@ -67,69 +57,16 @@ class OrderBound:
         for place, one in enumerate(self.order[1:], 1):
             words = np.floor(left / one.bits) + 1
             total = total + one.weight * self._later(place, one, words, left, cells) - one.saved
-        if any(one.windows for one in self.order[1:]):
-            total = self._refined(room, known, cells, total)
         return min(float(total.min()), known)
-
-    def _refined(self, room: int, known: float, cells: Ints, total: FloatArray) -> FloatArray:
-        """Return the costs of cells; where few are below the known value, tile sizes are examined one by one."""
-        below = np.flatnonzero(total < known)
-        if not len(below) or len(below) > TUNING.most_refined:
-            return total
-        found = total.copy()
-        later = self.order[1:]
-        place, one = next((place, one) for place, one in enumerate(later, 1) if one.windows)
-        for at in below.tolist():
-            cell = cells[at : at + 1]
-            left = room - self._bits[cell]
-            coarse = float(self._later(place, one, np.floor(left / one.bits) + 1, left, cell)[0])
-            loads = self._by_size(room, one, int(cell[0]))
-            found[at] += one.weight * max(0.0, loads - coarse)
-        return found
-
-    def _by_size(self, room: int, one: Operand, cell: int) -> float:
-        """Return the least loads of a tensor with windows over the sizes of one cell that leave room for it."""
-        tiles, first = self.tiles, self.order[0]
-        groups = [
-            (int(each.low[i]), int(each.high[i]))
-            for each, i in zip(tiles.groups, tiles.index[:, cell].tolist(), strict=True)
-        ]
-        choices = [range(low, high + 1) if d in one.own else (low,) for d, (low, high) in enumerate(groups)]
-        if prod(map(len, choices)) > TUNING.most_sizes:
-            return 0.0
-        least = float("inf")
-        rest = sum(other.bits for other in self.order[1:])
-        for sizes in product(*choices):
-            left = room - first.bits * words_of(first, sizes) - rest
-            if left >= 0:
-                least = min(
-                    least, loads_of_later(tiles.question, first, one, sizes, left // one.bits + 1, tiles.tables)
-                )
-        return least
 
     def _later(self, place: int, one: Operand, words: FloatArray, left: FloatArray, cells: Ints) -> FloatArray:
         """Return a lower bound on the loads of a tensor whose node is further in and holds so many elements."""
         visits = self.tiles.of(one).visits[cells]
-        if one.windows:
-            return self._of_window(one, words, visits, cells)
         kept = _most_kept(self.tiles, one, words, cells)
         loads = one.elements * (visits - (visits - 1) * kept)
         if place == 2:
             loads = np.maximum(loads, self._limited(one, left, visits, kept, cells))
         return loads
-
-    def _of_window(self, one: Operand, words: FloatArray, visits: FloatArray, cells: Ints) -> FloatArray:
-        tiles = self.tiles
-        slabs = tiles.of(one).slabs[cells] * visits
-        whole = np.ones(len(cells))
-        may_keep = np.ones(len(cells), dtype=np.bool_)
-        for d in one.plain:
-            is_whole = tiles.is_whole[d][cells]
-            whole = whole * np.where(is_whole, float(tiles.question.extents[d]), 1.0)
-        may_keep = words >= whole
-        stay = (tiles.all_pieces[cells] - 1) * words * (1 + self._margin)
-        kept = np.maximum(slabs * (1 - self._margin) - stay, float(one.elements))
-        return np.where(may_keep, kept, np.maximum(slabs, one.elements))
 
     def _limited(self, one: Operand, left: FloatArray, visits: FloatArray, kept: FloatArray, cells: Ints) -> FloatArray:
         """Return the loads of the third node's tensor that follow from the number of elements that the second one
@@ -167,14 +104,14 @@ def _subsets(dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield from combinations(dims, count)
 
 
-def least_bits(
-    question: Question, rooms: Sequence[int], known: Sequence[int | None], tables: WindowTables | None = None
-) -> list[int | None]:
+def least_bits(question: Question, rooms: Sequence[int], known: Sequence[int | None]) -> list[int | None]:
     """Return, per size of the buffer in bits, a lower bound over all loop trees; None where no tree fits.
 
     known: the bits of a known mapping per size (None: none), which the bound does not exceed.
     """
-    tiles = FirstTiles(question, tables or WindowTables(SearchCaches()))
+    if any(one.windows for one in question.operands):
+        return least_by_cells(question, rooms, known, WindowTables(SearchCaches()))
+    tiles = FirstTiles(question)
     margin = margin_of(question)
     found = [
         inf if bits is None else float(bits) * float(1 + 4 * margin) for bits in known

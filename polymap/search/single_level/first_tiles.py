@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import FloatArray
-from polymap.search.parallelism_bounds import fewest_in_box, group_starts
-from polymap.search.single_level.question import Operand, Question, Window
+from polymap.search.parallelism_bounds import group_starts
+from polymap.search.single_level.question import Operand, Question
 from polymap.search.single_level.tuning import TUNING
-from polymap.search.single_level.window_tables import WindowTables
 
 Ints = NDArray[np.int64]
 
@@ -38,13 +37,12 @@ class SizeGroups:
     most_rest: Ints
 
     @staticmethod
-    def of(extent: int, *, finely: bool) -> SizeGroups:
-        """Return the groups of a dim. finely: split groups with few pieces further, by the length of the last piece."""
+    def of(extent: int) -> SizeGroups:
+        """Return the groups of a dim. Those with few pieces are split further, by the length of the last piece."""
         starts = group_starts(extent, extent)
         ends = [*(start - 1 for start in starts[1:]), extent]
-        if finely:
-            few = [(a, b) for a, b in zip(starts, ends, strict=True) if a < b and -(-extent // a) <= TUNING.few_pieces]
-            starts = sorted({*starts, *(size for a, b in few for size in (a + 1, (a + b) // 2 + 1))})
+        few = [(a, b) for a, b in zip(starts, ends, strict=True) if a < b and -(-extent // a) <= TUNING.few_pieces]
+        starts = sorted({*starts, *(size for a, b in few for size in (a + 1, (a + b) // 2 + 1))})
         low = np.array(starts, dtype=np.int64)
         high = np.append(low[1:] - 1, extent)
         pieces = -(-extent // low)
@@ -58,24 +56,22 @@ class SizeGroups:
 class OfTensor:
     """Lower bounds for one tensor, per cell.
 
-    words: elements of the least tile. visits: boxes of the dims that it lacks. slabs: elements that all boxes of its
-    own dims use, summed. loads_first: its loads if its node is the outermost.
+    words: elements of the least tile. visits: boxes of the dims that it lacks. loads_first: its loads where its node is
+    the outermost.
     """
 
     words: FloatArray
     visits: FloatArray
-    slabs: FloatArray
     loads_first: FloatArray
 
 
 class FirstTiles:
     """The grid of size groups of all dims, flattened into cells. index[dim, cell]: the group."""
 
-    def __init__(self, question: Question, tables: WindowTables) -> None:
-        self.question, self.tables = question, tables
+    def __init__(self, question: Question) -> None:
+        self.question = question
         self._known: dict[int, OfTensor] = {}
-        finely = not any(one.windows for one in question.operands)
-        self.groups = [SizeGroups.of(extent, finely=finely) for extent in question.extents]
+        self.groups = [SizeGroups.of(extent) for extent in question.extents]
         shape = [len(one.low) for one in self.groups]
         cells = np.indices(shape, dtype=np.int32)
         self.index: NDArray[np.int32] = cells.reshape(len(shape), -1)
@@ -101,70 +97,6 @@ class FirstTiles:
     def of(self, operand: Operand) -> OfTensor:
         """Return a tensor's bounds per cell."""
         if operand.number not in self._known:
-            parts = self._words(operand), self._visits(operand), self._slabs(operand), self._loads_first(operand)
-            self._known[operand.number] = OfTensor(*parts)
+            words, visits = self.product(self.low, operand.plain), self.product(self.pieces, operand.lacking)
+            self._known[operand.number] = OfTensor(words, visits, visits * operand.elements)
         return self._known[operand.number]
-
-    def _words(self, operand: Operand) -> FloatArray:
-        """Return a lower bound on the elements of a tensor's tile, per cell."""
-        found = self.product(self.low, operand.plain)
-        for window in operand.windows:
-            extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
-            low = np.ix_(*(self.groups[d].low - 1 for d in window.dims))
-            found = found * self._over_window(window, self.tables.fewest(extents, window.coefficients)[low])
-        return found
-
-    def _visits(self, operand: Operand) -> FloatArray:
-        """Return the number of boxes into which the dims that a tensor lacks are cut."""
-        return self.product(self.pieces, operand.lacking)
-
-    def _slabs(self, operand: Operand) -> FloatArray:
-        """Return a lower bound on the elements that all boxes of a tensor's own dims use, summed."""
-        found = np.full(self.index.shape[1], float(prod(self.question.extents[d] for d in operand.plain)))
-        for window in operand.windows:
-            found = found * self._over_window(window, self._pieces_of_window(window))
-        return found
-
-    def _loads_first(self, operand: Operand) -> FloatArray:
-        """Return the loads of a tensor whose node is the outermost."""
-        visits = self._visits(operand)
-        if not operand.windows:
-            return visits * operand.elements
-        ones: FloatArray = np.ones(self.count)
-        once: FloatArray = ones * float(operand.elements)
-        again: FloatArray = ones * np.inf
-        whole = np.ones(self.index.shape[1], dtype=np.bool_)
-        for window in operand.windows:
-            extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
-            others = operand.elements / fewest_in_box(window.coefficients, extents)
-            tables = self.tables.passes(extents, window.coefficients)
-            cut = ~(self.is_whole[window.dims[0]] & self.is_whole[window.dims[1]])
-            whole &= ~cut
-            if tables is None:
-                again = np.asarray(np.where(cut, 0.0, again), dtype=np.float64)
-                continue
-            here = self._over_window(window, self._least(window, tables[0])) * others
-            once = np.asarray(np.maximum(once, here), dtype=np.float64)
-            repeated = np.full_like(tables[1], np.inf)
-            repeated[0, :-1, :], repeated[1, :, :-1] = tables[1][0, :-1, :], tables[1][1, :, :-1]
-            more = self._over_window(window, self._least(window, repeated.min(axis=0))) * others
-            again = np.asarray(np.where(cut, np.minimum(again, more), again), dtype=np.float64)
-        for d in operand.plain:
-            again = np.asarray(np.where(self.is_whole[d], again, np.minimum(again, once)), dtype=np.float64)
-            whole &= self.is_whole[d]
-        return np.where(whole, float(operand.elements), once + (visits - 1) * np.where(whole, 0.0, again))
-
-    def _pieces_of_window(self, window: Window) -> FloatArray:
-        """Return, per pair of groups, a lower bound on the elements that all pairs of pieces touch, summed."""
-        extents = self.question.extents[window.dims[0]], self.question.extents[window.dims[1]]
-        return self._least(window, self.tables.pieces(extents, window.coefficients))
-
-    def _least(self, window: Window, table: FloatArray) -> FloatArray:
-        """Return the minimum of a table [size - 1, size - 1] over every pair of groups."""
-        for axis, d in enumerate(window.dims):
-            table = np.minimum.reduceat(table, self.groups[d].low - 1, axis=axis)
-        return table
-
-    def _over_window(self, window: Window, table: FloatArray) -> FloatArray:
-        """Return a table of pairs of groups as values per cell."""
-        return table[self.index[window.dims[0]], self.index[window.dims[1]]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.search.parallelism_bounds import group_starts
 from polymap.search.problem import Problem
+from polymap.search.single_level.cells import SAME, CellBounds, Cells
 from polymap.search.single_level.first_tiles import Ints
 from polymap.search.single_level.question import Operand, Question, Window
 from polymap.search.single_level.tuning import TUNING
@@ -147,28 +148,43 @@ def _looked_up(table: FloatArray, first: Ints, second: Ints) -> FloatArray:
 
 def trees(problem: Problem, question: Question, chain: Chain) -> Iterator[Mapping]:
     """Yield the loop trees of a chain: per node the loops over dims that its tensor lacks, then those over its own
-    dims.
-
-    Each of a window's loops is innermost in one of the trees.
+    dims, those of windows last, in every order.
     """
-    last = [w for one in chain.order for window in one.windows for w in window.dims] or [-1]
+    windowed = sorted({d for one in chain.order for window in one.windows for d in window.dims})
     seen: set[Mapping] = set()
-    for slid in last:
-        mapping = _tree(problem, question, chain, slid)
+    for order in permutations(windowed) if len(windowed) <= TUNING.most_permuted else [tuple(windowed)]:
+        mapping = _tree(problem, question, chain, order)
         if mapping not in seen:
             seen.add(mapping)
             yield mapping
 
 
-def _tree(problem: Problem, question: Question, chain: Chain, slid: int) -> Mapping:
+def _tree(problem: Problem, question: Question, chain: Chain, last: tuple[int, ...]) -> Mapping:
     nodes: list[MappingNode] = []
     outer: Tiles = question.extents
     level = problem.arch.levels[1].name
     for one, inner in zip(chain.order, chain.tiles, strict=True):
         moved = [d for d in range(len(outer)) if inner[d] < outer[d]]
-        moved.sort(key=lambda d: (d in one.own, d == slid, d))
+        moved.sort(key=lambda d: (d in one.own, last.index(d) if d in last else -1, d))
         nodes += [Temporal(problem.dims[d], inner[d]) for d in moved]
         nodes.append(Storage(level, (problem.terms[one.number].tensor.name,)))
         outer = inner
     nodes += [Temporal(problem.dims[d], 1) for d, n in enumerate(outer) if n > 1]
     return Mapping((*nodes, Compute(problem.workload.statements[0].name)))
+
+
+def chain_of(bounds: CellBounds, cells: Cells, at: int, guess: float) -> Chain:
+    """Return a chain of the least tiles that a cell allows."""
+    tiles: list[Tiles] = []
+    outer = bounds.question.extents
+    for place, one in enumerate(bounds.order):
+        low, high, tie = cells.low[place, :, at], cells.high[place, :, at], cells.tie[place, :, at]
+        inner: list[int] = []
+        for d, size in enumerate(outer):
+            if place and tie[d] == SAME:
+                inner.append(size)
+            else:
+                inner.append(min(size, int(low[d]) if d in one.own else int(high[d])))
+        outer = tuple(inner)
+        tiles.append(outer)
+    return Chain(bounds.order, tuple(tiles), guess)

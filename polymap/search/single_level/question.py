@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, permutations
 from math import isqrt, prod
 
@@ -65,6 +66,11 @@ class Question:
         """Return an upper bound on the bits of all tensors together, and so on those that a mapping holds."""
         return sum(one.bits * prod(self.extents[d] for d in one.own) for one in self.operands)
 
+    @property
+    def most_bits(self) -> int:
+        """Return bits that no mapping exceeds: each statement instance loads an element of every tensor."""
+        return sum(one.weight * self.instances for one in self.operands)
+
     def orders(self) -> Iterator[tuple[Operand, ...]]:
         """Yield every choice of tensors that the buffer holds, in every order of their nodes."""
         free = [one for one in self.operands if one.may and not one.must]
@@ -78,6 +84,12 @@ class Question:
         level."""
         others = [one for one in self.operands if one not in held]
         return sum(one.weight * self.instances - one.saved for one in others)
+
+
+def margin_of(question: Question) -> Fraction:
+    """Return the largest relative error by which float64 may raise a bound above its exact value (derived in
+    `bounds.py`)."""
+    return Fraction(16 * len(question.extents) + 64, 1 << 53)
 
 
 def read_question(problem: Problem) -> Question | None:

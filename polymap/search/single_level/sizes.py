@@ -9,8 +9,10 @@ from polymap.ir import Architecture, Mapping, MemoryLevel
 from polymap.search.problem import Problem, exact_score, parse_objective
 from polymap.search.resources import SearchCaches
 from polymap.search.single_level.bounds import least_bits
-from polymap.search.single_level.mappings import good_chains, trees
+from polymap.search.single_level.branching import SizeSearch, cell_bounds
+from polymap.search.single_level.mappings import Chain, chain_of, good_chains, trees
 from polymap.search.single_level.question import Question, read_question
+from polymap.search.single_level.tuning import TUNING
 from polymap.search.single_level.window_tables import WindowTables
 
 
@@ -36,37 +38,81 @@ def solve_sizes(problem: Problem, capacities_bits: Sequence[int]) -> list[OfSize
     buffering = problem.arch.levels[1].buffering
     rooms = [capacity // buffering for capacity in capacities_bits]
     tables = WindowTables(SearchCaches())
-    known = _mappings(problem, question, rooms, tables)
-    bounds = least_bits(question, rooms, [None if each is None else each[1] for each in known], tables)
-    return [OfSize(bound, each and each[0], each and each[1]) for bound, each in zip(bounds, known, strict=True)]
-
-
-def _mappings(
-    problem: Problem, question: Question, rooms: list[int], tables: WindowTables
-) -> list[tuple[Mapping, int] | None]:
-    """Return, per size of the buffer, the mapping that moves least among those that are counted exactly."""
-    scored: dict[Mapping, tuple[int, int]] = {}  # bits held, bits moved
-    level = problem.arch.levels[1].name
-    arch = _unlimited(problem.arch)
-    objective = parse_objective(f"traffic:{arch.levels[0].name}", arch)
+    scored = _Scored(problem, question)
     for chains in good_chains(question, rooms, tables):
         for chain in chains:
-            for mapping in trees(problem, question, chain):
-                if mapping not in scored:
-                    score = exact_score(problem.workload, arch, objective, mapping)
-                    if score is not None:
-                        held = dict(score.cost.occupancy_bits).get(level, 0)
-                        scored[mapping] = held, int(score.value)
-    found: list[tuple[Mapping, int] | None] = []
+            scored.add(chain)
+    bounds: list[int | None]
+    if any(one.windows for one in question.operands):
+        bounds = _searched(question, rooms, scored, tables)
+    else:
+        bounds = least_bits(question, rooms, [each and each[1] for each in map(scored.best, rooms)])
+    found: list[OfSize] = []
+    for room, bound in zip(rooms, bounds, strict=True):
+        best, value = scored.best(room) or (None, None)
+        least = [each for each in (bound, value) if each is not None]
+        found.append(OfSize(min(least, default=None), best, value))
+    return found
+
+
+def _searched(question: Question, rooms: list[int], scored: _Scored, tables: WindowTables) -> list[int | None]:
+    """Return, per size, a lower bound over all loop trees; score mappings of the cells of least bound on the way."""
+    bounds = cell_bounds(question, tables)
+    found: list[int | None] = []
     for room in rooms:
+        best = scored.best(room)
+        search = SizeSearch(bounds, room, question.most_bits if best is None else best[1])
+        search.go_on(TUNING.cells_per_size)
+        _try_cells(search, scored)
+        found.append(search.least_bits())
+    return found
+
+
+def _try_cells(search: SizeSearch, scored: _Scored) -> None:
+    """Score the trees of the cells of least bound, until nothing is left that may move less than the best."""
+    tried: set[tuple[object, ...]] = set()
+    while len(tried) < TUNING.chains_per_size:
+        for least, bounds, cells, at in search.cells_by_bound():
+            chain = chain_of(bounds, cells, at, least)
+            if (key := (chain.order, chain.tiles)) not in tried:
+                break
+        else:
+            return
+        tried.add(key)
+        scored.add(chain)
+        best = scored.best(search.room)
+        if best is not None and best[1] < search.known:
+            search.know(best[1])
+
+
+class _Scored:
+    """Loop trees with the bits that they hold and move, counted exactly."""
+
+    def __init__(self, problem: Problem, question: Question) -> None:
+        self._problem, self._question = problem, question
+        self._level = problem.arch.levels[1].name
+        self._arch = _unlimited(problem.arch)
+        self._objective = parse_objective(f"traffic:{self._arch.levels[0].name}", self._arch)
+        self._trees: dict[Mapping, tuple[int, int]] = {}  # bits moved, bits held
+
+    def add(self, chain: Chain) -> None:
+        """Count the trees of a chain."""
+        for mapping in trees(self._problem, self._question, chain):
+            if mapping not in self._trees:
+                score = exact_score(self._problem.workload, self._arch, self._objective, mapping)
+                if score is not None:
+                    held = dict(score.cost.occupancy_bits).get(self._level, 0)
+                    self._trees[mapping] = int(score.value), held
+
+    def best(self, room: int) -> tuple[Mapping, int] | None:
+        """Return the first tree that moves least, of those that fit, with its bits."""
         fitting = [
-            (moved, held, number, mapping)
-            for number, (mapping, (held, moved)) in enumerate(scored.items())
-            if held <= room
+            (*counts, number, mapping)
+            for number, (mapping, counts) in enumerate(self._trees.items())
+            if counts[1] <= room
         ]
         best = min(fitting, default=None, key=lambda one: one[:3])
-        found.append(None if best is None else (best[3], best[0]))
-    return found
+        return None if best is None else (best[3], best[0])
 
 
 def _unlimited(arch: Architecture) -> Architecture:

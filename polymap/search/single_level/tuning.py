@@ -11,10 +11,20 @@ class Tuning:
 
     best_trees: int = 12
     """Per size of the buffer."""
-    most_refined: int = 400
-    """Cells whose sizes are looked at one by one,"""
-    most_sizes: int = 1000
-    """where one has at most so many."""
+    most_permuted: int = 4
+    """Dims of windows whose loops are tried in every order."""
+    tried_splits: int = 12
+    """Variables of a cell along which a split is bounded before one is chosen."""
+    cells_at_once: int = 512
+    """Cells that are split together,"""
+    cells_per_part: int = 256
+    """and that stay together in the queue."""
+    cells_per_size: int = 4_000_000
+    """Cells bounded per size of the buffer."""
+    chains_per_size: int = 150
+    """Cells whose least tiles become mappings, per size of the buffer."""
+    most_nested: int = 1024
+    """Extents whose numbers of pieces are worked out for all nests of two loops."""
     kept_windows: int = 64
     """Tables of windows that a search remembers."""
     few_pieces: int = 8

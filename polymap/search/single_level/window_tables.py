@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polymap.arithmetic import FloatArray
-from polymap.search.parallelism_bounds import fewest_in_box, pass_tables
+from polymap.search.parallelism_bounds import fewest_in_box
 from polymap.search.resources import SearchCaches
 from polymap.search.single_level.tuning import TUNING
 
@@ -19,10 +19,6 @@ class WindowTables:
         self.caches = caches
         self.fewest = caches.memo(fewest_table, TUNING.kept_windows)
         self.pieces = caches.memo(pieces_table, TUNING.kept_windows)
-
-    def passes(self, extents: Pair, coefficients: Pair) -> tuple[FloatArray, FloatArray] | None:
-        """Return the least loads of the first pass, and of each further pass (`pass_tables`)."""
-        return pass_tables(extents, coefficients, self.caches)
 
 
 def fewest_table(extents: Pair, coefficients: Pair) -> FloatArray:

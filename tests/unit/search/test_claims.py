@@ -103,14 +103,15 @@ def test_a_walk_that_claims_another_value_proves_nothing(monkeypatch: pytest.Mon
 def test_a_buffer_curve_whose_mappings_move_more_than_claimed_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     import polymap as pm
 
-    plain, small, arch = buffer_sizes._mappings, matmul(m=6, n=6, k=6), two_levels(256)
+    plain, small, arch = buffer_sizes._Scored.best, matmul(m=6, n=6, k=6), two_levels(256)
     asked = (small, arch, arch.levels[1].name, [128, 256])
     true = pm.buffer_curve(*asked, tiles="any", time_limit_s=1)
 
     def wrong(*given: Any) -> Any:
-        return [each and (each[0], each[1] - 8) for each in plain(*given)]
+        best = plain(*given)
+        return best and (best[0], best[1] - 8)
 
-    monkeypatch.setattr(buffer_sizes, "_mappings", wrong)
+    monkeypatch.setattr(buffer_sizes._Scored, "best", wrong)
     found = pm.buffer_curve(*asked, tiles="any", time_limit_s=1)
     for point, own in zip(found.points, true.points, strict=True):
         assert point.best_bits is not None
