@@ -113,13 +113,11 @@ def solve(
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
-            state.recall(all_of_them=True)
             context = _StepContext(problem, measure, keep, incumbent.out_of_time)
             return _parallel_outcome(context, state, report, processes)
         if not _has_entry(problem, measure, state):
             break
-        if turn >= TUNING.first_probe and turn & (turn - 1) == 0:
-            _probe(problem, measure, state)
+        _probe(problem, measure, state, turn)
         bound, _, number = entry = state.queue.take()
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
@@ -127,18 +125,18 @@ def solve(
                 return state.ended()
             state.cut(number)
             continue
-        least = min([bound, *(one[0] for one in state.deferred)]) if state.known else 0
-        report(tuple(incumbent.found), least)
+        report(tuple(incumbent.found), least := state.bound_of_all(bound))
         if not _has_stepped(problem, measure, state, entry, incumbent, may_end=turn >= first):
             return state.ended()
     return state.ended() if state.is_partly_bounded else state.outcome(())
 
 
-def _probe(problem: Problem, measure: Measure, state: _State) -> None:
+def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
     """Search a few nodes of the structures that promise most, so that the others are held against a good tree and at
-    multipliers that suit: the best of all, and the best of those whose spatial loops have one place."""
-    incumbent = state.incumbent
-    if incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
+    multipliers that suit: the best of all, and the best of those whose spatial loops have one place. At turns that are
+    powers of two."""
+    incumbent, is_time = state.incumbent, turn >= TUNING.first_probe and turn & (turn - 1) == 0
+    if not is_time or incumbent.keep > 1 or measure.is_front or incumbent.out_of_time():
         return
     for place, (_, _, number) in enumerate(state.queue.least(TUNING.probed_entries)):
         structure = state.structures[number]
@@ -265,6 +263,10 @@ class _State:
         """Return whether a limit left some of the structures without a bound, all of which are listed."""
         return self.bounded is not None and not self.known
 
+    def bound_of_all(self, bound: int) -> int:
+        """Return what bounds all that is left where the least bound in the queue is this (0: not known)."""
+        return min([bound, *(entry[0] for entry in self.deferred)]) if self.known else 0
+
     def group_of(self, number: int) -> Group:
         """Return the group of a structure."""
         numbers = self.groups[number] if self.groups else (number,)
@@ -380,6 +382,7 @@ def _step_task(state: _State, entry: Entry) -> _StepTask:
 def _parallel_outcome(bench: _StepContext, state: _State, report: Report, processes: Processes) -> Outcome:
     """Go on with a search in several processes. A step knows what all steps but the `steps_ahead` - 1 right before it
     have found: the answer does not depend on which process is faster."""
+    state.recall(all_of_them=True)
     queue, incumbent = state.queue, state.incumbent
     from polymap.search.resources import WorkerPool  # loads multiprocessing, which few searches need
 

@@ -202,19 +202,18 @@ def improve_multipliers(
 ) -> Improved:
     """Return multipliers after subgradient steps towards the incumbent until a limit; chains that fit are scored.
 
-    limit: the value of component 0 that refutes (None: no incumbent). start: multipliers of another structure. cycles:
-    an upper bound. scores: not so for a group, which has no trees. rounds: multipliers that are tried, at most.
-    """
+    limit: the component 0 that refutes (None: no incumbent). start: multipliers of another structure. cycles: an upper
+    bound. scores: not for a group, which has no trees. rounds: multipliers that are tried, at most."""
     tables, resources, unit = search.tables, resources_of(search.tables, cycles), _unit(search.tables)
     bound, first = root_bound(tables, inside)
     assert bound is not None  # the structure's own bound was taken before
     wanted, trial = _first_wanted(tables, resources, None if limit is None else start, unit)
     if trial is not None and limit is not None and trial.bound >= limit:
         return Improved(trial.multipliers, trial.bound)
-    cheapest = node = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
-    excess = _excess(tables, node, resources)
+    cheapest = cheapest_chain(search, inside, Multipliers((), 1, 0), first)
+    excess = _excess(tables, cheapest, resources)
     scored: set[tuple[ChainNode, ...]] | None = set() if scores else None
-    _score_once(search, node, excess, scored)
+    _score_once(search, cheapest, excess, scored)
     if all(amount <= 0 for amount in excess.values()):
         is_solved = scores and search.window is None and search.incumbent.keep == 1 and not tables.measure.limits
         return Improved(None, bound, cheapest, is_solved=is_solved)
@@ -228,8 +227,7 @@ def improve_multipliers(
             break
         if trial is None:
             missing = max((bound + bound // 20 if limit is None else limit) - best_bound, bound / 10_000)
-            wanted = _next_wanted(wanted, excess, scale * missing)
-            trial = _trial_of(tables, wanted, unit)
+            trial = _trial_of(tables, wanted := _next_wanted(wanted, excess, scale * missing), unit)
         if (gain := trial.bound - best_bound) > 0 or best is None:
             best, best_bound = trial.multipliers, max(best_bound, trial.bound)
         else:
@@ -237,13 +235,24 @@ def improve_multipliers(
         idle = idle + 1 if limit is not None and gain * TUNING.least_gain < limit - best_bound else 0
         if limit is not None and best_bound >= limit:
             break
-        node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
-        excess = _excess(tables, node, resources)
-        _score_once(search, node, excess, scored)
+        excess = _excess_at(search, trial, resources, scored)
         if _is_settled(excess, trial.multipliers):
             break
         trial = None
     return Improved(best if best_bound > bound else None, best_bound, cheapest)
+
+
+def _excess_at(
+    search: StructureSearch,
+    trial: _Trial,
+    resources: tuple[Resource, ...],
+    scored: set[tuple[ChainNode, ...]] | None,
+) -> Excess:
+    """Return by how much a least-cost chain at multipliers exceeds each resource, having scored it where it fits."""
+    node = cheapest_chain(search, trial.inside, trial.multipliers, trial.first)
+    excess = _excess(search.tables, node, resources)
+    _score_once(search, node, excess, scored)
+    return excess
 
 
 def _score_once(
