@@ -67,7 +67,7 @@ def test_parts_together_have_the_least_value(seeds: int, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_a_round_hears_of_the_best_mapping_and_no_entry_is_dealt_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "explore", lambda *args, **options: search(*args, **{**options, "work_limit": 800}))
+    monkeypatch.setattr(module, "explore", lambda *args, **options: search(*args, **{**options, "work_limit": 1600}))
     machine: dict[str, Any] = pm.arch_to_document(pm.explore("resnet50.fc", "flat3", tiles="divide").arch)
     for node in machine["nodes"]:
         node.update({"GLB": {"capacity_bits": 1 << 18}, "RF": {"capacity_bits": 512}}.get(node.get("level"), {}))
