@@ -115,9 +115,9 @@ def solve(
         if turn == TUNING.steps_alone and processes.count > 1:
             context = _StepContext(problem, measure, keep, incumbent.out_of_time)
             return _parallel_outcome(context, state, report, processes)
+        _probe(problem, measure, state, turn)
         if not _has_entry(problem, measure, state):
             break
-        _probe(problem, measure, state, turn)
         bound, _, number = entry = state.queue.take()
         if not incumbent.beats(bound):
             if state.is_partly_bounded:
