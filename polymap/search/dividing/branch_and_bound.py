@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,8 +152,8 @@ def _feasible(number: int | None) -> int:
 
 
 class StructureSearch:
-    """The search in one structure (and, for windows, one choice of places of its spatial loops). most: nodes that it
-    may visit (None: all)."""
+    """The search in one structure. Places of its spatial loops that the tables leave open are decided chain by chain.
+    most: nodes that it may visit (None: all)."""
 
     def __init__(
         self, tables: Tables, multipliers: tuple[Multipliers, ...], incumbent: Incumbent, most: int | None = None
@@ -369,10 +369,12 @@ class StructureSearch:
         tables, measure = bounds.tables, bounds.tables.measure
         move = self.moves[node.state][number]
         level = move.edge_of(tables).level
-        is_priced = self.incumbent.value is not None and measure.is_linear
-        wins: NDArray[np.bool_] | bool = True
-        for multipliers, priced in zip(self.multipliers, bounds.priced if is_priced else (), strict=is_priced):
-            wins = wins & self._priced_wins(multipliers, priced, node, move, limit)
+        value, constant, wins, priced = self.incumbent.value, 0, np.True_, list[_Priced]()
+        if measure.is_linear and value is not None:
+            constant = measure.value((0,) * len(node.parts), tables.compute_cycles) + node.parts[0] + tables.start[0]
+            priced = self._priced_costs(bounds, node, move, limit)
+            for one in priced:
+                wins = wins & one.less(value - constant)
         if not np.any(wins):
             return []
         totals = [through(inside, move, limit) for inside in bounds.insides]
@@ -381,9 +383,8 @@ class StructureSearch:
         if capacity is not None and node.used[level]:
             bits = below(move.cost(tables).bits, limit)
             wins = wins & np.asarray(bits <= capacity - node.used[level], dtype=np.bool_)
-        if self.incumbent.value is not None and measure.is_linear:
-            room = self.incumbent.value - measure.value((0,) * len(totals), tables.compute_cycles)
-            wins = wins & _less(bounds.insides[0].arithmetic, totals[0], room - node.parts[0] - tables.start[0])
+        if measure.is_linear and value is not None:
+            wins = wins & _less(bounds.insides[0].arithmetic, totals[0], value - constant)
         else:
             wins = wins & self._estimate_wins(bounds, node, totals)
             wins = self._tradeoff_wins(bounds, node, move, totals, wins)
@@ -394,28 +395,22 @@ class StructureSearch:
             inside.arithmetic.numbers(inside.arithmetic.plus(total[wins], here))
             for inside, total, here in zip(bounds.insides, totals, added_up(node.parts, tables.start), strict=True)
         ]
-        priced = self._priced_bounds(bounds, node, move, limit, wins)
+        # The highest bound first: best first, branches then lead to chains that fit.
+        higher = [max(costs) + constant for costs in zip(*(one.costs(wins) for one in priced), strict=True)]
         found: list[Branching] = []
-        for row, vector, least in zip(where.tolist(), zip(*parts, strict=True), priced, strict=True):
-            value = measure.value_within_limits(vector, tables.compute_cycles)
-            if value is not None and self._beats(value := max(value, least)):
-                found.append(Branching(value, move, number, level, tuple(row)))
+        for place, (row, vector) in enumerate(zip(where.tolist(), zip(*parts, strict=True), strict=True)):
+            bound = measure.value_within_limits(vector, tables.compute_cycles)
+            if bound is not None and self._beats(bound := max([bound, *higher[place : place + 1]])):
+                found.append(Branching(bound, move, number, level, tuple(row)))
         return found
 
-    def _priced_bounds(
-        self, bounds: BoundTables, node: SearchNode, move: Move, limit: tuple[int, ...], wins: NDArray[np.bool_]
-    ) -> list[int]:
-        """Return the highest of the priced bounds of the objective at the points that may win (linear objectives; 0
-        without prices): best first, they lead to chains that fit."""
-        tables, found = bounds.tables, [0] * int(wins.sum())
-        if not tables.measure.is_linear:
-            return found
-        constant = tables.measure.value(tables.start, tables.compute_cycles) + node.parts[0]
+    def _priced_costs(self, bounds: BoundTables, node: SearchNode, move: Move, limit: tuple[int, ...]) -> list[_Priced]:
+        """Return the least costs of a move's node and everything inside it at each of the multipliers."""
+        found: list[_Priced] = []
         for multipliers, priced in zip(self.multipliers, bounds.priced, strict=True):
-            held = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
-            totals = priced.arithmetic.numbers(np.asarray(through(priced, move, limit))[wins])
-            each = (constant - (multipliers.allowance - held - total) // multipliers.unit for total in totals)
-            found = [max(pair) for pair in zip(found, each, strict=True)]
+            spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+            added = spent - multipliers.allowance
+            found.append(_Priced(priced.arithmetic, through(priced, move, limit), multipliers.unit, added))
         return found
 
     def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
@@ -458,17 +453,24 @@ class StructureSearch:
         found[wins] = may_win(least, value)
         return found
 
-    def _priced_wins(
-        self, multipliers: Multipliers, priced: Inside, node: SearchNode, move: Move, limit: tuple[int, ...]
-    ) -> NDArray[np.bool_]:
-        """Return where the priced bound still allows something better than the incumbent (linear objectives)."""
-        assert self.incumbent.value is not None
-        spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
-        total = through(priced, move, limit)
-        tables = self.tables
-        room = self.incumbent.value - tables.measure.value(tables.start, tables.compute_cycles)
-        most = room * multipliers.unit - (node.parts[0] * multipliers.unit + spent - multipliers.allowance)
-        return _less(priced.arithmetic, total, most)
+
+class _Priced(NamedTuple):
+    """Costs x unit at multipliers, of points of a lattice, to which what nodes further out hold, less what all levels
+    have room for, is added at its price."""
+
+    arithmetic: Arithmetic
+    totals: Numbers
+    unit: int
+    added: int
+
+    def less(self, room: int) -> NDArray[np.bool_]:
+        """Return where the cost is less than `room`."""
+        return _less(self.arithmetic, self.totals, room * self.unit - self.added)
+
+    def costs(self, where: NDArray[np.bool_]) -> list[int]:
+        """Return the costs at some points, rounded up."""
+        totals = self.arithmetic.numbers(np.asarray(self.totals)[where])
+        return [-((-total - self.added) // self.unit) for total in totals]
 
 
 def through(inside: Inside, move: Move, limit: tuple[int, ...]) -> Numbers:

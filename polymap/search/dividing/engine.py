@@ -154,8 +154,8 @@ def _has_stepped(
     """Replace an entry, which was taken off the queue, by what a step makes of it; False where time ends before it
     (then the entry is back). may_end: whether a limit may end the search now."""
     known = incumbent.groups.get(state.group_of(entry[2]).number)
-    told = -entry[1] == Stage.SINGLE_TENSORS and known is not None and known.multipliers == incumbent.multipliers
-    incumbent.count(0, polishes=not told)
+    is_told = known is not None and known.is_current(incumbent.multipliers)
+    incumbent.count(0, polishes=not is_told or -entry[1] > Stage.SINGLE_TENSORS)
     try:
         if may_end and (incumbent.found or -entry[1] < Stage.SPLIT) and incumbent.out_of_time():
             raise OutOfTime

@@ -14,7 +14,7 @@ from polymap.search.dividing.bounds import Inside, Multipliers, costs_inside, no
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables
 from polymap.search.dividing.lagrange import improve_multipliers
-from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
 from polymap.search.problem import Measure, Problem, Structure
 
@@ -51,20 +51,25 @@ def groups_of(problem: Problem, structures: tuple[Structure, ...]) -> tuple[tupl
 
 def least_value(bounds: BoundTables) -> int | None:
     """Return a lower bound of the objective over all mappings below the top (None: none fits)."""
-    whole: list[int] = []
-    for inside, start in zip(bounds.insides, bounds.tables.start, strict=True):
-        part = root_bound(bounds.tables, inside)[0]
-        if part is None:
-            return None
-        whole.append(part + start)
-    return bounds.tables.measure.value_within_limits(tuple(whole), bounds.tables.compute_cycles)
+    return _value_at(bounds.tables, bounds.insides, no_multipliers(bounds.tables))
+
+
+def _value_at(tables: Tables, insides: tuple[Inside, ...], priced: Multipliers) -> int | None:
+    """Return the objective of the least costs inside per component, the first of which is at multipliers (None: nothing
+    fits)."""
+    parts = [root_bound(tables, inside)[0] for inside in insides]
+    if None in parts:
+        return None
+    first, *others = (part or 0 for part in parts)
+    whole = (-((priced.allowance - first) // priced.unit), *others)
+    return tables.measure.value_within_limits(added_up(whole, tables.start), tables.compute_cycles)
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
     """Return what bounds all mappings of a group; taken again where multipliers have changed and it has none of its
     own."""
     known = incumbent.groups.get(group.number)
-    if known is not None and (known.own or known.multipliers == incumbent.multipliers):
+    if known is not None and known.is_current(incumbent.multipliers):
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
@@ -113,12 +118,7 @@ def relaxed_bound(tables: Tables, multipliers: tuple[Multipliers, ...]) -> tuple
     if not measure.is_linear:
         return least_value(bound_tables(tables, ())), None
     free = no_multipliers(tables)
-    priced, whole, first = multipliers[0] if multipliers else free, list[int](), None
-    for component, start in enumerate(tables.start):
-        inside = costs_inside(tables, component, free if component else priced)
-        first = first or inside
-        part = root_bound(tables, inside)[0]
-        if part is None:
-            return None, first
-        whole.append(start + (part if component else -((priced.allowance - part) // priced.unit)))
-    return measure.value_within_limits(tuple(whole), tables.compute_cycles), first
+    priced = multipliers[0] if multipliers else free
+    others = range(1, len(measure.components))
+    insides = costs_inside(tables, 0, priced), *(costs_inside(tables, component, free) for component in others)
+    return _value_at(tables, insides, priced), insides[0]

@@ -54,6 +54,10 @@ class GroupBound:
     own: tuple[Multipliers, ...] = ()
     only: frozenset[State] | None = None
 
+    def is_current(self, multipliers: tuple[Multipliers, ...]) -> bool:
+        """Return whether the bound would be no other at the incumbent's multipliers."""
+        return bool(self.own) or self.multipliers == multipliers
+
 
 class Polish(Protocol):
     """A local search for better trees near the best one."""

@@ -91,9 +91,7 @@ def _split(tables: Tables, half: Half) -> tuple[Rooms, Rooms] | None:
 def _held(tables: Tables, node: SearchNode) -> dict[tuple[int, int], int]:
     """Return the bits that each node of a chain holds, by tensor and level."""
     found: dict[tuple[int, int], int] = {}
-    for placed in node.chain:
+    for move, placed in zip(node.moves, node.chain, strict=True):
         index = tables.lattice.index(dict(zip(tables.problem.dims, placed.tile, strict=True)))
-        edges = tables.tensors[placed.tensor].edges
-        edge = next(edge for edge in edges if (edge.parent, edge.level) == (placed.parent, placed.level))
-        found[placed.tensor, placed.level] = int(at(edge.cost.bits, index))
+        found[placed.tensor, placed.level] = int(at(move.cost(tables).bits, index))
     return found
