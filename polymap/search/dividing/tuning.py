@@ -9,8 +9,10 @@ from dataclasses import dataclass
 class Tuning:
     """Thresholds of one search.
 
-    "search.py" is benchmarks/search.py: CPU seconds of whole searches. "limits.py" is benchmarks/limits.py: seconds
-    past a time limit. Thresholds that one of them chose were chosen together, not swept one by one.
+    "search.py" is benchmarks/search.py: CPU seconds of whole searches. "wired_layers.py" is benchmarks/wired_layers.py:
+    gaps of layers after some CPU seconds; of these thresholds a few values each were tried on three layers. "limits.py"
+    is benchmarks/limits.py: seconds past a time limit. Thresholds that one of them chose were chosen together, not
+    swept one by one.
     """
 
     # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
@@ -29,9 +31,9 @@ class Tuning:
 
     # Branches on what a node holds.
     most_halves: int = 10
-    """Halves that are bounded per structure, at most (wires.py)."""
+    """Halves that are bounded per structure, at most (wired_layers.py)."""
     split_rounds: int = 4
-    """Multipliers that are tried per half, at most (wires.py)."""
+    """Multipliers that are tried per half, at most (wired_layers.py)."""
 
     # The queue of structures.
     bounded_at_once: int = 4096
@@ -45,11 +47,11 @@ class Tuning:
 
     # Long searches of a structure wait for better incumbents.
     nodes_at_once: int = 250
-    """Nodes of a structure's search before it waits for the first time; twice as many each time (wires.py)."""
+    """Nodes of a structure's search before it waits for the first time; twice as many each time (wired_layers.py)."""
     most_ahead: int = 8
-    """And it waits for so many times these (wires.py)."""
+    """And it waits for so many times these (wired_layers.py)."""
 
-    # Probes: a few nodes of the most promising structures, at the turns that are powers of two. Chosen by wires.py.
+    # Probes: a few nodes of the most promising structures, at turns that are powers of two. Chosen by wired_layers.py.
     first_probe: int = 8
     """The first of these turns."""
     probed_nodes: int = 60

@@ -57,7 +57,7 @@ class Open:
 def _weights(bounds: CellBounds) -> FloatArray:
     """Return, per place and dim, how much a split of its sizes may say."""
     order = bounds.order
-    found = np.full((len(order), len(bounds.extents)), 0.02)
+    found = np.full((len(order), len(bounds.extents)), TUNING.own_weight)
     for place, one in enumerate(order):
         for d in range(len(bounds.extents)):
             if bounds.extents[d] == 1 or (place == 2 and not one.windows):
@@ -181,7 +181,7 @@ class SizeSearch:
         if not len(least):
             return
         scores = self._scores(one, cells)
-        ended = scores.max(axis=0) <= 0.02
+        ended = scores.max(axis=0) <= TUNING.least_score
         if ended.any():
             self.leaves.append((one.bounds, cells.taken(ended), least[ended]))
         cells, least, scores = cells.taken(~ended), least[~ended], scores[:, ~ended]
@@ -191,7 +191,7 @@ class SizeSearch:
         children, bounds = self._children(one, cells, least, columns)  # bounds [half, column, cell]
         cap = np.maximum(self.refuted - least, 1)
         less, more = np.minimum(bounds - least, cap)
-        gains = less * more + 1e-3 * cap * (less + more)
+        gains = less * more + TUNING.sum_share * cap * (less + more)
         best = np.argmax(np.where(np.take_along_axis(scores, columns, axis=0) > 0, gains, -1), axis=0)
         count = len(cells)
         picked = np.concatenate([(half * len(columns) + best) * count + np.arange(count) for half in (0, 1)])
@@ -217,9 +217,9 @@ class SizeSearch:
         extents = one.bounds.extents[None, :, None]
         weights = one.weights[:, :, None]
         pieces = np.log(-(-extents // cells.low)) - np.log(-(-extents // cells.high))
-        score = weights * (pieces + 0.05 * (np.log(cells.high) - np.log(cells.low)))
+        score = weights * (pieces + TUNING.size_weight * (np.log(cells.high) - np.log(cells.low)))
         score = np.where(cells.tie == SAME, 0, score)  # the next place further out has it
-        ties = np.where((cells.tie == EITHER) & (weights > 0), 0.6, 0)
+        ties = np.where((cells.tie == EITHER) & (weights > 0), TUNING.tie_score, 0)
         ties[0] = 0
         return np.concatenate([score, ties]).reshape(-1, len(cells))
 

@@ -15,6 +15,17 @@ class Tuning:
     """Dims of windows whose loops are tried in every order."""
     tried_splits: int = 12
     """Variables of a cell along which a split is bounded before one is chosen."""
+    own_weight: float = 0.02
+    """What a split along a dim of the tensor itself promises, against 1 along a dim that it lacks;"""
+    size_weight: float = 0.05
+    """what sizes promise against numbers of pieces (both in logarithms);"""
+    tie_score: float = 0.6
+    """what it promises to know whether two nodes have the same tile."""
+    least_score: float = 0.02
+    """Cells of which no split promises more are split no further."""
+    sum_share: float = 1e-3
+    """Of two splits the one with the larger product of what both halves gain is chosen, and by so little of their sum
+    where one half gains nothing."""
     cells_at_once: int = 512
     """Cells that are split together,"""
     cells_per_part: int = 256

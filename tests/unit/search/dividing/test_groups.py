@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast
+from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
 from polymap.search.dividing.bounds import (
     State,
     costs_inside,
@@ -42,13 +42,18 @@ OBJECTIVES = ("energy", "latency", "edp", "energy", "traffic:DRAM")
 
 def unlike(rng: random.Random, arch: Architecture) -> Architecture:
     """Return the machine with two or three fan-outs below one level that merge loads differently."""
-    nodes = [node for node in arch.nodes if not isinstance(node, Fanout)]
+    nodes: list[Node] = [node for node in arch.nodes if not isinstance(node, Fanout)]
     place = rng.randrange(1, len(nodes))
     own = [
         Fanout(name, rng.choice((2, 3, 4)), rng.choice(list(Multicast)), rng.random() < 0.5)
         for name in ("X", "Y", "Z")[: rng.choice((2, 2, 3))]
     ]
-    return replace(arch, nodes=(*nodes[:place], *own, *nodes[place:]))
+    nodes[place:place] = own
+    if rng.random() < 0.4:  # fan-outs of another group
+        nodes.insert(
+            rng.choice([at for at in range(1, len(nodes)) if not place <= at <= place + len(own)]), Fanout("V", 2)
+        )
+    return replace(arch, nodes=tuple(nodes))
 
 
 @cache

@@ -5,21 +5,31 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
+from functools import cache
 from itertools import count
 
 import pytest
 
 import polymap.search.dividing.engine as engine
 import polymap.search.dividing.splits as splits
+from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
 from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.groups import least_value
-from polymap.search.dividing.node_costs import root_context
+from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Incumbent
+from polymap.search.dividing.steps import solve_structure
+from polymap.search.problem.goals import parse_objective
+from polymap.search.problem.measure import measure_of
+from polymap.search.problem.problem import analyse
+from polymap.search.problem.structures import enumerate_structures
 from polymap.search.resources.limits import never
+from polymap.workload.einsums import einsum
 from tests.unit.search.tree_chains import Case, full_case, random_case
 
 
+@cache
 def tight(seed: int) -> Case:
     """Return a case in which levels are full of several tensors, if there is one; its objective is a sum."""
     for turn in count():
@@ -32,8 +42,13 @@ def tight(seed: int) -> Case:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_halves_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = random.Random(f"most {seed}").choice((2, 5, 24, 200))
+    monkeypatch.setattr(splits, "TUNING", replace(splits.TUNING, most_halves=most))
+    halves_bound_all_trees(seed)
+
+
+def halves_bound_all_trees(seed: int) -> None:
     one, rng = tight(seed), random.Random(f"halves {seed}")
-    monkeypatch.setattr(splits, "TUNING", replace(splits.TUNING, most_halves=rng.choice((2, 5, 24, 200))))
     for structure in one.structures:
         context = root_context(one.problem, structure)
         tables = build_tables(one.problem, structure, one.measure, context)
@@ -51,12 +66,59 @@ def test_halves_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.Mo
                 assert one.scaled(found + constant) <= best
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_halves_bound_what_a_search_of_larger_products_finds(seed: int) -> None:
+    """Levels with room for a few of many tiles: the optimum lies in halves that the cheapest chain does not suggest."""
+    rng = random.Random(f"products {seed}")
+    bits = {name: rng.choice((1, 8, 8, 16)) for name in "ABC"}
+    sizes = {dim: rng.choice((8, 12, 16, 24, 30)) for dim in "mnk"}
+    workload = einsum("C[m,n] += A[m,k] * B[k,n]", bits=bits, sizes=sizes)
+    levels = [MemoryLevel("DRAM", read_pj=Fraction(200), write_pj=Fraction(200))]
+    for name, most in (("L2", 4000), ("L1", 500))[: rng.choice((1, 2))]:
+        energy = Fraction(rng.randrange(1, 60))
+        levels.append(MemoryLevel(name, read_pj=energy, write_pj=energy, capacity_bits=rng.randrange(40, most)))
+    arch = Architecture("tight", (*levels, ComputeUnit("MAC", Fraction(1))))
+    problem = analyse(workload, arch)
+    measure = measure_of(parse_objective("energy", arch), workload, arch)
+    ((structure,), _) = enumerate_structures(problem, never)
+    incumbent = Incumbent(never)
+    solve_structure(problem, measure, structure, incumbent, None, None)
+    assert incumbent.value is not None
+    tables = build_tables(problem, structure, measure, root_context(problem, structure))
+    constant = measure.value(tables.start, tables.compute_cycles)
+    for limit in (incumbent.value + 1, incumbent.value * 3 // 2, incumbent.value * 9):
+        found, _ = splits.split_bound(StructureSearch(tables, (), Incumbent(never)), limit - constant, None)
+        assert found + constant <= incumbent.value
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_search_in_slices_finds_the_best_tree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = tight(seed + 100)
-    best = min((value for structure in one.structures if (value := one.best(structure)) is not None), default=None)
     tuning = replace(engine.TUNING, nodes_at_once=1, most_ahead=1, first_probe=1, probed_nodes=seed % 4)
     monkeypatch.setattr(engine, "TUNING", tuning)
+    the_best_tree_is_found(tight(seed + 100))
+
+
+@cache
+def open_case(seed: int) -> Case:
+    """Return a case in which spatial loops over a window's dims have several places."""
+    for turn in count():
+        one = random_case(f"open {seed} {turn}", "energy", windows=True)
+        if any(len(places_of(one.problem, each)) > 1 and one.best(each) is not None for each in one.structures):
+            return one
+    raise AssertionError
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(seed: int) -> None:
+    one = open_case(seed)
+    for structure in one.structures:
+        incumbent = Incumbent(never)
+        solve_structure(one.problem, one.measure, structure, incumbent, None, None)
+        assert (None if incumbent.value is None else one.scaled(incumbent.value)) == one.best(structure)
+
+
+def the_best_tree_is_found(one: Case) -> None:
+    best = min((value for structure in one.structures if (value := one.best(structure)) is not None), default=None)
     outcome = engine.solve(one.problem, one.measure, never, lambda _found, _bound: None)
     value = outcome.found[0][0] if outcome.found else None
     assert (None if value is None else one.scaled(value)) == best
