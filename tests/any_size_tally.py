@@ -42,7 +42,6 @@ from tests.case_machines import with_open_levels, with_wires
 from tests.product_boxes import bound_products
 from tests.referee.demands import Table, meets, random_demands
 from tests.referee.problems import Problem, joined_objective, lengthened, random_problem, scaled
-from tests.referee.wired_trees import wired_values, without_wires
 from tests.search_tally import Tally, go_on
 from tests.tree_siblings import refine, sibling_counts
 
@@ -121,15 +120,8 @@ def _wired_problem(rng: random.Random) -> Problem:
 
 
 def _trees(problem: Problem, objective: str) -> Iterator[ScoredTree]:
-    """Yield all legal trees; with wires what each costs is evaluated, which the walk does not count."""
-    workload, arch = problem.workload, problem.arch
-    if not arch.has_wire_energies:
-        yield from scored_trees(workload, arch, objective, "any")
-        return
-    for tree in scored_trees(workload, without_wires(arch), objective, "any"):
-        if tree.fits:
-            values = wired_values(workload, arch, objective, tree.mapping)
-            yield replace(tree, value=values[0], values=values)
+    """Yield all legal trees."""
+    return scored_trees(problem.workload, problem.arch, objective, "any")
 
 
 def _limited(rng: random.Random, question: Question, fits: list[ScoredTree]) -> tuple[Question, list[ScoredTree]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
 import polymap as pm
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.ir import Architecture, Fanout, Hops, Mapping, Workload
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.problem import Rules, objective_values, parse_objective, refusals, rules_from_document
 
@@ -43,12 +43,16 @@ class Question:
         return () if self.constraints is None else rules_from_document(self.constraints, self.workload, self.arch)
 
 
-def random_question(rng: random.Random) -> Question:
-    """Return a small question: two or three levels, fan-outs of every multicast, levels that may be bypassed."""
-    text = rng.choice(TEXTS)
+def random_question(rng: random.Random, texts: tuple[str, ...] = TEXTS, *, priced: bool = False) -> Question:
+    """Return a small question: two or three levels, fan-outs of every multicast, levels that may be bypassed.
+
+    priced: whether fan-outs cost energy.
+    """
+    text = rng.choice(texts)
     sizes = {letter: rng.choice((1, 2, 2, 3, 4)) for letter in dict.fromkeys(text) if letter.islower()}
     workload = pm.einsum(text, sizes=sizes, bits=rng.choice((8, 16)))
     arch = _machine(rng, [tensor.name for tensor in workload.tensors])
+    arch = _with_prices(rng, arch) if priced else arch
     levels = [level.name for level in arch.levels]
     kinds = ("energy", "energy", "latency", "edp", f"traffic:{rng.choice(levels)}", f"capacity:{levels[-1]}")
     constraints = _constraints(rng, workload, arch) if rng.random() < 0.4 else None
@@ -63,6 +67,14 @@ def _machine(rng: random.Random, tensors: list[str]) -> Architecture:
     nodes += [_fanout(rng, "Y")] if rng.random() < 0.4 else []
     nodes.append({"compute": "M", "pj": 1})
     return pm.arch_from_document({"name": "a", "overlap": rng.random() < 0.7, "nodes": nodes})
+
+
+def _with_prices(rng: random.Random, arch: Architecture) -> Architecture:
+    def priced(fanout: Fanout) -> Fanout:
+        prices = {name: Fraction(rng.randint(0, 5)) for name in ("pj_per_word", "pj_per_word_hop", "reduce_pj")}
+        return replace(fanout, hops=rng.choice(list(Hops)), **prices)
+
+    return replace(arch, nodes=tuple(priced(node) if isinstance(node, Fanout) else node for node in arch.nodes))
 
 
 def _level(rng: random.Random, name: str, tensors: list[str], *, outermost: bool) -> dict[str, object]:

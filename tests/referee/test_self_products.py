@@ -18,9 +18,10 @@ from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import Options
 from polymap.search.run.provers import read_question
-from tests.self_product_cases import Question, best_tree, random_question
+from tests.self_product_cases import TEXTS, Question, best_tree, random_question
 
 MOST_TREES = 1500
+WINDOWS = ("O[p] += I[p+r] * W[r]", "O[p,k] += I[2*p+r] * W[r,k]", "O[p,q] += I[p+r,q] * W[r]", "O[p] += I[p+r]")
 
 
 def begun(question: Question) -> tuple[Search, Evidence]:
@@ -28,12 +29,12 @@ def begun(question: Question) -> tuple[Search, Evidence]:
     return read_question(question.workload, question.arch, options, provers)
 
 
-def tally(seeds: range) -> Counter[str]:
+def tally(seeds: range, texts: tuple[str, ...] = TEXTS, *, priced: bool = False) -> Counter[str]:
     """Hold the mappings and bounds of related nests against the best of all trees."""
     found: Counter[str] = Counter()
     for seed in seeds:
         try:
-            question = random_question(random.Random(seed))
+            question = random_question(random.Random(seed), texts, priced=priced)
             asked, before = begun(question)
         except pm.PolymapError:
             continue
@@ -65,6 +66,18 @@ def test_bounds_of_related_nests_are_below_all_trees() -> None:
     found = tally(range(16))
     assert found["cases"] >= 2
     assert found["raised"] >= 1
+
+
+def test_what_a_window_costs_over_priced_fanouts_that_unite_is_below_all_trees() -> None:
+    found = tally(range(120), WINDOWS, priced=True)
+    assert found["cases"] >= 2
+    assert found["begun"] >= 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(10))
+def test_what_a_window_costs_over_priced_fanouts_that_unite_is_below_all_trees_in_many_cases(block: int) -> None:
+    assert tally(range(200 * block, 200 * block + 200), WINDOWS, priced=True)["cases"] >= 5
 
 
 @pytest.mark.soak

@@ -70,11 +70,18 @@ def proof_text(result: SearchResult) -> str:
     if result.best is None:
         return "There is no mapping to prove anything of."
     if result.status != "OPTIMAL":
-        return f"Not proven: a limit ended the search. {_best_bound(result)}"
+        return f"Not proven: {_ended_by(result)}. {_best_bound(result)}"
     what = "beats a point of the front in one value and is as good in the others" if result.front else "is better"
     if result.space.name:
         return f"Proven among {result.space.name} (docs/program_space.md): none of them {what}; others may be."
     return f"Proven: no legal mapping {over} {what}.{_structures(result)}"
+
+
+def _ended_by(result: SearchResult) -> str:
+    asked = result.settings
+    timed = result.seconds < asked.time_limit_s and asked.memory_limit_mb is None
+    worked = asked.work_limit is None or result.work < asked.work_limit
+    return "the search tried all that it knows for such a question" if timed and worked else "a limit ended the search"
 
 
 def _best_bound(result: SearchResult) -> str:

@@ -70,6 +70,27 @@ class Siblings:
         return len(self.owner)
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A fan-out on the way between two places, by its number. outside: the inner instances as siblings below the
+    instances above the fan-out; inside: below its children."""
+
+    fanout: int
+    outside: Siblings
+    inside: Siblings
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Elements that cross a fan-out (docs/counting.md, "Wires")."""
+
+    fanout: int
+    messages: int = 0
+    deliveries: int = 0
+    collections: int = 0
+    sums: int = 0
+
+
 class Nest:
     """All statement instances of a workload, and the indices of its loops at each; loops are numbered as they occur."""
 
@@ -97,6 +118,7 @@ class Nest:
         self._met: dict[Loop, int] = {}
         self._codes: dict[Numbers, Ints] = {(): np.zeros(self.count, dtype=np.int64)}
         self._siblings: dict[tuple[Numbers, int, int], Siblings] = {}
+        self._passed: dict[tuple[Numbers, int, int], tuple[Passed, ...]] = {}
 
     def meet(self, loop: Loop) -> int:
         """Return the loop's number; a new one for a loop not met before."""
@@ -147,18 +169,35 @@ class Nest:
         """Return the positions of the instances of `level` below those of the level `parent`."""
         key = (spatial, parent, level)
         if key not in self._siblings:
-            self._siblings[key] = self._siblings_of(self.above(spatial, level), parent)
+            outside = sum(home < parent for home in self.home)
+            self._siblings[key] = self._siblings_of(self.above(spatial, level), outside)
         return self._siblings[key]
 
-    def _siblings_of(self, loops: Numbers, parent: int) -> Siblings:
+    def passed(self, spatial: Numbers, parent: int, level: int) -> tuple[Passed, ...]:
+        """Return the fan-outs that cost energy between a level and one further in (the number of levels: the compute
+        units)."""
+        key = (spatial, parent, level)
+        if key not in self._passed:
+            loops = self.above(spatial, level)
+            self._passed[key] = tuple(
+                Passed(number, self._siblings_of(loops, number), self._siblings_of(loops, number + 1))
+                for number, home in enumerate(self.home)
+                if parent <= home < level and self.fanouts[number].has_energies
+            )
+        return self._passed[key]
+
+    def _siblings_of(self, loops: Numbers, outside: int) -> Siblings:
+        """Return the positions of instances along these loops below owners that stand inside the first `outside`
+        fan-outs."""
         numbers = np.arange(self.size(loops), dtype=np.int64)
         owner, separate, shared, apart = (np.zeros_like(numbers) for _ in range(4))
         weight, owners = len(numbers), 1
         for number in loops:
-            trips, fanout = self.trips[number], self.fanouts[self.loops[number].fanout or 0]
+            trips, place = self.trips[number], self.loops[number].fanout or 0
+            fanout = self.fanouts[place]
             weight //= trips
             digit = numbers // weight % trips
-            if self._home(number) < parent:
+            if place < outside:
                 owner = owner * trips + digit
                 owners *= trips
                 continue
@@ -201,6 +240,14 @@ def _distinct(group: Ints, what: Ints, begin: Ints, lengths: Ints, size: int) ->
     for message, (start, length) in enumerate(zip(begin, lengths, strict=True)):
         seen.setdefault((int(group[message]), what[start : start + length].tobytes()), message)
     return np.array(list(seen.values()), dtype=np.int64)
+
+
+def _crossing(passed: Passed, instance: Ints, time: Ints, element: Ints) -> Crossing:
+    """Return what crosses a fan-out if the instances load `element` at `time`."""
+    messages, deliveries = (
+        int(_messages(siblings, instance, time, element).sum()) for siblings in (passed.outside, passed.inside)
+    )
+    return Crossing(passed.fanout, messages, deliveries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +305,19 @@ class ReadCounter:
         turn, what = loads % span, loads // span
         instance = what % instances
         return _NodeLoads(instance, active[turn] % times, what // instances, sum_by(instance, instances), first, most)
+
+    def deliveries(self, parent: int, node: Node, spatial: Numbers) -> list[Crossing]:
+        """Return what the loads of a node send over the fan-outs that cost energy."""
+        passed = self.nest.passed(spatial, parent, node.level)
+        loads = self._loads[self.nest.above(spatial, node.level), node.clock]
+        return [_crossing(one, loads.instance, loads.time, loads.element) for one in passed]
+
+    def compute_deliveries(self, holder: int, clock: Numbers, spatial: Numbers) -> list[Crossing]:
+        """Return what the reads of the compute unit send over the fan-outs that cost energy."""
+        nest = self.nest
+        instance, time = nest.number(nest.above(spatial, nest.levels)), nest.number(clock)
+        passed = nest.passed(spatial, holder, nest.levels)
+        return [_crossing(one, instance, time, row) for one in passed for row in self.elements]
 
     def compute_reads(self, holder: int, clock: Numbers, spatial: Numbers) -> Ints:
         """Return the reads of the compute unit per instance of the innermost level that holds the tensor."""

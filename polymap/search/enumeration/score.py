@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Architecture, MemoryLevel, Mistake, OptionError, Workload
+from polymap.ir import Architecture, Fanout, Hops, MemoryLevel, Mistake, OptionError, Workload
 from polymap.search.enumeration.arrays import Ints
+from polymap.search.enumeration.counts import Crossing
 
 FITS = 1 << 62  # sums below it are int64
 PRODUCTS = {"energy": (1, 0), "latency": (0, 1), "edp": (1, 1), "ed2p": (1, 2)}  # powers of energy and latency
@@ -24,7 +25,8 @@ class Scale:
     """The objective in integers: energies times energy_scale, transfer cycles times cycle_scale.
 
     kind: "weighted" (also for a single objective), "lex" or "pareto". parts: weight and text of each objective.
-    read_energy, write_energy: [level][tensor].
+    read_energy, write_energy: [level][tensor]. wire_energy: [fan-out][tensor], of a message, a delivery, a collection
+    and a sum.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class Scale:
     cycle_scale: int
     read_energy: tuple[tuple[int, ...], ...]
     write_energy: tuple[tuple[int, ...], ...]
+    wire_energy: tuple[tuple[tuple[int, ...], ...], ...]
     fixed_energy: int
     leak: int
 
@@ -63,7 +66,9 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
     fixed = arch.compute.pj
     for extent in workload.extents().values():
         fixed *= extent
-    scale = lcm(leak.denominator, fixed.denominator, *(x.denominator for row in (*read, *write) for x in row))
+    wires = [[_wire_energies(arch, fanout, tensor.bits) for tensor in workload.tensors] for fanout in arch.fanouts]
+    rows = (*read, *write, *(each for row in wires for each in row))
+    scale = lcm(leak.denominator, fixed.denominator, *(x.denominator for row in rows for x in row))
     bands = [band for level in arch.levels for band in _bands(level) if band is not None]
     return Scale(
         kind,
@@ -72,9 +77,19 @@ def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
         lcm(1, *(band.numerator for band in bands)),
         tuple(tuple(int(x * scale) for x in row) for row in read),
         tuple(tuple(int(x * scale) for x in row) for row in write),
+        tuple(tuple(tuple(int(x * scale) for x in each) for each in row) for row in wires),
         int(fixed * scale),
         int(leak * scale),
     )
+
+
+def _wire_energies(arch: Architecture, fanout: Fanout, bits: int) -> tuple[Fraction, ...]:
+    """Return the energy of a message, a delivery, a collection and a sum of one element (docs/counting.md, "Wires")."""
+    words = Fraction(bits, arch.word_bits_above(fanout.name))
+    by_itself = fanout.hops is Hops.UNICAST
+    shared = Fraction(0) if by_itself else words * fanout.size * fanout.pj_per_word_hop
+    each = fanout.pj_per_word + (fanout.pj_per_word_hop * Fraction(fanout.size + 1, 2) if by_itself else 0)
+    return shared, words * each, words * each + fanout.reduce_pj, shared - fanout.reduce_pj
 
 
 def _parts_of(arch: Architecture, objective: str) -> tuple[str, tuple[tuple[Fraction, str], ...]]:
@@ -110,7 +125,8 @@ def most_summed(workload: Workload, arch: Architecture, scale: Scale) -> int:
     bands = [band.denominator for level in arch.levels for band in _bands(level) if band is not None]
     cycles = (len(arch.levels) + 1) * max(points, bits * max(bands, default=1)) * scale.cycle_scale
     weights = [energy for row in (*scale.read_energy, *scale.write_energy) for energy in row]
-    return moves * max(weights) + scale.fixed_energy + max(1, scale.leak) * cycles
+    crossing = sum(max(sum(map(abs, each)) for each in row) for row in scale.wire_energy)
+    return moves * (max(weights) + crossing) + scale.fixed_energy + max(1, scale.leak) * cycles
 
 
 class Columns:
@@ -191,6 +207,14 @@ class Columns:
                 row[self._bits[level]] += total * self.bits[tensor]
             if first is not None:
                 row[first + kind * count : first + (kind + 1) * count] += moves * self.bits[tensor]
+
+    def crossed(self, row: Ints, tensor: int, crossings: Iterable[Crossing]) -> None:
+        """Add the energy of what crosses fan-outs for a tensor."""
+        for one in crossings:
+            counts = one.messages, one.deliveries, one.collections, one.sums
+            weights = self.scale.wire_energy[one.fanout][tensor]
+            energy = sum(count * weight for count, weight in zip(counts, weights, strict=True))
+            row[0] = self._within_bound(int(row[0]) + energy)
 
     def _within_bound(self, number: int) -> int:
         """Return the number after checking that sums of it over all tensors fit the type."""

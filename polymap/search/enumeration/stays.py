@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.search.enumeration.arrays import Ints, changes, join, starts, sum_by, unique
-from polymap.search.enumeration.counts import Nest, Node, Numbers, Siblings
+from polymap.search.enumeration.counts import Crossing, Nest, Node, Numbers, Siblings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,13 @@ class _Residencies:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Nodes of the output from the outermost level inwards: residencies of the last; moves and first tile of each."""
+    """Nodes of the output from the outermost level inwards: residencies of the last; moves and first tile of each; what
+    crosses fan-outs that cost energy."""
 
     stays: _Residencies
     moves: tuple[Moves, ...]
     tiles: tuple[int, ...]
+    crossings: tuple[Crossing, ...] = ()
 
 
 class WriteCounter:
@@ -73,6 +75,10 @@ class WriteCounter:
         stays = chain.stays
         return chain.moves, chain.tiles, sum_by(stays.instance[~stays.partial], stays.instances)
 
+    def crossings(self, nodes: Sequence[Node], spatial: Numbers) -> tuple[Crossing, ...]:
+        """Return what the partial sums between the nodes send over the fan-outs that cost energy."""
+        return self._chain(nodes, spatial).crossings
+
     def _chain(self, nodes: Sequence[Node], spatial: Numbers) -> _Chain:
         if not nodes:
             return self._outermost
@@ -93,7 +99,18 @@ class WriteCounter:
         )
         inner, own, above = _exchange(outer.stays, inner, owner, siblings)
         tile = int(np.count_nonzero((inner.instance == 0) & (inner.start == 0)))
-        return _Chain(inner, (*outer.moves[:-1], _sum_of_moves(outer.moves[-1], above), own), (*outer.tiles, tile))
+        moves = (*outer.moves[:-1], _sum_of_moves(outer.moves[-1], above), own)
+        crossed = tuple(
+            Crossing(
+                passed.fanout,
+                own.fills,
+                own.fills,
+                _arriving(passed.inside, inner.instance, inner.end, inner.element),
+                _arriving(passed.outside, inner.instance, inner.end, inner.element),
+            )
+            for passed in nest.passed(spatial, holder.level, node.level)
+        )
+        return _Chain(inner, moves, (*outer.tiles, tile), (*outer.crossings, *crossed))
 
     def _residencies(self, node: Node, spatial: Numbers) -> tuple[_Residencies, Ints]:
         """Return the residencies at a node (whether they begin with partial sums is set later), and the clock value of
@@ -126,6 +143,22 @@ class WriteCounter:
         arrivals = unique(join(owner, apart, time, self.elements))
         inner = (int(apart.max()) + 1) * (int(time.max()) + 1) * self.size
         return sum_by(arrivals // inner, siblings.owners)
+
+    def collections(self, holder: int, clock: Numbers, spatial: Numbers) -> list[Crossing]:
+        """Return what the writes of the compute unit send over the fan-outs that cost energy."""
+        nest = self.nest
+        unit, time = nest.number(nest.above(spatial, nest.levels)), nest.number(clock)
+        return [
+            Crossing(
+                one.fanout, 0, 0, *(_arriving(each, unit, time, self.elements) for each in (one.inside, one.outside))
+            )
+            for one in nest.passed(spatial, holder, nest.levels)
+        ]
+
+
+def _arriving(siblings: Siblings, instance: Ints, time: Ints, element: Ints) -> int:
+    """Return how many elements arrive at the owners if the instances send `element` at `time`."""
+    return len(unique(join(siblings.owner[instance], siblings.apart[instance], time, element)))
 
 
 def _enclosing_residencies(outer: _Residencies, inner: _Residencies, siblings: Siblings, outer_time: Ints) -> Ints:

@@ -95,11 +95,14 @@ class TensorScore:
         row, traffic = columns.empty(), columns.no_traffic()
         if level < 0:
             reads = self.reader.compute_reads(holder, clock, spatial)
+            crossings = self.reader.compute_deliveries(holder, clock, spatial)
         else:
             fills, reads, first = self.reader.fills(holder, node, spatial, divides=self._divides)
+            crossings = self.reader.deliveries(holder, node, spatial)
             columns.held(row, self.number, level, first)
             columns.moved(row, traffic, self.number, level, writes=fills, fills=int(fills.sum()))
         columns.moved(row, traffic, self.number, holder, reads=reads)
+        columns.crossed(row, self.number, crossings)
         return row, traffic
 
     def _written_row(self, columns: Columns, word: Situation, place: Place) -> tuple[Ints, Ints]:
@@ -123,6 +126,7 @@ class TensorScore:
             row, traffic = columns.empty(), columns.no_traffic()
             writes = self.writer.arrivals(holder, temporal, spatial)
             columns.moved(row, traffic, self.number, holder, writes, writes)
+            columns.crossed(row, self.number, self.writer.collections(*key))
             self._rows[key] = row, traffic
         return self._rows[key]
 
@@ -132,7 +136,9 @@ class TensorScore:
         """Return the nodes' moves, minus the reads that the compute unit saves where a residency began at zero."""
         assert self.writer is not None
         row, traffic = columns.empty(), columns.no_traffic()
-        moves, tiles, zero = self.writer.exchanges([Node(*node) for node in nodes], spatial)
+        chain = [Node(*node) for node in nodes]
+        moves, tiles, zero = self.writer.exchanges(chain, spatial)
+        columns.crossed(row, self.number, self.writer.crossings(chain, spatial))
         levels = [0, *(level for level, _ in nodes)]
         for level, move, tile in zip(levels, moves, tiles, strict=True):
             columns.moved(

@@ -79,7 +79,8 @@ class SearchResult(Reported):
     explain(), table(), show(), c() and save("run.json") need nothing else; `load_result` reads what is saved. best,
     cost, value and gap are None where the search ended without a mapping (see `status`).
 
-    status: "OPTIMAL", "FEASIBLE" (a limit ended the search), "TIMEOUT" (a limit, and no mapping yet) or "INFEASIBLE".
+    status: "OPTIMAL", "FEASIBLE" (not proven: a limit ended the search, or it tried all that it knows), "TIMEOUT" (a
+    limit, and no mapping yet) or "INFEASIBLE".
     objective: as the user wrote it. value, bound: of the objective, in its unit (pJ, cycles, bits, their products).
     gap: (value - bound) / value. clash: if INFEASIBLE, a minimal set of requirements that exclude each other, a
     sentence each; if TIMEOUT, such a set for dividing tiles.

@@ -119,6 +119,8 @@ class Tuning:
     """Of what is left of the limit, for a nest with a name for each access to one tensor, where mappings begin."""
     one_element_share: float = 0.15
     """And for the nest with one element in that tensor's place, which bounds them."""
+    free_wires_share: float = 0.8
+    """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
     program_bound_share: float = 0.4
     """Of the limit for the bound of a program of many instances, before any mapping of it is looked at."""
     clashing_share: float = 0.2

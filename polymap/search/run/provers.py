@@ -476,8 +476,6 @@ def _walked(search: Search, size: SpaceSize | None) -> ExhaustiveResult | None:
     trees, work = size and size.legal, search.limits.work
     if trees is None or trees > TUNING.few_trees or search.limits() or not may_be_walked(search.workload):
         return None
-    if search.arch.has_wire_energies:
-        return None  # the walk does not count what crosses fan-outs
     asked = search.workload, search.arch, search.objective, search.rules
     walking = search.engines.made(Walking, lambda: walk_begun(*asked, count_distinct=True, tiles=search.asked.tiles))
     before, noted = walking.legal, work.done

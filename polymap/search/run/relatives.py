@@ -1,10 +1,11 @@
-"""What searches of related nests say about a nest that reads one tensor through several accesses: mappings to begin
-with, and bounds (self_products.py)."""
+"""What searches of related nests say about a nest that reads one tensor through several accesses (self_products.py), or
+through a window over priced fan-outs that unite loads: mappings to begin with, and bounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import cast
 
 from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import compulsory_traffic
@@ -40,16 +41,33 @@ class Starts:
 def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evidence]:
     """Return mappings to begin with, and the evidence with the floors that no mapping beats.
 
-    No mappings where no tensor is read through several accesses, or the lattice search does not cover the related
-    nests.
+    No mappings where the lattice search does not cover the related nests, or there are none: no tensor is read through
+    several accesses, and no fan-out that unites loads costs energy.
     """
-    if not read_often(search.workload):
-        return Starts(()), evidence
     found: dict[Mapping, Fraction] = {}
     for place, one in enumerate(search.objective.singles):
-        found |= dict(_merged_best(search, one))
-        evidence = evidence.with_floor(place, _floor(search, one))
+        if read_often(search.workload):
+            found |= dict(_merged_best(search, one))
+            evidence = evidence.with_floor(place, _floor(search, one))
+        elif search.arch.has_wire_energies and len(search.workload.statements) == 1:
+            starts, floor = _without_wire_energies(search, one)
+            found |= dict(starts)
+            evidence = evidence.with_floor(place, floor)
     return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
+
+
+def _without_wire_energies(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
+    """Return mappings that are good where the fan-outs cost no energy, with their values by what is asked, and what any
+    mapping costs there at least: it costs no less where they do."""
+    free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
+    nodes = tuple(replace(node, **free) if isinstance(node, Fanout) else node for node in search.arch.nodes)
+    relative = Relative(search.workload, replace(search.arch, nodes=nodes), search.rules)
+    answer = _answered(search, relative, objective, TUNING.free_wires_share)
+    if answer is None:
+        return [], Fraction(0)
+    answers = (one for one in (answer, answer.dividing) if one is not None and one.best is not None)
+    found = [pair for one in answers for pair in _scored(search, cast("Mapping", one.best))]
+    return found, _at_least(relative, answer, objective) or Fraction(0)
 
 
 def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fraction]]:
@@ -117,7 +135,11 @@ def _is_plain(arch: Architecture) -> bool:
 
 def _least(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
     """Return what the related nest costs at least; None where there is no mapping of it."""
-    found = _answered(search, relative, objective, TUNING.one_element_share)
+    return _at_least(relative, _answered(search, relative, objective, TUNING.one_element_share), objective)
+
+
+def _at_least(relative: Relative, found: SearchResult | None, objective: Objective) -> Fraction | None:
+    """Return what a nest costs at least by an answer (None: there is none); None where there is no mapping of it."""
     if found is None or found.bound is None:
         return Fraction(0) if found is None or found.status != "INFEASIBLE" else None
     if found.status == "OPTIMAL" and found.best is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from itertools import islice
 
 import pytest
 
 from polymap.costmodel.assembly import assemble, capacity_violations, latency_cycles
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.evaluation import evaluate
+from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.simulator.walk import count_by_simulation
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
@@ -21,6 +22,7 @@ from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import objective_value, objective_values
 from polymap.workload.einsums import einsum
+from tests.case_machines import with_wires
 from tests.referee.all_trees import all_trees
 from tests.referee.problems import long_problem, random_problem, scaled
 
@@ -187,3 +189,13 @@ def test_an_assignment_is_not_walked() -> None:
     arch = Architecture("one", (MemoryLevel("DRAM"), ComputeUnit("MAC")))
     with pytest.raises(OptionError, match="PM520 .* one accumulation over a box"):
         exhaustive(workload, arch, "energy", "divide")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_walked_trees_cost_what_the_simulator_counts_where_fanouts_cost_energy(seed: int) -> None:
+    rng = random.Random(f"priced {seed}")
+    problem = random_problem(rng, most=60_000)
+    workload, arch = problem.workload, with_wires(rng, problem.arch)
+    trees = scored_trees(workload, arch, "energy", problem.tiles, every=max(1, problem.legal // 5))
+    for tree in islice(trees, 4):
+        assert tree.value == simulate(workload, arch, tree.mapping).energy_pj_exact
