@@ -237,20 +237,18 @@ def _with_branch(
     held: list[tuple[str, str]],
     below: frozenset[str],
 ) -> Mapping:
-    """Place a prefix of each tensor's nodes above the Branch, the rest in one child that accesses the tensor."""
-    homes: dict[str, int | None] = {}
+    """Place a prefix of each tensor's nodes above the Branch, the rest in some children that access the tensor."""
+    homes: dict[str, tuple[int, ...]] = {}
     outside: list[tuple[str, str]] = []
     inside: list[list[tuple[str, str]]] = [[] for _ in children]
     for level, tensor in held:
         users = [number for number, (_, name) in enumerate(children) if _uses(workload, name, tensor)]
         may_stand_above = not {fanout.name for fanout in arch.fanouts_above(level)} & below
-        if homes.get(tensor) is None and may_stand_above and rng.random() < 0.6:
+        if tensor not in homes and may_stand_above and rng.random() < 0.6:
             outside.append((level, tensor))
             continue
-        home = homes.get(tensor)
-        home = rng.choice(users) if home is None else home
-        homes[tensor] = home
-        inside[home].append((level, tensor))
+        for home in homes.setdefault(tensor, some_of(rng, users)):
+            inside[home].append((level, tensor))
     above = _placed(rng, arch, loops, outside)
     branch = Branch(
         tuple(
@@ -258,6 +256,11 @@ def _with_branch(
         )
     )
     return Mapping((*above, branch))
+
+
+def some_of(rng: random.Random, numbers: list[int]) -> tuple[int, ...]:
+    """Return one or more of the numbers, in order."""
+    return tuple(sorted(rng.sample(numbers, rng.randint(1, len(numbers)))))
 
 
 def _uses(workload: Workload, statement: str, tensor: str) -> bool:

@@ -139,15 +139,15 @@ def unbranched(work: Workload, parts: tuple[tuple[str, dict[str, tuple[int, ...]
 
 
 def stored(nodes: Nodes, level: str, tensor: str) -> Iterator[Nodes]:
-    """Yield the tree with a node added at every place below which the level may follow."""
+    """Yield the tree with nodes added at every choice of places of which no two are on one way."""
     node = nodes[0]
     yield (Storage(level, (tensor,)), *nodes)
     if isinstance(node, Compute):
         return
     if isinstance(node, Branch):
-        for place, child in enumerate(node.children):
-            for other in stored(child, level, tensor):
-                yield (Branch((*node.children[:place], other, *node.children[place + 1 :])),)
+        ways = [[child, *stored(child, level, tensor)] for child in node.children]
+        for children in itertools.islice(itertools.product(*ways), 1, None):  # the first has no node
+            yield (Branch(children),)
         return
     for rest in stored(nodes[1:], level, tensor):
         if isinstance(node, Storage) and isinstance(rest[0], Storage) and rest[0].tensors == (tensor,):

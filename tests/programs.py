@@ -22,7 +22,7 @@ from polymap.schedules.check import check_mapping
 from polymap.workload.c.reader import from_c
 from tests.case_features import features_of, paths
 from tests.case_workloads import parallel_dims
-from tests.cases import Case, random_machine
+from tests.cases import Case, random_machine, some_of
 
 KERNELS: dict[str, str] = {
     "halves": "void f(double A[N]) { for (int i = 0; i < N; i++) A[i] /= 2; }",
@@ -199,9 +199,9 @@ def _grown(
     if alone:
         return (*nodes, Compute(statements[0].name))
     parts = _parted(rng, statements)
-    homes = {tensor: rng.choice(_users(parts, tensor)) for _, tensor in left}
+    homes = {tensor: some_of(rng, _users(parts, tensor)) for _, tensor in left}
     children = tuple(
-        _grown(rng, arch, part, rest, [pair for pair in left if homes[pair[1]] == number], spread)
+        _grown(rng, arch, part, rest, [pair for pair in left if number in homes[pair[1]]], spread)
         for number, part in enumerate(parts)
     )
     return (*nodes, Branch(children))

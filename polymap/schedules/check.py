@@ -8,7 +8,7 @@ fan-outs above a level stand above its nodes (docs/counting.md, "A mapping is a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from polymap.inputs import LIMITS, as_integer, shown
 from polymap.ir import (
@@ -68,17 +68,18 @@ class _Way:
     """State of the walk from the root to a node.
 
     tiles: dim -> smallest tile so far. stored: tensor -> its innermost level so far. nodes: (level, where) of the
-    Storage nodes passed. depth: Branches around.
+    Storage nodes passed. depth: Branches around. places: (level, tensor) -> where the node that stores it stands.
     """
 
     tiles: dict[str, int]
     stored: dict[str, str]
     nodes: tuple[tuple[str, str], ...]
     depth: int
+    places: dict[tuple[str, str], str]
 
     @staticmethod
     def start(workload: Workload) -> _Way:
-        return _Way(workload.extents(), {}, (), 0)
+        return _Way(workload.extents(), {}, (), 0, {})
 
 
 @dataclass(slots=True)
@@ -92,7 +93,6 @@ class _Checker:
     dims: tuple[str, ...] = ()
     fanouts: tuple[str, ...] = ()
     mistakes: list[Mistake] = field(default_factory=list[Mistake])
-    places: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     computed: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
@@ -151,20 +151,21 @@ class _Checker:
         inner = known and node.level != self.levels[0]
         if not known:
             self.unknown("PM402", at, "level", node.level, self.levels)
-        stored = dict(way.stored)
+        stored, places = dict(way.stored), dict(way.places)
         for tensor in node.tensors:
             if tensor not in self.tensors:
                 self.unknown("PM403", at, "tensor", tensor, self.tensors)
                 continue
-            first = self.places.setdefault((node.level, tensor), at) if known else at
+            first = way.places.get((node.level, tensor), at)
             if first != at or node.tensors.count(tensor) > 1:
                 what = f"{at} stores {tensor} in '{node.level}', where {first if first != at else 'it'} does already"
-                self.note("PM404", what, "There is at most one node per tensor and level.")
+                self.note("PM404", what, "On the way to a statement there is at most one node per tensor and level.")
+            places[node.level, tensor] = at
             if inner:
                 self._check_order(tensor, node.level, at, way)
                 stored[tensor] = node.level
         nodes = (*way.nodes, (node.level, at)) if inner else way.nodes
-        return _Way(way.tiles, stored, nodes, way.depth)
+        return _Way(way.tiles, stored, nodes, way.depth, places)
 
     def _check_order(self, tensor: str, level: str, at: str, way: _Way) -> None:
         above = way.stored.get(tensor)
@@ -189,7 +190,7 @@ class _Checker:
         if tile is None or tile < 1 or node.dim not in way.tiles:
             return way
         tiles = {**way.tiles, node.dim: min(tile, way.tiles[node.dim])}
-        return _Way(tiles, way.stored, way.nodes, way.depth)
+        return replace(way, tiles=tiles)
 
     def _check_fanout(self, node: Spatial, at: str, way: _Way) -> None:
         if node.fanout not in self.fanouts:
@@ -225,7 +226,7 @@ class _Checker:
         if way.depth >= LIMITS.depth:
             self.note("PM413", f"{at} stands in more than {LIMITS.depth} branches", "Trees are not that deep.")
             return set()
-        inside = _Way(way.tiles, way.stored, way.nodes, way.depth + 1)
+        inside = replace(way, depth=way.depth + 1)
         below: set[str] = set()
         for number, child in enumerate(node.children):
             below |= self.sequence(child, f"{at}.branch[{number}]", inside)

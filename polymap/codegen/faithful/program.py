@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from polymap.codegen.faithful.main_part import KINDS, extremes, has_floors, includes, main_text
-from polymap.codegen.faithful.residence import enter_function, leave_function, load_function
+from polymap.codegen.faithful.residence import enter_function, forget_tile, leave_function, load_function
 from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
 from polymap.codegen.faithful.transfers import Needs, bus, mark
 from polymap.codegen.lower import (
@@ -166,10 +166,16 @@ def _tile_changes(parts: _Parts, use: Use) -> Block:
     nest = parts.layout.nest
     changes: list[Stmt] = []
     for place in reversed(nest.places):
+        here = use.path[: len(place.path)] == place.path
         if place.number in parts.leaves:
-            here = use.path[: len(place.path)] == place.path
-            when = _relevant_depth(nest.workload, place) if here else _branch_depth(place, use)
-            changes.append(_if_advanced(when, _leave(parts, place, more=int(here))))
+            if not here:
+                changes.append(_if_advanced(_branch_depth(place, use), _leave(parts, place, more=0)))
+                continue
+            if place.branch_depths:  # another execution of the child of a branch: nothing is kept
+                changes.append(_if_advanced(place.branch_depths[-1], _leave(parts, place, more=0)))
+            changes.append(_if_advanced(_relevant_depth(nest.workload, place), _leave(parts, place, more=1)))
+        elif place.number in parts.enters and here and place.branch_depths:
+            changes.append(_if_advanced(place.branch_depths[-1], forget_tile(parts.layout.buffers[place.number])))
     for place in nest.places:
         if place.number in parts.enters and use.path[: len(place.path)] == place.path:
             changes.append(_if_advanced(_relevant_depth(nest.workload, place), parts.enters[place.number]))

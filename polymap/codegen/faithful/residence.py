@@ -34,6 +34,7 @@ from polymap.codegen.lower import (
     Rule,
     Run,
     Scope,
+    Stmt,
     Use,
     Values,
     add,
@@ -78,6 +79,13 @@ def load_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functio
     loads = merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
     body: Block = (Assign(buffer.now, "+=", Int(1)), *loads)
     return function(f"load_{buffer.name}", layout.nest.clock_names, body, f"{buffer.label}: what is new is loaded.")
+
+
+def forget_tile(buffer: Buffer) -> Stmt:
+    """Return the statement after which no instance of a read-only node holds anything: epoch 0 names no tile."""
+    instance = Name("forgotten")
+    forget = Assign(buffer.array("epoch", instance), "=", Int(0))
+    return For(instance.text, Int(0), Int(buffer.place.instances), (forget,))
 
 
 def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:

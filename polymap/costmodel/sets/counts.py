@@ -62,12 +62,11 @@ def _traffic(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger)
     rows: list[Traffic] = []
     for index, level in enumerate(arch.levels):
         for tensor in workload.tensors:
-            for number, place in enumerate(tree.places):
-                if (place.level, place.tensor) == (index, tensor.name):
-                    books = (ledger.reads, ledger.writes, ledger.fills, ledger.drains)
-                    rows.append(
-                        Traffic(level.name, tensor.name, *(sum(book.get(number, {}).values()) for book in books))
-                    )
+            here = [n for n, place in enumerate(tree.places) if (place.level, place.tensor) == (index, tensor.name)]
+            if here:
+                books = (ledger.reads, ledger.writes, ledger.fills, ledger.drains)
+                sums = (sum(sum(book.get(number, {}).values()) for number in here) for book in books)
+                rows.append(Traffic(level.name, tensor.name, *sums))
     return tuple(rows)
 
 

@@ -54,7 +54,8 @@ class Flow:
     """The tables of one storage node below the outermost level. leaves: the statements below it that touch the tensor.
 
     by_itself: time passes for an instance only where it works, so that an idle instance keeps its tile (read-only
-    tensors); else all instances share the program's clock.
+    tensors); else all instances share the program's clock. No tile is kept from one execution of a Branch's child to
+    the next.
     """
 
     tree: Tree
@@ -86,15 +87,25 @@ class Flow:
         clock = self.place.clock
         return united(leaf.rows.computed({column: leaf.at(column) for column in clock}) for leaf in self.tree.leaves)
 
+    @property
+    def turns(self) -> tuple[Columns, Columns]:
+        """The columns of the clock that tell executions of the innermost Branch's child apart, and those inside."""
+        clock, scope = self.place.clock, self.place.scope
+        return clock[:scope], clock[scope:]
+
     @cached_property
     def overlap(self) -> Table:
-        """Rows (clock, lanes, element, clock before): the elements that the tile shares with the tile before it."""
-        clock = self.place.clock
+        """Rows (clock, lanes, element, clock inside before): the elements that the tile shares with the tile before it
+        in one execution of the innermost Branch's child."""
+        execution, inside = self.turns
+        if not inside:
+            return Table.empty(self.tile.columns)
         if self.by_itself:
-            pairs = self.tile.keep((*self.lanes, *clock)).previous(self.lanes, clock, before(clock))
+            steps = self.tile.keep((*self.lanes, *self.place.clock))
+            pairs = steps.previous((*self.lanes, *execution), inside, before(inside))
         else:
-            pairs = self.clock_values.previous((), clock, before(clock))
-        return self.tile.join(pairs).join(self.tile.rename(before(clock)))
+            pairs = self.clock_values.previous(execution, inside, before(inside))
+        return self.tile.join(pairs).join(self.tile.rename(before(inside)))
 
     @cached_property
     def entries(self) -> Table:
@@ -104,8 +115,8 @@ class Flow:
     @cached_property
     def departures(self) -> Table:
         """Rows (clock, lanes, element): the elements of the tile that are not in the tile after it."""
-        clock = self.place.clock
-        ending = self.overlap.drop(clock).rename({old: new for new, old in before(clock).items()})
+        _, inside = self.turns
+        ending = self.overlap.drop(inside).rename({old: new for new, old in before(inside).items()})
         return self.tile.minus(ending)
 
     def residencies(self, lanes: Columns) -> Tally:

@@ -106,12 +106,13 @@ def _peak_by_walk(tree: Tree, held: list[Held], fanouts: int) -> int:
     most = 0
     for view in _views(tree, depth):
         for number, (flow, bits) in enumerate(held):
-            at = view[: len(flow.place.clock)]
-            if at == shown_clocks[number]:
+            at, shown, scope = view[: len(flow.place.clock)], shown_clocks[number], flow.place.scope
+            if at == shown:
                 continue
             shown_clocks[number] = at
             found = {where: bits * size for where, size in sizes[number].get(at, {}).items()}
-            now[number] = {**now[number], **found} if flow.by_itself else found
+            goes_on = shown is not None and at[:scope] == shown[:scope]  # the same execution of a Branch's child
+            now[number] = {**now[number], **found} if flow.by_itself and goes_on else found
         total: dict[Coordinates, int] = {}
         for amounts in now:
             for where, amount in amounts.items():

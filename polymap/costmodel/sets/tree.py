@@ -43,7 +43,8 @@ class TileColumns:
     """One storage node of one tensor. level: 0 is the outermost.
 
     clock: the columns of the temporal loops and Branches above, outermost first. lanes: the spatial loops that tell its
-    instances apart. parent: an index into Tree.places, None at the outermost level.
+    instances apart. parent: an index into Tree.places, None at the outermost level. scope: how many columns of the
+    clock say which execution of which child of a Branch it stands in; 0 outside all Branches.
     """
 
     tensor: str
@@ -51,6 +52,7 @@ class TileColumns:
     clock: Columns
     lanes: tuple[Lane, ...]
     parent: int | None
+    scope: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,10 @@ class _Reader:
             return path
         width = len(self.arch.fanouts_above(node.level))
         holders = dict(path.holders)
+        scope = max((place + 1 for place, column in enumerate(path.clock) if column in path.turns), default=0)
         for tensor in node.tensors:
             lanes = _by_fanout(lane for lane in path.lanes if lane.fanout < width)
-            self.places.append(TileColumns(tensor, level, path.clock, lanes, holders[tensor][-1]))
+            self.places.append(TileColumns(tensor, level, path.clock, lanes, holders[tensor][-1], scope))
             holders[tensor] = (*holders[tensor], len(self.places) - 1)
         return replace(path, holders=holders)
 

@@ -1,7 +1,8 @@
 """What the simulator's memories hold, and the three rules by which elements move (docs/counting.md).
 
-Every rule answers the same four questions for one tensor: what leaves a place, what enters it, what one step's compute
-reads and writes, and what is held. Elements move one by one; every move is entered in the ledger.
+Every rule answers the same questions for one tensor: what leaves a place, also when the child of a Branch around
+it ends, what enters it, what one step's compute reads and writes, and what is held. Elements move one by one; every
+move is entered in the ledger.
 """
 
 from __future__ import annotations
@@ -178,6 +179,11 @@ class ReadOnly:
     def leave(self, place: int, tiles: Tiles) -> None:
         """Nothing is said: an element that leaves is dropped when the next tile enters."""
 
+    def release(self, place: int) -> None:
+        """The child of a Branch that the place stands in has ended: all is dropped."""
+        for coordinates in self.store.instances(place):
+            self.store.held[place, coordinates] = {}
+
     def enter(self, place: int, tiles: Tiles) -> None:
         loads: dict[Coordinates, frozenset[Element]] = {}
         for coordinates, tile in tiles.items():
@@ -213,6 +219,10 @@ class PartialSums:
         assert parent is not None, "nothing leaves the outermost place"
         self.store.go_up(parent, sent)
         self._add(self.store.arrivals(parent, sent))
+
+    def release(self, place: int) -> None:
+        """The child of a Branch that the place stands in has ended: all leaves."""
+        self.leave(place, {})
 
     def enter(self, place: int, tiles: Tiles) -> None:
         for coordinates in sorted(tiles):
@@ -263,6 +273,10 @@ class Plain:
                     self.store.ledger.write(above)
                     self.store.go_up(above[0], [(coordinates, element)], alone=True)
                     self.store.at(above)[element] = True
+
+    def release(self, place: int) -> None:
+        """The child of a Branch that the place stands in has ended: all leaves."""
+        self.leave(place, {})
 
     def enter(self, place: int, tiles: Tiles) -> None:
         loads: dict[Coordinates, frozenset[Element]] = {}

@@ -35,7 +35,8 @@ class HoldingNode:
 
     level: index in the machine, 0 the outermost. depth: how many components of the clock its tile depends on.
     width: how many fan-outs stand above its level; an instance is named by that many coordinates.
-    parent: the place that it loads from (an index into Tree.places), None for the outermost.
+    parent: the place that it loads from (an index into Tree.places), None for the outermost. scope: how many
+    components of the clock say which execution of which child of a Branch it stands in; 0 outside all Branches.
     """
 
     tensor: str
@@ -43,6 +44,7 @@ class HoldingNode:
     depth: int
     width: int
     parent: int | None
+    scope: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ def _below_storage(arch: Architecture, node: Storage, way: _Way, places: list[Ho
     holders = dict(way.holders)
     for tensor in node.tensors:
         width = len(arch.fanouts_above(node.level))
-        places.append(HoldingNode(tensor, level, len(way.clock), width, holders[tensor][-1]))
+        scope = max((place + 1 for place, component in enumerate(way.clock) if component < 0), default=0)
+        places.append(HoldingNode(tensor, level, len(way.clock), width, holders[tensor][-1], scope))
         holders[tensor] = (*holders[tensor], len(places) - 1)
     return _Way(way.loops, way.clock, way.fanouts, way.tiles, holders)
 

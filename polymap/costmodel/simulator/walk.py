@@ -2,7 +2,7 @@
 
 Nothing here is clever, and nothing is shared with the closed form or with the counting by sets. What that text
 leaves open is decided here:
-- A place inside a Branch has no tile while another child runs.
+- A place inside a Branch is emptied whenever the child that it stands in ends; nothing is kept for the next time.
 - An array follows the rules of partial sums if the program accumulates into it with one operator and never reads it;
   every other written array follows the plain rule, where an idle instance holds nothing either.
 - A temporary array drains nothing at the end of the run.
@@ -99,11 +99,18 @@ class _Run:
                 if self.stands.get(place) != clock[: self.tree.places[place].depth]
             ]
             now: dict[int, Tiles] = {}
+            ended: set[int] = set()
             for place in changed:
+                scope, stood = self.tree.places[place].scope, self.stands.get(place, ())
+                if stood[:scope] != clock[:scope]:
+                    ended.add(place)
                 self.stands[place] = clock[: self.tree.places[place].depth]
                 now[place] = self.tiles.get(place, {}).get(self.stands[place], {})
             for place in reversed(changed):
-                rule.leave(place, now[place])
+                if place in ended:
+                    rule.release(place)
+                else:
+                    rule.leave(place, now[place])
             for place in changed:
                 rule.enter(place, now[place])
 

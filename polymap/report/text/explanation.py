@@ -186,11 +186,12 @@ def _why(stay: Stay) -> str:
     parts: list[str] = []
     if stay.again:
         one = len({loop.dim for loop in stay.again}) == 1
+        inside = _loops(stay.swept) if stay.swept else "the branch"
         parts.append(
-            f"{_loops(stay.again)} {'runs' if one else 'run'} outside {_loops(stay.swept)} and "
+            f"{_loops(stay.again)} {'runs' if one else 'run'} outside {inside} and "
             f"{'brings' if one else 'bring'} the same elements in again"
         )
-    if not stay.changing:
+    if not stay.changing and not stay.again:
         parts.append("one tile for the whole run")
     elif stay.kept:
         parts.append(f"kept while {_loops(stay.kept)} {_turns(stay.kept)}")

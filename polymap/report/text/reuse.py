@@ -22,8 +22,9 @@ class Stay:
     """A tensor's stays in a level.
 
     changing: loops above the node that change its tile, outermost first. again: loops that do not, but stand outside
-    some that do (`swept`), so that each of their iterations brings the same elements in again. kept: loops between the
-    changing ones and the node, during which the tile simply stays. used: loops below the node that reuse what it holds.
+    some that do (`swept`) or outside a branch around the node, so that each of their iterations brings the same
+    elements in again. kept: loops between the changing ones and the node, during which the tile simply stays. used:
+    loops below the node that reuse what it holds.
     """
 
     level: str
@@ -39,20 +40,13 @@ class Stay:
 def stays(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Stay, ...]:
     """Return the stays of every tensor at every storage node below the outermost level, top to bottom."""
     outermost = arch.levels[0].name
-    order = {level.name: number for number, level in enumerate(arch.levels)}
-    holder: dict[str, str] = {}
     found: list[Stay] = []
     view = view_of(workload.extents(), mapping)
     for storage in view.storages:
-        level = storage.node.level
-        for tensor in storage.node.tensors:
-            if level == outermost:
-                continue
-            parent = holder.get(tensor, outermost)
-            if order[parent] >= order[level]:
-                parent = outermost  # another child of a branch
+        for tensor in storage.node.tensors if storage.node.level != outermost else ():
+            around = (each.node for each in storage.above if isinstance(each, StorageInTree))
+            *_, parent = outermost, *(node.level for node in around if tensor in node.tensors)
             found.append(_stay(workload, view, storage, tensor, parent))
-            holder[tensor] = level
     return tuple(found)
 
 
@@ -65,10 +59,14 @@ def _stay(workload: Workload, view: LoopView, storage: StorageInTree, tensor: st
         for name in index.dims
     }
     above = _temporal(storage.loops)
-    first, *others = view.computes_below(storage)
+    inside = view.computes_below(storage)
+    first, *others = inside
+    # Loops above a branch around the node: nothing is kept from one execution of its child to the next.
+    around = {loop for each in view.computes if each not in inside for loop in each.loops if loop in storage.loops}
     shared = set(first.loops).intersection(*(other.loops for other in others))
     below = _temporal(loop for loop in first.loops if loop.position > storage.position and loop in shared)
     last = max((number for number, loop in enumerate(above) if loop.dim in relevant), default=-1)
+    last = max(last, len(_temporal(loop for loop in storage.loops if loop in around)) - 1)
     start = min((number for number, loop in enumerate(above) if loop.dim not in relevant), default=len(above))
 
     def named(loops: Iterable[Loop]) -> tuple[Loop, ...]:

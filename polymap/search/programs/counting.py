@@ -10,7 +10,7 @@ from polymap.ir import Architecture, Operator, is_plain, written_tensors
 from polymap.search.programs.shapes import Nodes, Place
 from polymap.search.programs.stays import NodeCount, Stays, most_held
 
-Holding = tuple[tuple[int, Place], ...]  # (level, place) of one tensor's nodes, outermost level first
+Holding = tuple[tuple[int, Place], ...]  # (level, place) of one tensor's nodes, outermost level first; one per way
 
 
 @dataclass(slots=True)
@@ -27,12 +27,11 @@ def rows_of(stays: Stays, tensor: str, holding: Holding) -> dict[int, tuple[int,
     """Return (reads, writes, fills, drains) of one tensor per level that holds it, 0 the outermost."""
     workload = stays.arrays.workload
     rows = {level: _Row() for level in (0, *(level for level, _ in holding))}
-    counts = {level: stays.count(tensor, place) for level, place in holding}
     written = tensor in written_tensors(workload)
     sums = written and not is_plain(workload, tensor)
     for level, place in holding:
         parent = rows[_holder(holding, place, level)]
-        _move(rows[level], parent, counts[level], sums=sums)
+        _move(rows[level], parent, stays.count(tensor, place), sums=sums)
     _compute(stays, tensor, holding, rows)
     if sums and not workload.tensor(tensor).initial:
         rows[0].reads -= _elements(stays, tensor)
@@ -41,7 +40,8 @@ def rows_of(stays: Stays, tensor: str, holding: Holding) -> dict[int, tuple[int,
 
 def _move(row: _Row, parent: _Row, count: NodeCount, *, sums: bool) -> None:
     """Add what a node moves to its own row and to its parent's."""
-    row.fills, row.drains = count.fills, count.drains
+    row.fills += count.fills
+    row.drains += count.drains
     row.writes += count.fills
     if sums:  # a partial sum that enters is moved, and added back when it leaves: n arrivals, of which fills find one
         row.reads += count.fills - count.dying

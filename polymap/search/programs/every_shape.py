@@ -11,8 +11,8 @@ from polymap.ir import Architecture, Tensor, Workload
 from polymap.search.problem import divisors
 from polymap.search.programs.counting import Holding
 from polymap.search.programs.moves import common_loops
-from polymap.search.programs.placement import Option, Weights, fits, is_inside, option_of
-from polymap.search.programs.shapes import Loops, Nodes, Shape
+from polymap.search.programs.placement import Option, Weights, are_apart, covers_users, fits, may_stand_below, option_of
+from polymap.search.programs.shapes import Loops, Nodes, Place, Shape
 from polymap.search.programs.stays import Stays
 
 
@@ -98,15 +98,28 @@ def exact_nodes(
 
 
 def every_option(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor) -> list[Option]:
-    """Return every way to hold a tensor: at most one node per level, each at or below those of the levels outside it;
-    cheapest first."""
+    """Return every way to hold a tensor: on each way into the tree at most one node per level, each at or below those
+    of the levels outside it; cheapest first."""
     ways: list[Holding] = [()]
+    places = stays.places(tensor.name)
     for number, level in enumerate(arch.levels[1:], 1):
+        if not level.may_hold(tensor):
+            continue
         longer = [
-            (*way, (number, place))
+            (*way, *((number, place) for place in apart))
             for way in ways
-            for place in stays.places(tensor.name)
-            if level.may_hold(tensor) and (not way or is_inside(place, way[-1][1]))
+            for apart in _apart([place for place in places if all(may_stand_below(place, one) for _, one in way)])
         ]
-        ways = longer if level.requires(tensor) else ways + longer
+        ways = [way for way in longer if not level.requires(tensor) or covers_users(stays, tensor.name, number, way)]
     return sorted((option_of(stays, arch, weights, tensor, way) for way in ways), key=lambda one: one.cost)
+
+
+def _apart(places: list[Place]) -> Iterator[tuple[Place, ...]]:
+    """Yield every choice of places of which no two are on one way."""
+    if not places:
+        yield ()
+        return
+    first, *others = places
+    yield from _apart(others)
+    for rest in _apart([place for place in others if are_apart(first, place)]):
+        yield (first, *rest)

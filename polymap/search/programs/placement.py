@@ -85,20 +85,23 @@ def _options(
     stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, levels: tuple[int, ...], deeper: int
 ) -> list[Option]:
     """Return the choices of a tensor that no other one is as good as in all respects, cheapest first."""
-    found = [option_of(stays, arch, weights, tensor, ())]
     ways: list[Holding] = [()]
+    found = [option_of(stays, arch, weights, tensor, ())]
     for number in levels:
         level = arch.levels[number]
-        longer: list[Holding] = []
-        for way in ways:
-            if level.may_hold(tensor):
-                for place in _fitting(stays, arch, tensor, number, way[-1][1] if way else None, deeper):
-                    longer.append((*way, (number, place)))
+        if not level.may_hold(tensor):
+            continue
+        longer = [
+            (*way, *((number, place) for place in places))
+            for way in ways
+            for places in _best_places(stays, arch, weights, tensor, number, way, deeper)
+        ]
         if level.requires(tensor):
-            ways, found = longer, []
+            ways, found = [way for way in longer if covers_users(stays, tensor.name, number, way)], []
+            found = [option_of(stays, arch, weights, tensor, way) for way in ways]
         else:
             ways += longer
-        found += [option_of(stays, arch, weights, tensor, way) for way in longer]
+            found += [option_of(stays, arch, weights, tensor, way) for way in longer]
     found.sort(key=lambda option: (option.cost, option.peaks))
     kept: list[Option] = []
     for option in found:
@@ -107,15 +110,53 @@ def _options(
     return kept
 
 
-def _fitting(
-    stays: Stays, arch: Architecture, tensor: Tensor, level: int, inside: Place | None, deeper: int
-) -> list[Place]:
+def _best_places(
+    stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, level: int, way: Holding, deeper: int
+) -> list[tuple[Place, ...]]:
+    """Return the choices of places of one more level, no two on one way, that cost least for the most that they hold
+    at a time: what is in one child of a branch is gone when the next one runs, so what places cost adds up, and of what
+    they hold the most counts."""
+    fitting = _fitting(stays, arch, tensor, level, way, deeper)
+    without = option_of(stays, arch, weights, tensor, way).cost
+    more = {place: option_of(stays, arch, weights, tensor, (*way, (level, place))).cost - without for place in fitting}
+    peaks = {place: stays.count(tensor.name, place).peak for place in fitting}
+    found: dict[tuple[Place, ...], None] = {}
+    for most in sorted(set(peaks.values())):
+        small = [place for place in fitting if peaks[place] <= most]
+        found[_cheapest(stays, tensor.name, small, more, needed=arch.levels[level].requires(tensor))] = None
+    return [places for places in found if places]
+
+
+def _cheapest(
+    stays: Stays, tensor: str, places: list[Place], more: dict[Place, Fraction], *, needed: bool
+) -> tuple[Place, ...]:
+    """Return the places, no two on one way, that cost least. more: what each adds to the cost. needed: every user of
+    the tensor below a place that is looked at must be below one that is chosen; else a place that adds to the cost is
+    left out."""
+    outer = [place for place in places if not any(is_inside(place, one) and place != one for one in places)]
+    chosen: list[Place] = []
+    for place in outer:
+        inner = [one for one in places if one != place and is_inside(one, place)]
+        below = _cheapest(stays, tensor, inner, more, needed=needed) if inner else ()
+        covered = sum(stays.is_user(number, tensor) for one in below for number in range(one.low, one.high))
+        users = sum(stays.is_user(number, tensor) for number in range(place.low, place.high))
+        least = sum((more[one] for one in below), Fraction(0))
+        if needed and covered < users:
+            chosen.append(place)
+        elif not needed and min(more[place], least) >= 0:
+            continue
+        else:
+            chosen += [place] if more[place] <= least else below
+    return tuple(chosen)
+
+
+def _fitting(stays: Stays, arch: Architecture, tensor: Tensor, level: int, way: Holding, deeper: int) -> list[Place]:
     """Return, along every way into the tree, the outermost places at which the tensor fits and some below."""
     capacity = arch.levels[level].usable_bits
     found: list[Place] = []
     fits: dict[Place, int] = {}
     for place in stays.places(tensor.name):
-        if inside is not None and not is_inside(place, inside):
+        if not all(may_stand_below(place, outer) for _, outer in way):
             continue
         above = [count for other, count in fits.items() if is_inside(place, other)]
         if above and max(above) >= deeper:
@@ -131,11 +172,29 @@ def is_inside(place: Place, other: Place) -> bool:
     return other.low <= place.low and place.high <= other.high and other.depth <= place.depth
 
 
+def are_apart(place: Place, other: Place) -> bool:
+    """Return whether two places are on no way together."""
+    return place.high <= other.low or other.high <= place.low
+
+
+def may_stand_below(place: Place, outer: Place) -> bool:
+    """Return whether a node of an inner level may stand at a place if one of an outer level stands at another."""
+    return is_inside(place, outer) or are_apart(place, outer)
+
+
+def covers_users(stays: Stays, tensor: str, level: int, holding: Holding) -> bool:
+    """Return whether every statement that uses the tensor is below a node of the level."""
+    below = {number for at, place in holding if at == level for number in range(place.low, place.high)}
+    users = {number for number in range(len(stays.shape.statements)) if stays.is_user(number, tensor)}
+    return users <= below
+
+
 def option_of(stays: Stays, arch: Architecture, weights: Weights, tensor: Tensor, holding: Holding) -> Option:
-    """Return a way to hold a tensor with what it costs and holds."""
+    """Return a way to hold a tensor with what it costs and holds: in different children of a branch one after the
+    other."""
     peaks = [0] * len(arch.levels)
     for level, place in holding:
-        peaks[level] = stays.count(tensor.name, place).peak * tensor.bits
+        peaks[level] = max(peaks[level], stays.count(tensor.name, place).peak * tensor.bits)
     return Option(weights.cost(tensor.bits, rows_of(stays, tensor.name, holding)), holding, tuple(peaks))
 
 

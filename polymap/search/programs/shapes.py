@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.ir import Branch, Compute, Mapping, MappingNode, Operator, Storage, Temporal, Workload
 from polymap.search.programs.instances import Ints, ProgramArrays, keeps_order, order_of
@@ -127,6 +128,16 @@ def keeps_apart(nests: dict[str, int], shape: Shape) -> bool:
     return all(not count or nests[one] == nests[other] for count, (one, other) in neighbours)
 
 
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What a node sees while a shape runs. number: by rank, the view. starts: the ranks at which views begin. empty:
+    the views in which nothing is held: other children of a branch run, or the node's own child ends and begins anew."""
+
+    number: Ints
+    starts: Ints
+    empty: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class Timed:
     """When a shape runs every instance of a program.
@@ -164,9 +175,8 @@ class Timed:
         """By rank, the statement's place in the shape."""
         return self.place[self.order]
 
-    def views(self, place: Place) -> tuple[Ints, Ints]:
-        """Return by rank the number of the view of a node at this place (the steps of the clock above it), and at which
-        ranks views begin."""
+    def views(self, place: Place) -> Views:
+        """Return the views of a node at this place: the steps of the clock above it."""
         way = _way(self.group, place)
         group = way[-1]
         inner = self.suffix[self.above[group.low, group.high] + place.depth - group.begin]
@@ -177,9 +187,19 @@ class Timed:
             beside &= (self.leaf < inside.low) | (self.leaf >= inside.high)
             view[beside] = self.key[beside] >> turn << (turn - inner)
         begins = view[1:] != view[:-1]
+        outside = (self.leaf < place.low) | (self.leaf >= place.high)
+        again = np.zeros(len(begins), dtype=bool)  # where an execution of a branch's child follows another one
+        if len(way) > 1:
+            around = way[-2]
+            execution = self.key >> self.suffix[self.above[around.low, around.high] + around.end - around.begin + 1]
+            again = (execution[1:] != execution[:-1]) & ~outside[1:] & ~outside[:-1]
         number = np.zeros(len(view), dtype=np.int32)
-        np.cumsum(begins, out=number[1:])
-        return number, np.append(0, np.flatnonzero(begins) + 1)
+        np.cumsum(begins.astype(np.int32) + again, out=number[1:])
+        at = np.flatnonzero(begins)
+        starts = np.append(0, np.repeat(at + 1, 1 + again[at]))
+        empty = np.ones(len(starts), dtype=bool)
+        empty[number[np.append(0, at + 1)]] = outside[np.append(0, at + 1)]
+        return Views(number, starts, empty)
 
 
 def _way(group: Group, place: Place) -> list[Group]:

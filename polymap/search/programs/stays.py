@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polymap.ir import Statement, Tensor, accesses_of, is_plain, written_tensors
 from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays
-from polymap.search.programs.shapes import Place, Shape, Timed
+from polymap.search.programs.shapes import Place, Shape, Timed, Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Stays:
     when: Timed
     traces: dict[str, TensorTrace] = field(default_factory=dict[str, TensorTrace])
     counts: dict[tuple[str, Place], NodeCount] = field(default_factory=dict[tuple[str, Place], NodeCount])
-    views: dict[Place, tuple[Ints, Ints]] = field(default_factory=dict[Place, "tuple[Ints, Ints]"])
+    views: dict[Place, Views] = field(default_factory=dict[Place, Views])
 
     def trace(self, tensor: str) -> TensorTrace:
         if tensor not in self.traces:
@@ -68,7 +68,7 @@ class Stays:
         if found is None:
             if place not in self.views:
                 self.views[place] = self.when.views(place)
-            found = _counted(self.trace(tensor), place, self.when, *self.views[place])
+            found = _counted(self.trace(tensor), place, self.when, self.views[place])
             scale = self.arrays.scales.get(tensor)
             if scale is not None:
                 found = _scaled(found, scale)
@@ -120,8 +120,8 @@ def _scaled(count: NodeCount, scale: float) -> NodeCount:
     )
 
 
-def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts: Ints) -> NodeCount:
-    """views: by rank, those of the place; starts: the ranks at which they begin."""
+def _counted(trace: TensorTrace, place: Place, when: Timed, views: Views) -> NodeCount:
+    """views: those of the place."""
     element, rank, code, dead = trace.element, trace.rank, trace.code, trace.dead
     firsts = np.ones(len(element), dtype=bool)
     firsts[1:] = element[1:] != element[:-1]
@@ -130,10 +130,10 @@ def _counted(trace: TensorTrace, place: Place, when: Timed, views: Ints, starts:
         below = (leaf >= place.low) & (leaf < place.high)
         element, rank, code, firsts = element[below], rank[below], code[below], firsts[below]
         dead = None if dead is None else dead[below]
-    view = views[rank]
+    view, starts = views.number[rank], views.starts
     last = len(starts) - 1
     if not trace.written:
-        view, starts = _own_views(view, starts)
+        view, starts = _own_views(view, views)
     start, new_view = _stays_and_views(element, view)
     held = np.bincount(view[new_view], minlength=len(starts))
     if not len(start):
@@ -166,13 +166,14 @@ def _stays_and_views(element: Ints, view: Ints) -> tuple[Ints, NDArray[np.bool_]
     return np.flatnonzero(new_stay), new_view
 
 
-def _own_views(view: Ints, starts: Ints) -> tuple[Ints, Ints]:
-    """Return the views numbered over those in which the tensor is touched, and where these begin: an instance with
-    nothing to do keeps what it has. Where nothing is touched at first, view 0 is without elements."""
-    touched = np.zeros(len(starts), dtype=bool)
-    touched[view] = True
-    touched[0] = True
-    return (np.cumsum(touched, dtype=np.int32) - 1)[view], starts[touched]
+def _own_views(view: Ints, views: Views) -> tuple[Ints, Ints]:
+    """Return the views numbered over those in which the tensor is touched or nothing is held, and where these begin: in
+    others an instance has nothing to do and keeps what it has. Where nothing is touched at first, view 0 is without
+    elements."""
+    kept = views.empty.copy()
+    kept[view] = True
+    kept[0] = True
+    return (np.cumsum(kept, dtype=np.int32) - 1)[view], views.starts[kept]
 
 
 def most_held(profiles: list[tuple[Ints, Ints, int]]) -> int:
