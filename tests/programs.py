@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import prod
 
 from polymap.ir.errors import MappingError
-from polymap.ir.loopnest import Statement, Workload, accesses_of
+from polymap.ir.loopnest import Statement, Workload, accesses_of, written_tensors
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping
@@ -101,7 +101,16 @@ def random_program(rng: random.Random) -> Workload:
         else:
             work = from_c(random_source(rng))
         if work.statements:
-            return work
+            return with_temporaries(rng, work) if rng.random() < 0.4 else work
+
+
+def with_temporaries(rng: random.Random, work: Workload) -> Workload:
+    """Return the program with some of the tensors that it writes temporary: nobody reads them after the run."""
+    written = written_tensors(work)
+    tensors = (
+        replace(each, temporary=True) if each.name in written and rng.random() < 0.6 else each for each in work.tensors
+    )
+    return replace(work, tensors=tuple(tensors))
 
 
 def random_source(rng: random.Random) -> str:

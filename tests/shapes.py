@@ -39,16 +39,29 @@ def random_shape(rng: random.Random, work: Workload) -> Shape:
 
 
 def random_nodes(rng: random.Random, work: Workload, arch: Architecture, shape: Shape) -> Nodes:
-    """Return nodes of which each tensor's follow the order of levels: along one way from the root."""
+    """Return nodes of which each tensor's follow the order of levels along every way from the root, one per level."""
     nodes: list[tuple[Place, str, str]] = []
     every = list(group_of(shape).places())
-    for tensor in work.tensors:
-        user = rng.choice(
-            [i for i, name in enumerate(shape.statements) if accesses_of(work.statement(name), tensor.name)]
-        )
-        way = [place for place in every if place.low <= user < place.high]
-        levels = [level.name for level in arch.levels[1:] if rng.random() < 0.6]
-        chosen = sorted(rng.randrange(len(way)) for _ in levels)
-        nodes += [(way[number], level, tensor.name) for number, level in zip(chosen, levels, strict=True)]
     order = {level.name: number for number, level in enumerate(arch.levels)}
+    for tensor in work.tensors:
+        users = [i for i, name in enumerate(shape.statements) if accesses_of(work.statement(name), tensor.name)]
+        own: list[tuple[Place, str]] = []
+        for user in rng.sample(users, rng.randint(1, len(users))):
+            way = [place for place in every if place.low <= user < place.high]
+            levels = [level.name for level in arch.levels[1:] if rng.random() < 0.6]
+            chosen = sorted(rng.randrange(len(way)) for _ in levels)
+            for number, level in zip(chosen, levels, strict=True):
+                if all(_goes_with(way[number], order[level], place, order[other]) for place, other in own):
+                    own.append((way[number], level))
+        nodes += [(place, level, tensor.name) for place, level in own]
     return tuple(sorted(nodes, key=lambda node: order[node[1]]))
+
+
+def _goes_with(place: Place, level: int, other: Place, its: int) -> bool:
+    """Return whether nodes of two levels may stand at two places: on different ways, or the outer level's outside."""
+    if place.high <= other.low or other.high <= place.low:
+        return True
+    if level == its:
+        return False
+    inner, outer = (place, other) if level > its else (other, place)
+    return outer.low <= inner.low and inner.high <= outer.high and outer.depth <= inner.depth

@@ -156,9 +156,9 @@ class _Timed:
     def lost_writes(self) -> Table:
         """Return the pairs of a write and the last one before it whose stay does not end first."""
         ends = self._ends("", "_event")
-        if self.tensor.temporary:  # at the end of the run nothing of it is drained
-            final = self._among_clocks(self.flow.end, "_event")
-            ends = ends.minus(final.keep(ends.columns))
+        if self.tensor.temporary:  # after its last use nothing of an element is drained
+            dead = self._among_clocks(self.flow.dead, "_event")
+            ends = ends.minus(dead.keep(ends.columns))
         pairs = self._after_writes(self.writes).union(self._in_one_step())
         ended = pairs.join(ends).less_or_equal(self.views, self._column_names("_event"))
         return self._not_drained_before(ended.first(pairs.columns, self._column_names("_event")))

@@ -8,14 +8,17 @@ last step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from polymap.codegen.faithful.deaths import last_uses, mortal_tensors, note_uses
 from polymap.codegen.faithful.main_part import KINDS, extremes, has_floors, includes, main_text
 from polymap.codegen.faithful.residence import enter_function, forget_tile, leave_function, load_function
-from polymap.codegen.faithful.steps import step_arrays, step_functions, step_of, working_function
+from polymap.codegen.faithful.steps import Step, step_arrays, step_functions, step_of, working_function
 from polymap.codegen.faithful.transfers import Needs, bus, mark
 from polymap.codegen.lower import (
+    ELEMENT_OF_KEY,
     FAITHFUL_HEAD,
     FLOOR_DIV,
     MACROS,
@@ -60,6 +63,7 @@ from polymap.codegen.lower import (
 from polymap.ir import Architecture, Mapping, Workload
 
 _ADVANCED = Name("advanced")
+LowerStep = Callable[["_Parts", Use], Block]
 
 
 @dataclass(slots=True)
@@ -72,6 +76,13 @@ class _Parts:
     arrays: list[Array] = field(default_factory=list[Array])
     leaves: dict[int, Run] = field(default_factory=dict[int, Run])
     enters: dict[int, Run] = field(default_factory=dict[int, Run])
+    works: dict[int, Run] = field(default_factory=dict[int, Run])
+
+    def working(self, step: Step) -> Run:
+        """Return the call of the function that sets `working`; it is defined once per step."""
+        if step.number not in self.works:
+            self.works[step.number] = self.keep(working_function(step))
+        return self.works[step.number]
 
     def keep(self, made: tuple[Function, Run]) -> Run:
         self.functions.append(made[0])
@@ -95,6 +106,9 @@ def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         else:
             parts.enters[buffer.place.number] = parts.keep(load_function(layout, parts.needs, buffer))
     run = _run(parts)
+    if mortal := mortal_tensors(layout):
+        parts.arrays += [last_uses(layout, tensor) for tensor in mortal]
+        parts.functions.append(_first_walk(parts))
     _check_memory(parts)
     return Program((*_declarations_of_program(parts), *parts.functions, run, Text(main_text(layout, counted=True))))
 
@@ -115,51 +129,72 @@ def _bytes(array: Array) -> int:
 
 def _run(parts: _Parts) -> Function:
     nest = parts.layout.nest
-    body = _clock(parts, nest.clock)
+    body = _clock(parts, nest.clock, _lower_step, advances=bool(parts.enters))
+    first = (Run("note_last_uses", ()),) if mortal_tensors(parts.layout) else ()
     dead = {tensor.name for tensor in nest.workload.tensors if tensor.temporary}
     live = [place for place in nest.places if place.number in parts.leaves and place.tensor not in dead]
     end = [_leave(parts, place, more=0) for place in reversed(live)]
-    start = (Declare("int", "advanced", Int(-1)),) if parts.enters else ()
+    start = (*first, *((Declare("int", "advanced", Int(-1)),) if parts.enters else ()))
     return Function("run", (), prune((*start, *body, *end)), "The clock, and the end of the run: all tiles are empty.")
 
 
-def _clock(parts: _Parts, clock: Clock) -> Block:
+def _first_walk(parts: _Parts) -> Function:
+    """Return the function that walks over the clock once before the run and notes when elements are used last."""
+    body = _clock(parts, parts.layout.nest.clock, _note_step, advances=False)
+    return Function("note_last_uses", (), prune((*body, Assign(Name("steps"), "=", Int(0)))), "Nothing moves yet.")
+
+
+def _clock(parts: _Parts, clock: Clock, lower: LowerStep, *, advances: bool) -> Block:
+    """Return the loops of the clock around what `lower` makes of each step; advances: `advanced` is kept."""
     match clock:
         case ClockLoop(loop, above, body):
             layers, stop = clock_bound(parts.layout.frame, loop, above, temporal(above))
-            inner: Block = (*_note_advance(parts, loop.depth), *_clock(parts, body))
-            return wrap(layers, (For(loop.name, Int(0), stop, inner),))
+            inner = _clock(parts, body, lower, advances=advances)
+            return wrap(
+                layers, (For(loop.name, Int(0), stop, (*_note_advance(loop.depth, advances=advances), *inner)),)
+            )
         case ClockBranch(depth, _, children):
             steps: list[Stmt] = []
             for child in children:
-                steps += [*_note_advance(parts, depth), Scope(_clock(parts, child))]
+                inner = _clock(parts, child, lower, advances=advances)
+                steps += [*_note_advance(depth, advances=advances), Scope(inner)]
             return tuple(steps)
         case ClockStep(use):
-            return _lower_step(parts, use)
+            return _where_it_works(parts, use, lower(parts, use))
     assert_never(clock)
 
 
-def _note_advance(parts: _Parts, depth: int) -> Block:
-    return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if parts.enters else ()
+def _note_advance(depth: int, *, advances: bool) -> Block:
+    return (Assign(_ADVANCED, "=", minimum(_ADVANCED, Int(depth))),) if advances else ()
+
+
+def _step(parts: _Parts, use: Use) -> Step:
+    return step_of(parts.layout, use, parts.layout.nest.uses.index(use))
+
+
+def _note_step(parts: _Parts, use: Use) -> Block:
+    return (*note_uses(_step(parts, use)), Count("steps"))
+
+
+def _where_it_works(parts: _Parts, use: Use, body: Block) -> Block:
+    """Return the statements of a step under its conditions: steps in which no instance has work do not exist."""
+    if use.statement.constraints:
+        body = (parts.working(_step(parts, use)), If(Name("working"), body))
+    foreign = (Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.is_temporal)
+    return wrap(foreign, body)
 
 
 def _lower_step(parts: _Parts, use: Use) -> Block:
-    layout = parts.layout
-    step = step_of(layout, use, layout.nest.uses.index(use))
+    step = _step(parts, use)
     parts.arrays += step_arrays(step)
     functions, calls = step_functions(step, parts.needs)
     parts.functions += functions
-    body: Block = (
+    return (
         *_tile_changes(parts, use),
         *calls,
         Count("steps"),
         *((Assign(_ADVANCED, "=", Name("INT_MAX")),) if parts.enters else ()),
     )
-    # Steps in which no instance has work do not exist.
-    if use.statement.constraints:
-        body = (parts.keep(working_function(step)), If(Name("working"), body))
-    foreign = (Guard(Binary("==", Name(loop.name), Int(0))) for loop in use.foreign if loop.is_temporal)
-    return wrap(foreign, body)
 
 
 def _tile_changes(parts: _Parts, use: Use) -> Block:
@@ -240,6 +275,8 @@ def _declarations_of_program(parts: _Parts) -> list[Text | Array]:
         Text(FAITHFUL_HEAD + _types_remark(layout.nest.workload) + includes(layout)),
         Text(extremes(layout) + MACROS),
     ]
+    if mortal_tensors(layout):
+        opening.append(Text(ELEMENT_OF_KEY))
     if has_floors(layout.nest.workload):
         opening.append(Text(FLOOR_DIV))
     opening += [Array("unsigned long long", name, ()) for name in ("steps", "instances")]

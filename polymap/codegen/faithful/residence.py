@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from polymap.codegen.faithful.deaths import is_alive, mortal_tensors
 from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
 from polymap.codegen.lower import (
     Assign,
@@ -43,15 +44,14 @@ from polymap.codegen.lower import (
     clock_below,
     clock_bound,
     counter,
+    element_number,
     function,
     instance_layers,
     instance_number,
     instance_order,
-    multiply,
     point_layers,
     slot_of,
     temporal,
-    total,
     wrap,
 )
 from polymap.ir import Access, Operator
@@ -91,8 +91,10 @@ def forget_tile(buffer: Buffer) -> Stmt:
 def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
     """Return the function that drains the elements of a written node that are not in its new tile, and its call.
 
-    Its parameter `more` is 0 if the tile is empty for all instances: in another branch, or at the end of the run.
+    Its parameter `more` is 0 if the tile is empty for all instances: in another branch, or at the end of the run. What
+    is dead is dropped.
     """
+    dies = any(each.name == buffer.place.tensor for each in mortal_tensors(layout))
     parent = layout.parent(buffer)
     stays = If(Binary("==", buffer.key(_CELL), _key(Name("then"), _ELEMENT)), (_set_epoch(buffer),))
     staying: Block = (
@@ -101,9 +103,12 @@ def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
         If(Name("more"), tile(layout, buffer, (stays,))),
     )
 
+    def if_alive(drain: Block) -> Block:
+        return (If(is_alive(layout, buffer, _CELL), drain),) if dies else drain
+
     def visit(bring: Bring) -> Block:
         drain: Block = (*_drain_counts(buffer), *bring(buffer.value(_CELL), _ORIGIN))
-        return (*staying, *_drain_loop(buffer, drain))
+        return (*staying, *_drain_loop(buffer, if_alive(drain)))
 
     if layout.rules[buffer.place.tensor] is Rule.SUMS:
         operator = layout.operator(buffer.place.tensor)
@@ -117,7 +122,7 @@ def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
             Assign(parent.partial(there), "=", Int(1)),
         )
         # Only what was written here goes back.
-        dirty = If(buffer.partial(_CELL), (*_drain_counts(buffer), *written))
+        dirty = If(buffer.partial(_CELL), if_alive((*_drain_counts(buffer), *written)))
         per_instance: Block = (*staying, _declare_parent_instance(layout, buffer), *_drain_loop(buffer, (dirty,)))
         body = wrap(instance_layers(buffer.place.instance_loops), per_instance)
     names = ("more", *layout.nest.clock_names)
@@ -259,7 +264,7 @@ def _with_position(
     tensor = layout.nest.workload.tensor(access.tensor)
     declared: Block = (
         *axis_values(layout, access, values),
-        Declare("const int", _ELEMENT.text, _element_number(tensor.shape)),
+        Declare("const int", _ELEMENT.text, element_number(tensor.shape)),
         Declare("const int", _SLOT.text, slot_of(buffer, tensor)),
         Declare("const int", _CELL.text, cell_of(buffer, _INSTANCE, _SLOT)),
         Declare("const int", _ORIGIN.text, slot_of(layout.parent(buffer), tensor)),
@@ -269,18 +274,6 @@ def _with_position(
 
 def _dims(access: Access) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dim for index in access.index for dim in index.dims))
-
-
-def _element_number(shape: tuple[int, ...]) -> Expr:
-    """Return the number of the element (x0, x1, ...) in row-major order."""
-    stride = 1
-    for size in shape:
-        stride *= size
-    terms: list[Expr] = []
-    for axis, size in enumerate(shape):
-        stride //= size
-        terms.append(multiply(Name(f"x{axis}"), stride))
-    return total(terms)
 
 
 def _child(buffer: Buffer) -> Child:

@@ -42,6 +42,7 @@ with lazy(__name__):
         check_memory as check_memory,
         combine as combine,
         counter as counter,
+        element_number as element_number,
         forms_of as forms_of,
         layout_of as layout_of,
         rules as rules,
@@ -70,6 +71,7 @@ with lazy(__name__):
         read_nest as read_nest,
     )
     from polymap.codegen.lower.prelude import (
+        ELEMENT_OF_KEY as ELEMENT_OF_KEY,
         EXTREMES as EXTREMES,
         FAITHFUL_HEAD as FAITHFUL_HEAD,
         FLOAT_EXTREMES as FLOAT_EXTREMES,

@@ -247,6 +247,18 @@ def axis_values(layout: Layout, access: Access, values: Values, prefix: str = "x
     return found
 
 
+def element_number(shape: tuple[int, ...]) -> Expr:
+    """Return the number of the element (x0, x1, ...) in row-major order."""
+    stride = 1
+    for size in shape:
+        stride *= size
+    terms: list[Expr] = []
+    for axis, size in enumerate(shape):
+        stride //= size
+        terms.append(multiply(Name(f"x{axis}"), stride))
+    return total(terms)
+
+
 def slot_of(buffer: Buffer, tensor: Tensor, prefix: str = "x") -> Expr:
     """Return the slot of the element (x0, x1, ...) in a buffer."""
     terms: list[Expr] = []

@@ -49,6 +49,10 @@ MACROS = """\
 #define EPOCH(key) ((uint32_t)((key) >> 32))
 """
 
+ELEMENT_OF_KEY = """\
+#define ELEMENT(key) ((int)((uint32_t)(key) - 1))
+"""
+
 FLOOR_DIV = """
 /* The quotient rounded down, also of negative numbers. */
 static int floor_div(const int a, const int b)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from polymap.costmodel.sets.tree import Lane, Leaf, TileColumns, Tree
-from polymap.ir import Access, Architecture, Multicast, Tensor, accesses_of
+from polymap.ir import Access, Architecture, Multicast, Operator, Statement, Tensor, accesses_of
 from polymap.poly import Columns, Table, Tally
 
 Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (else at the instance above)
@@ -125,10 +125,25 @@ class Flow:
         return difference(self.tile.tally(lanes), self.overlap.tally(lanes))
 
     @cached_property
-    def end(self) -> Table:
-        """Rows (clock, lanes, element): the tile at the end of the program; none where the last step is outside the
-        node."""
-        return self.tile.join(self.clock_values.last((), self.place.clock))
+    def dead(self) -> Table:
+        """Rows (clock, lanes, element): the departures of a temporary tensor after which nothing reads the element or
+        accumulates onto it."""
+        clock = self.place.clock
+        uses = [
+            leaf.touched(access, clock)
+            for leaf in self.tree.leaves
+            for access in _uses(leaf.statement)
+            if access.tensor == self.place.tensor
+        ]
+        if not uses or not clock:
+            return self.departures
+        later = self.departures.join(united(uses).rename(before(clock))).less(clock, tuple(before(clock).values()))
+        return self.departures.minus(later.keep(self.departures.columns))
+
+
+def _uses(statement: Statement) -> tuple[Access, ...]:
+    """Return the accesses of a statement that need the value: all but that of an overwritten target."""
+    return statement.reads if statement.operator is Operator.ASSIGN else (*statement.reads, statement.target)
 
 
 def united(tables: Iterable[Table]) -> Table:

@@ -181,29 +181,30 @@ def _latest_before(rows: Table, events: Table, clock: Columns, suffix: str) -> T
 
 
 def _discount_dead_sums(scene: Scene, number: int, flow: Flow) -> None:
-    """Subtract what the end of the program would drain of a temporary tensor, which nobody reads afterwards.
+    """Subtract what is drained of a temporary tensor after its last use.
 
-    Of the arrivals at one copy at the end, one takes no read if the copy is zero, that is if it was taken by a child
-    and nothing has arrived since: that read is added back.
+    Of the arrivals at one copy then, one takes no read if the copy is zero, that is if it was taken by a child and
+    nothing has arrived since: that read is added back.
     """
     ledger, parent = scene.ledger, scene.parent(number)
     above = scene.above(parent)
-    held_at_end = flow.end.tally(flow.lanes)
-    ledger.note(ledger.drains, number, held_at_end, -1)
-    ledger.note(ledger.reads, number, held_at_end, -1)
-    added = _tally_up(scene, flow.end, parent, flow.place.level, flow.place.lanes, -1)
+    held = flow.dead.tally(flow.lanes)
+    ledger.note(ledger.drains, number, held, -1)
+    ledger.note(ledger.reads, number, held, -1)
+    added = _tally_up(scene, flow.dead, parent, flow.place.level, flow.place.lanes, -1)
     ledger.note(ledger.reads, parent, added, -1)
     ledger.note(ledger.writes, parent, added, -1)
-    ledger.note(ledger.reads, parent, _zero_copies_at_end(flow, above).tally(above))
+    ledger.note(ledger.reads, parent, _zero_copies_at_death(flow, above).tally(above))
 
 
-def _zero_copies_at_end(flow: Flow, above: Columns) -> Table:
-    """Return the elements held below the parent at the end whose copy at the parent is zero."""
+def _zero_copies_at_death(flow: Flow, above: Columns) -> Table:
+    """Return the elements held below the parent after their last use whose copy at the parent is zero."""
     clock = flow.place.clock
     columns = (*above, *flow.element)
-    rows = flow.end.keep((*clock, *columns))
+    rows = flow.dead.keep((*clock, *columns)).first(columns, clock)
     last_entry = flow.entries.keep((*columns, *clock)).join(rows.keep(columns)).last(columns, clock)
-    arrived = _latest_before(rows, flow.departures.keep((*clock, *columns)), clock, "_arrival")
+    drained = flow.departures.minus(flow.dead).keep((*clock, *columns))
+    arrived = _latest_before(rows, drained, clock, "_arrival")
     since = last_entry.join(arrived.drop(clock)).less_or_equal(clock, tuple(f"{name}_arrival" for name in clock))
     return rows.keep(columns).minus(since.keep(columns))
 
@@ -217,7 +218,7 @@ def count_plain(scene: Scene) -> None:
         _load(scene, number, flow, flow.entries.minus(overwritten_first))
         drained = _dirty_residencies(flow, writes)
         if scene.tensor.temporary:
-            drained = _drained_before_end(flow, drained)
+            drained = _drained_alive(flow, drained)
         amounts = drained.tally(flow.lanes)
         ledger.note(ledger.drains, number, amounts)
         ledger.note(ledger.reads, number, amounts)
@@ -294,10 +295,10 @@ def _latest_entry(flow: Flow, rows: Table) -> Table:
     return pairs.last(rows.columns, tuple(names.values()))
 
 
-def _drained_before_end(flow: Flow, drained: Table) -> Table:
-    """Return the rows without those whose residency lasts until the end of the program."""
+def _drained_alive(flow: Flow, drained: Table) -> Table:
+    """Return the rows without those after whose residency nothing uses the element."""
     clock = flow.place.clock
-    names = tuple(f"{name}_entry" for name in clock)
-    final = _latest_entry(flow, flow.end).drop(clock)
-    lasting = drained.join(final).less_or_equal(names, clock)
-    return drained.minus(lasting.keep(drained.columns))
+    names = {name: f"{name}_end" for name in clock}
+    ends = drained.join(flow.departures.rename(names)).less_or_equal(clock, tuple(names.values()))
+    ends = ends.first(drained.columns, tuple(names.values())) if clock else ends
+    return drained.minus(ends.join(flow.dead.rename(names)).keep(drained.columns))

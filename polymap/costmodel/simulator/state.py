@@ -61,14 +61,24 @@ class Ledger:
         self.read(where, elements)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Store:
-    """The elements of one tensor in all its places: per instance, element -> partial sum (or dirty)."""
+    """The elements of one tensor in all its places: per instance, element -> partial sum (or dirty).
+
+    last_use: of a temporary tensor, when each element is read or accumulated onto last in the run; None: every element
+    is needed after the run. now: the step in which elements move.
+    """
 
     tree: Tree
     fanouts: tuple[Fanout, ...]
     ledger: Ledger
+    last_use: dict[Element, Clock] | None = None
     held: dict[Where, dict[Element, bool]] = field(default_factory=dict[Where, dict[Element, bool]])
+    now: Clock = ()
+
+    def is_dead(self, element: Element) -> bool:
+        """Return whether nothing reads the element from now on, nor accumulates onto it."""
+        return self.last_use is not None and self.last_use.get(element, ()) < self.now
 
     def at(self, where: Where) -> dict[Element, bool]:
         return self.held.setdefault(where, {})
@@ -212,6 +222,8 @@ class PartialSums:
             tile = tiles.get(coordinates, {})
             for element in [element for element in held if element not in tile]:
                 is_partial = held.pop(element)
+                if self.store.is_dead(element):
+                    continue
                 assert is_partial, "whatever leaves was accumulated onto"
                 self.store.ledger.drain((place, coordinates))
                 sent.append((coordinates, element))
@@ -268,7 +280,7 @@ class Plain:
             tile = tiles.get(coordinates, {})
             above = self.store.above(place, coordinates)
             for element in [element for element in held if element not in tile]:
-                if held.pop(element):
+                if held.pop(element) and not self.store.is_dead(element):
                     self.store.ledger.drain((place, coordinates))
                     self.store.ledger.write(above)
                     self.store.go_up(above[0], [(coordinates, element)], alone=True)

@@ -5,7 +5,7 @@ leaves open is decided here:
 - A place inside a Branch is emptied whenever the child that it stands in ends; nothing is kept for the next time.
 - An array follows the rules of partial sums if the program accumulates into it with one operator and never reads it;
   every other written array follows the plain rule, where an idle instance holds nothing either.
-- A temporary array drains nothing at the end of the run.
+- An element of a temporary array is dead after the last step that reads it or accumulates onto it: it is dropped.
 - A place on a fan-out is numbered by its spatial loops side by side, the outermost the most significant.
 - The outermost level holds everything all the time: it has no peak, its occupancy is given as 0.
 """
@@ -71,7 +71,11 @@ class _Run:
     @staticmethod
     def of(workload: Workload, arch: Architecture, tree: Tree, work: list[Execution]) -> _Run:
         ledger = Ledger()
-        rules = {tensor.name: _rule(workload, arch, tree, ledger, tensor.name) for tensor in workload.tensors}
+        rules: dict[str, Rule] = {}
+        for tensor in workload.tensors:
+            last_use = _last_uses(tree, work, tensor.name) if tensor.temporary else None
+            store = Store(tree, arch.fanouts, ledger, last_use)
+            rules[tensor.name] = _rule(workload, store, tensor.name)
         run = _Run(workload, arch, tree, _tiles(tree, work), rules, ledger)
         for index, place in enumerate(tree.places):
             if place.level == 0 and workload.tensor(place.tensor).initial:
@@ -93,6 +97,7 @@ class _Run:
     def move(self, clock: Clock) -> None:
         """Let all tiles become those of a step: per tensor, leaves from the inside out, then enters back in."""
         for tensor, rule in self.rules.items():
+            rule.store.now = clock
             changed = [
                 place
                 for place in self._below_outermost(tensor)
@@ -196,9 +201,18 @@ def _total(book: dict[Where, int], places: list[int]) -> int:
     return sum(elements for (index, _), elements in book.items() if index in places)
 
 
-def _rule(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: str) -> Rule:
+def _last_uses(tree: Tree, work: list[Execution], tensor: str) -> dict[Element, Clock]:
+    """Return when each element of a tensor is read or accumulated onto last. `work` is in the order of the clock."""
+    return {
+        element: execution.clock
+        for execution in work
+        for name, element, overwritten in _touches(tree, execution)
+        if name == tensor and not overwritten
+    }
+
+
+def _rule(workload: Workload, store: Store, tensor: str) -> Rule:
     """Return the rule that the tensor follows in this program."""
-    store = Store(tree, arch.fanouts, ledger)
     operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
     if not operators:
         return ReadOnly(store)

@@ -18,8 +18,8 @@ from polymap.search.programs.shapes import Place, Shape, Timed, Views
 
 @dataclass(frozen=True, slots=True)
 class NodeCount:
-    """A node's elements. dying: of its drains at the end of the run, those of a temporary that are not made (they are
-    not among the drains). peak: most held at one time; change, held: the ranks at which what it holds changes, and to
+    """A node's elements. dying: the drains of a temporary's elements that are needed no more (they are not made, nor
+    among the drains). peak: most held at one time; change, held: the ranks at which what it holds changes, and to
     how much."""
 
     fills: int
@@ -34,7 +34,7 @@ class NodeCount:
 @dataclass(slots=True)
 class TensorTrace:
     """The accesses of one tensor, sorted by element and time. code: 0 read, 1 accumulated, 2 overwritten.
-    dead: after which of them the value is needed no more, of temporaries of folding programs."""
+    dead: of temporaries, after which of them the element is needed no more; of folding programs, its value."""
 
     tensor: Tensor
     element: Ints
@@ -102,8 +102,14 @@ def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> Ten
     written = tensor in written_tensors(workload)
     about = workload.tensor(tensor), element, rank, code
     dead = None
-    if arrays.folding and workload.tensor(tensor).temporary and len(code):
-        dead = np.append((element[1:] != element[:-1]) | (code[1:] == 2), [True])
+    if workload.tensor(tensor).temporary and len(code):
+        other = element[1:] != element[:-1]
+        if arrays.folding:
+            dead = np.append(other | (code[1:] == 2), [True])
+        else:
+            uses = np.cumsum(code != 2)
+            last = np.append(np.flatnonzero(other), len(code) - 1)
+            dead = uses == np.repeat(uses[last], np.diff(last, prepend=-1))
     return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1), dead)
 
 
@@ -131,7 +137,6 @@ def _counted(trace: TensorTrace, place: Place, when: Timed, views: Views) -> Nod
         element, rank, code, firsts = element[below], rank[below], code[below], firsts[below]
         dead = None if dead is None else dead[below]
     view, starts = views.number[rank], views.starts
-    last = len(starts) - 1
     if not trace.written:
         view, starts = _own_views(view, views)
     start, new_view = _stays_and_views(element, view)
@@ -141,15 +146,13 @@ def _counted(trace: TensorTrace, place: Place, when: Timed, views: Views) -> Nod
     fills, drains, dying = len(start), 0, 0
     if trace.written:
         ends = np.append(start[1:], len(view)) - 1
-        alive = (view[ends] == last) & trace.tensor.temporary
-        if dead is not None:
-            alive |= dead[ends]
+        lost = np.zeros(len(ends), dtype=bool) if dead is None else dead[ends]
         if trace.plain:
             dirty = np.maximum.reduceat(code, start) > 0
             fills -= int((code[start] == 2).sum())
-            drains, dying = int((dirty & ~alive).sum()), int((dirty & alive).sum())
+            drains, dying = int((dirty & ~lost).sum()), int((dirty & lost).sum())
         else:
-            drains, dying = int((~alive).sum()), int(alive.sum())
+            drains, dying = int((~lost).sum()), int(lost.sum())
             if not trace.tensor.initial:
                 fills -= int(firsts[start].sum())
     moves = np.concatenate((np.ones(1, dtype=bool), held[1:] != held[:-1]))
