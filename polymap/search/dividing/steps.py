@@ -18,6 +18,7 @@ from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tr
 from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import Measure, Problem, Structure
 from polymap.search.resources import OutOfTime
 
@@ -60,22 +61,32 @@ def step_on(
     search (None: all); where it takes more, the entry comes back."""
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
+
+    def is_searched(nodes: int | None) -> bool:
+        """Return whether all trees are searched; where they are not, the entry keeps the stop point."""
+        ended = solve_structure(problem, measure, structure, incumbent, stop_points.pop(entry, None), known, nodes)
+        if ended is None:
+            return True
+        stop_points[entry] = ended
+        if nodes is None or incumbent.out_of_time():
+            raise OutOfTime
+        return False
+
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
             for own, then in _bound_together(problem, measure, structure, bound, group, incumbent):
                 yield max(own, bound), -then, number
         case Stage.ALL_TENSORS:
-            own = _split_bound(problem, measure, structure, incumbent, known)
-            yield max(own, bound), -Stage.SPLIT, number
+            # Few trees are searched sooner than bounded twice; a node of a window costs as much as a bound.
+            has_window = any(term.is_window for term in problem.terms)
+            if has_window or not is_searched(TUNING.nodes_before_halves):
+                own = max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
+                if entry in stop_points:
+                    stop_points[own] = stop_points.pop(entry)
+                yield own
         case Stage.SPLIT:
-            ended = solve_structure(problem, measure, structure, incumbent, stop_points.get(entry), known, most)
-            if ended is None:
-                stop_points.pop(entry, None)
-                return
-            stop_points[entry] = ended
-            if most is None or incumbent.out_of_time():
-                raise OutOfTime
-            yield entry
+            if not is_searched(most):
+                yield entry
 
 
 def _bound_together(

@@ -30,6 +30,8 @@ class Tuning:
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
     # Branches on what a node holds.
+    nodes_before_halves: int = 30
+    """Nodes of a structure that are searched before its halves are bounded (search.py: gemm4096_flat3_keep)."""
     most_halves: int = 10
     """Halves that are bounded per structure, at most (wired_layers.py)."""
     split_rounds: int = 4

@@ -134,7 +134,7 @@ def test_the_command_line_refuses_a_forged_answer_in_one_line(
     document["workload"]["rewritten"]["folded"]["B"] = [1, 1]
     path.write_text(json.dumps(document))
     (tmp_path / "f.c").write_text(PROGRAMS["folded"])
-    (tmp_path / "two.json").write_text(json.dumps(MACHINE))
+    (tmp_path / "two.json").write_text(json.dumps(machine("folded")))
     asked = ["evaluate", str(tmp_path / "f.c"), "--arch", str(tmp_path / "two.json"), "--mapping", str(path)]
     assert main(asked) == 2
     assert "Traceback" not in capsys.readouterr().err
