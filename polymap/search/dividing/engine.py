@@ -312,7 +312,7 @@ class _State:
         if done.nodes:
             self.incumbent.count(done.nodes)
         if done.stop_point is not None:
-            self.stop_points[entry] = done.stop_point
+            self.stop_points[done.entries[0]] = done.stop_point
         if done.known is not None:
             self.incumbent.groups[self.group_of(entry[2]).number] = done.known
         self.incumbent.multipliers = done.multipliers
@@ -359,7 +359,7 @@ def _step_result(bench: _StepContext, task: _StepTask) -> _StepResult:
         entries = tuple(steps)
     except OutOfTime:
         entries = (task.entry,)
-    stopped, known = stop_points.get(task.entry), incumbent.groups.get(group.number)
+    stopped, known = next(iter(stop_points.values()), None), incumbent.groups.get(group.number)
     return _StepResult(entries, tuple(incumbent.found), incumbent.nodes, stopped, known, incumbent.multipliers)
 
 

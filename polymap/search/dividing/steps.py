@@ -25,7 +25,7 @@ from polymap.search.resources import OutOfTime
 
 class Stage(IntEnum):
     """How much of a structure's bound is worked out: tensor by tensor; all tensors together; that with branches on what
-    a node holds, after which trees are searched."""
+    a node holds, while trees are searched."""
 
     SINGLE_TENSORS = 0
     ALL_TENSORS = 1
@@ -61,6 +61,8 @@ def step_on(
     search (None: all); where it takes more, the entry comes back."""
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
+    # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
+    few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
     def is_searched(nodes: int | None) -> bool:
         """Return whether all trees are searched; where they are not, the entry keeps the stop point."""
@@ -76,17 +78,19 @@ def step_on(
         case Stage.SINGLE_TENSORS:
             for own, then in _bound_together(problem, measure, structure, bound, group, incumbent):
                 yield max(own, bound), -then, number
+        case Stage.ALL_TENSORS if few_first:
+            yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            # Few trees are searched sooner than bounded twice; a node of a window costs as much as a bound.
-            has_window = any(term.is_window for term in problem.terms)
-            if has_window or not is_searched(TUNING.nodes_before_halves):
-                own = max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
-                if entry in stop_points:
-                    stop_points[own] = stop_points.pop(entry)
-                yield own
+            yield max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
         case Stage.SPLIT:
-            if not is_searched(most):
-                yield entry
+            first = few_first and entry not in stop_points and incumbent.value is not None
+            if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
+                return
+            if first:
+                own = max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
+                stop_points[own] = stop_points.pop(entry)
+                entry = own
+            yield entry
 
 
 def _bound_together(
