@@ -124,7 +124,7 @@ def test_tables_of_convolutions_with_every_kind_of_siblings(seeds: range) -> Non
         loops = cases._loops(rng, workload, arch, tuple(tiles), spreadable=frozenset(tiles), tiles=tiles)
         nodes = (*cases._placed(rng, arch, loops, cases._held(rng, workload, arch)), Compute("S"))
         counted += check(cases._finished(rng, workload, arch, Mapping(nodes)), seed, rows=5)
-    assert 0.8 * len(seeds) * 5 <= counted < len(seeds) * 5  # some rows are left to others
+    assert counted >= 0.95 * len(seeds) * 5
 
 
 @pytest.mark.parametrize("seeds", SEEDS)

@@ -31,7 +31,7 @@ from polymap.costmodel.closed_form.window_sums import (
     kept_elements,
     sums_of_window,
 )
-from polymap.costmodel.tables.digits import digits_of, is_first_entrant
+from polymap.costmodel.tables.digits import digits_of, is_first_entrant, most_runs
 from polymap.costmodel.tables.factors import (
     AcceptedSteps,
     FirstTile,
@@ -56,7 +56,8 @@ def random_chain(rng: random.Random, parts: Sequence[Part], column: int = 0) -> 
     while chosen and chosen[-1] is Part.FREE:
         chosen.pop()
     return tuple(
-        (column + number, part, rng.randrange(3) if part is Part.PINNED else 0) for number, part in enumerate(chosen)
+        (column + number, part, rng.randrange(most_runs(number)) if part is Part.PINNED else 0)
+        for number, part in enumerate(chosen)
     )
 
 
@@ -101,7 +102,7 @@ def test_every_run_of_a_pinned_loop_is_among_those_of_the_arrays() -> None:
         for row in range(ROWS):
             tiles = [int(column[row]) for column in columns]
             wanted = {first for first, _ in runs(extent, tuple((tile, Part.EACH, 0) for tile in tiles))[2]}
-            chains = [((0, Part.EACH, 0), (1, Part.EACH, 0), (2, Part.PINNED, run)) for run in range(7)]
+            chains = [((0, Part.EACH, 0), (1, Part.EACH, 0), (2, Part.PINNED, run)) for run in range(most_runs(2))]
             pins = {int(np.broadcast_to(digits_of(extent, columns, chain)[2].pin, ROWS)[row]) for chain in chains}
             assert pins == wanted
 
@@ -157,7 +158,10 @@ def test_the_first_sibling_that_comes_back_on_arrays() -> None:
         parts = [*(Part.TIME for _ in range(rng.choice((1, 2, 3)))), Part.MERGED]
         if rng.random() < 0.3:
             rng.shuffle(parts)
-        chain = tuple((number, part, rng.randrange(3) * (part is Part.MERGED)) for number, part in enumerate(parts))
+        chain = tuple(
+            (number, part, rng.randrange(most_runs(number)) * (part is Part.MERGED))
+            for number, part in enumerate(parts)
+        )
         columns = random_columns(rng, extent, len(chain))
         cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
         wanted = [steps_back(extent, with_row(extent, chain, columns, row), cut) for row in range(ROWS)]
