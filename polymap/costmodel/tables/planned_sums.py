@@ -18,15 +18,26 @@ from polymap.costmodel.tables.loops import Booleans, Integers, Many
 NO_ANSWER = -(2**63)
 
 
+class Source(Protocol):
+    """Several counts that are found together."""
+
+    def counts(self, tiles: Sequence[Integers]) -> dict[str, Many]:
+        """Return the values by name, as `Factor.count` does."""
+        ...
+
+
 class Factor(Protocol):
     """A count that depends on the tiles of a few loops. columns: of these loops. alone: costly, so count distinct tiles
-    once."""
+    once. source: what counts it along with others, under a name (these are alone)."""
 
     @property
     def columns(self) -> tuple[int, ...]: ...
 
     @property
     def alone(self) -> bool: ...
+
+    @property
+    def source(self) -> tuple[Source, str] | None: ...
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         """Return the value per row of tiles, NO_ANSWER where there is none. tiles: of the columns."""
@@ -63,13 +74,14 @@ class Rows:
     failed: a mask of the selected rows without an answer so far.
     """
 
-    __slots__ = ("_chains", "_counted", "_here", "_stretch", "_tiles", "failed", "number")
+    __slots__ = ("_chains", "_counted", "_here", "_sources", "_stretch", "_tiles", "failed", "number")
 
     def __init__(self, tiles: list[Integers], factors: int) -> None:
         self._tiles = tiles
         self.number = len(tiles[0]) if tiles else 0
         self._chains: dict[tuple[tuple[int, ...], bool], _Chains | None] = {}
         self._counted: list[_ChainValues | None] = [None] * factors
+        self._sources: dict[Source, dict[str, Many]] = {}
         self._here: list[Many | None] = []
         self.move(slice(0, self.number))
 
@@ -92,12 +104,20 @@ class Rows:
             return factor.count([self._tiles[column][self._stretch] for column in columns])
         counted = self._counted[number]
         if counted is None:
-            counted = self._counted[number] = _ChainValues.of(factor.count(chains.tiles))
+            counted = self._counted[number] = _ChainValues.of(self._count(factor, chains.tiles))
         if counted.failed is not None:
             self.failed |= counted.failed[chains.which[self._stretch]]
         if isinstance(counted.values, int):
             return counted.values
         return counted.values[chains.which[self._stretch]]
+
+    def _count(self, factor: Factor, tiles: Sequence[Integers]) -> Many:
+        if factor.source is None:
+            return factor.count(tiles)
+        source, name = factor.source
+        if source not in self._sources:
+            self._sources[source] = source.counts(tiles)
+        return self._sources[source][name]
 
     def _chains_of(self, columns: tuple[int, ...], *, alone: bool) -> _Chains | None:
         """Return the distinct chains of some columns, or None where nearly all rows differ."""

@@ -22,6 +22,8 @@ class Tuning(NamedTuple):
     """Siblings of all kinds of steps of one mapping that are listed; more are counted one by one."""
     siblings_at_once: int = 1 << 16
     """Siblings of all mappings that are listed together."""
+    most_residues: int = 16
+    """The largest coefficient of a window whose tiles with gaps are listed residue by residue."""
     largest_pj: int = 10**300
     """Energies that are added up as floats, which end at 10^308: longer ones are integers."""
     busiest_candidates: int = 16
