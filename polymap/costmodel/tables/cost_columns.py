@@ -157,8 +157,11 @@ class Batch:
             stretch = slice(start, min(start + TUNING.column_rows, len(table)))
             columns = everything.part(stretch)
             rows.move(stretch)
-            counted, busy, steps, wires = self._partial.count(rows, columns.even)
-            yield stretch, self._figures(columns, steps, counted, busy, wires), readable[stretch] & ~rows.failed
+            counted, (least, most), steps, wires = self._partial.count(rows, columns.even)
+            figures = self._figures(columns, steps, counted, most, wires)
+            compute, latency = figures.integers[1:3]
+            known = np.equal(_latency(self._arch, self._prices, compute, least), latency)
+            yield stretch, figures, readable[stretch] & ~rows.failed & known
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and a mask of the rows that are loop trees."""
@@ -199,7 +202,7 @@ class Batch:
         floats += [_rounded_quotients(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
 
-    def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
+    def _energies(self, latency: Many, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
         """Return the energy of each level, and of each fan-out that costs energy, outermost first."""
         levels, fanouts = count(), count()
         found: list[Many] = []
@@ -233,7 +236,7 @@ def _total(values: Iterable[Many]) -> Many:
     return total
 
 
-def _energy(prices: Prices, level: int, latency: Integers, rows: list[Row[Many]]) -> Many:
+def _energy(prices: Prices, level: int, latency: Many, rows: list[Row[Many]]) -> Many:
     """Return a level's energy in units of 1 / unit: int64 where it fits, else Python integers."""
     exact = _python_integers if prices.most >= _INT64 else _unchanged
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
@@ -286,7 +289,7 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
     return legal
 
 
-def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: Sequence[Busiest[Many]]) -> Integers:
+def _latency(arch: Architecture, prices: Prices, compute: Many, busy: Sequence[Busiest[Many]]) -> Many:
     """Return the latencies in cycles; summands are integers in units of 1 / `cycles`, a common multiple of the
     bandwidths."""
     total = compute * prices.cycles

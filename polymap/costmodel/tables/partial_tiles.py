@@ -5,7 +5,7 @@ A plan is a sum of products of factors that depends only on the tree's shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
@@ -33,12 +33,27 @@ from polymap.costmodel.tables.plans import Plans
 from polymap.costmodel.tables.tuning import TUNING
 
 
+class Shares(NamedTuple):
+    """Partial sums that an instance takes, in bits. alike: where siblings take equal shares. most: an upper bound.
+
+    fills: elements that all instances take; 0 where none does. dims: shares differ only where a tile of one of these is
+    partial; None: wherever there are fills.
+    """
+
+    alike: Nested
+    most: Nested
+    fills: Nested
+    dims: frozenset[int] | None
+
+
 class Candidate(NamedTuple):
-    """One kind of instance of a level. works: 1 where it has work. reads, writes: in bits."""
+    """One kind of instance of a level. works: 1 where it has work. reads, writes: in bits, without `shares`, which are
+    read and written, too."""
 
     works: Nested
     reads: Nested
     writes: Nested
+    shares: tuple[Shares, ...]
 
 
 class PartialPlan:
@@ -50,7 +65,6 @@ class PartialPlan:
         "_busy",
         "_doubts",
         "_levels",
-        "_metered",
         "_plans",
         "_rows",
         "_steps",
@@ -60,13 +74,12 @@ class PartialPlan:
 
     def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
         self._plans = Plans(model.extents, machine, shape)
-        self._metered, self._levels = metered, len(machine.levels)
+        self._levels = len(machine.levels)
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
-        self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
         rows: list[Row[Terms]] = []
         for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
-            rows += self._rows_of(tensor, nodes)
+            rows += rows_of(self._plans, tensor, nodes, NO_TERMS)
             self._require_equal_loads(machine, tensor, nodes)
         rows.sort(key=lambda row: (row.level, row.tensor))
         self._rows = [Row(row.level, row.tensor, *map(nested, row[2:])) for row in rows]
@@ -75,27 +88,23 @@ class PartialPlan:
         self._steps = nested(self._plans.steps())
         fans = dict(machine.levels.values())
         self._alone = [level for level in metered if not fans[level]]
-        self._busy = {level: self._candidates(model, shape, level, fans[level]) for level in metered if fans[level]}
-        self._doubts += [(nested(terms), None) for terms in self._plans.planned.doubts]
+        self._busy = {
+            level: self._candidates(model, shape, rows, level, fans[level]) for level in metered if fans[level]
+        }
+        self._doubts = [nested(terms) for terms in self._plans.planned.doubts]  # sums that must be 0
 
-    def _rows_of(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row[Terms]]:
-        """Yield the rows of a tensor; record the conditions under which they hold."""
-        for node, row in zip(nodes, rows_of(self._plans, tensor, nodes, NO_TERMS), strict=False):
-            if tensor.written and node.level and node.level in self._metered:
-                self._require_equal_shares(tensor, node, row.fills)
-            yield row
-
-    def _require_equal_shares(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
-        """Record that no partial sum may be taken where siblings take unequal shares.
+    def _unequal_shares(self, tensor: TensorModel, node: Node) -> frozenset[int] | None:
+        """Return the dims of which one must be uneven for siblings to take unequal shares of partial sums; None:
+        whatever the tiles.
 
         Their shares are unequal where they may hold an element at different offsets of a window, or enter it while
-        others hold it.
+        others hold it and no formula tells which of them is the first.
         """
-        spread = {loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans}
-        if tensor.windows and any(tensor.kinds[dim] is DimKind.WINDOW for dim in spread):
-            self._doubts.append((nested(fills), None))
-        elif tensor.windows and (idle := frozenset(dim for dim in spread if tensor.kinds[dim] is DimKind.IDLE)):
-            self._doubts.append((nested(fills), idle))
+        spread = [loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans]
+        if any(tensor.kinds[dim] is DimKind.WINDOW for dim in spread):
+            return None
+        idle = [dim for dim in spread if tensor.kinds[dim] is DimKind.IDLE]
+        return frozenset(idle if tensor.windows or len(set(idle)) < len(idle) else ())
 
     def _require_equal_loads(self, machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]) -> None:
         """Record the singles of which no tile may be partial.
@@ -117,8 +126,11 @@ class PartialPlan:
                     if tensor.kinds[loop.dim] is DimKind.SINGLE and machine.unites[loop.fanout]
                 }
 
-    def _candidates(self, model: WorkloadModel, shape: Shape, level: int, fans: int) -> list[Candidate]:
+    def _candidates(
+        self, model: WorkloadModel, shape: Shape, rows: list[Row[Terms]], level: int, fans: int
+    ) -> list[Candidate]:
         """Return the kinds of instances of a level that may be the busiest, with their reads and writes."""
+        fills = {row.tensor: row.fills for row in rows if row.level == level}
         here = [
             (tensor, number, nodes)
             for tensor, nodes in zip(model.tensors, shape.holders, strict=True)
@@ -128,36 +140,65 @@ class PartialPlan:
         found: list[Candidate] = []
         for pins in self._kinds_of_instances([tensor for tensor, _, _ in here], fans):
             reads = writes = NO_TERMS
+            shares: list[Shares] = []
             for tensor, number, nodes in here:
+                unequal = self._unequal_shares(tensor, nodes[number]) if tensor.written else frozenset[int]()
+                if unequal is None or unequal:
+                    moved = self._plans.arrivals(tensor, nodes[number], nodes[number + 1], pins) * tensor.bits
+                    reads, writes = reads + moved, writes + moved
+                    shares.append(self._shares(tensor, nodes, number, pins, fills[tensor.index], unequal))
+                    continue
                 moves = self._plans.accesses(tensor, nodes, number, pins)
                 reads, writes = reads + moves.reads * tensor.bits, writes + moves.writes * tensor.bits
-            found.append(Candidate(nested(self._plans.works(pins)), nested(reads), nested(writes)))
+            works = nested(self._plans.works(pins))
+            found.append(Candidate(works, nested(reads), nested(writes), tuple(shares)))
         return found
+
+    def _shares(
+        self,
+        tensor: TensorModel,
+        nodes: tuple[Node, ...],
+        number: int,
+        pins: Pins,
+        fills: Terms,
+        unequal: frozenset[int] | None,
+    ) -> Shares:
+        """Return the partial sums that the instance with these digits takes at node `number`: at most all it enters."""
+        parent, node = nodes[number - 1], nodes[number]
+        later = any(
+            pins[loop.position]
+            for loop in self._plans.nest.loops
+            if 0 <= loop.fanout < node.fans and tensor.kinds[loop.dim] is DimKind.IDLE
+        )
+        # Where shares are equal, the first of the siblings takes all; where they differ in a window, there are none.
+        alike = NO_TERMS
+        if unequal is not None and not later:
+            alike = self._plans.partial_sums_taken(tensor, nodes, number, pins) * tensor.bits
+        most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
+        return Shares(nested(alike), nested(most), nested(fills), unequal)
 
     def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
         """Return, per kind of instance that may be the busiest, position of a spatial loop -> run of digits.
 
         Only along windows, or along dims that the target lacks, may another instance than the first do more. Where a
-        tile is partial, too many kinds are left to `Counter`, as are siblings in two loops over a dim that the target
-        lacks.
+        tile is partial, too many kinds are left to `Counter`.
         """
         loops: list[int] = []
         kinds: list[range] = []
         may_exceed: set[int] = set()
-        simple = True
         for dim, chain in enumerate(self._plans.nest.chains):
-            lacking = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
-            doubted = lacking or any(tensor.kinds[dim] is DimKind.WINDOW for tensor in tensors)
+            doubted = any(
+                tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
+                for tensor in tensors
+            )
             spatial = [
                 (number, loop) for number, loop in enumerate(chain) if loop.fanout != TEMPORAL and loop.fanout < fans
             ]
-            simple &= not lacking or len(spatial) < 2
             loops += [loop.position for _, loop in spatial]
             kinds += [range(most_runs(number) if doubted else 1) for number, _ in spatial]
             if doubted and spatial:
                 may_exceed.add(dim)
-        simple &= not any(tensor.written and tensor.windows for tensor in tensors)
-        if not simple or prod(len(each) for each in kinds) > TUNING.busiest_candidates:
+        if prod(len(each) for each in kinds) > TUNING.busiest_candidates:
             self._uneven |= may_exceed
             kinds = [range(1)] * len(loops)
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
@@ -168,34 +209,52 @@ class PartialPlan:
 
     def count(
         self, rows: Rows, even: dict[int, Booleans]
-    ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers, list[Wire[Many]]]:
+    ) -> tuple[list[Row[Many]], tuple[tuple[Busiest[Many], ...], ...], Integers, list[Wire[Many]]]:
         """Return counts, busiest instances, steps and wires for the current rows; record in `rows` those for which they
         fail.
 
-        even: per dim, where all its tiles divide.
+        even: per dim, where all its tiles divide. The busiest instances twice: lower and upper bounds, which differ
+        where siblings take unequal shares of partial sums.
         """
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
-        busy = [nothing] * self._levels
+        least, most = [nothing] * self._levels, [nothing] * self._levels
         for level in self._alone:
-            busy[level] = self._bits_of_only_instance(found, level)
+            least[level] = most[level] = self._bits_of_only_instance(found, level)
         for level, candidates in self._busy.items():
             for each in candidates:
-                works = self._value(each.works, rows)
-                read, written = self._value(each.reads, rows) * works, self._value(each.writes, rows) * works
-                busy[level] = Busiest(*map(np.maximum, busy[level], (read, written, read + written)))
+                low, high = self._bits_of_instance(each, rows, even)
+                least[level] = Busiest(*map(np.maximum, least[level], low))
+                most[level] = Busiest(*map(np.maximum, most[level], high))
         for dim in sorted(self._uneven):
             rows.failed |= ~even[dim]
-        for doubt, dims in self._doubts:
-            wrong = self._value(doubt, rows) != 0
-            if dims is not None:
-                wrong = wrong & ~np.logical_and.reduce([even[dim] for dim in sorted(dims)])
-            rows.failed |= wrong
+        for doubt in self._doubts:
+            rows.failed |= self._value(doubt, rows) != 0
         wires = [
             Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires
         ]
         steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
-        return found, tuple(busy), steps, wires
+        return found, (tuple(least), tuple(most)), steps, wires
+
+    def _bits_of_instance(
+        self, candidate: Candidate, rows: Rows, even: dict[int, Booleans]
+    ) -> tuple[Busiest[Many], Busiest[Many]]:
+        """Return a lower and an upper bound on the bits that an instance reads and writes."""
+        works = self._value(candidate.works, rows)
+        moved = [self._value(each, rows) for each in (candidate.reads, candidate.writes)]
+        taken: list[Many] = [0, 0]
+        for shares in candidate.shares:
+            unequal = np.not_equal(self._value(shares.fills, rows), 0)
+            if shares.dims is not None:
+                unequal = unequal & ~np.logical_and.reduce([even[dim] for dim in sorted(shares.dims)])
+            alike = self._value(shares.alike, rows)
+            for number, other in enumerate((0, self._value(shares.most, rows))):
+                taken[number] = taken[number] + np.where(unequal, other, alike)
+        low, high = (
+            Busiest(*((moved[0] + each) * works, (moved[1] + each) * works, (moved[0] + moved[1] + 2 * each) * works))
+            for each in taken
+        )
+        return low, high
 
     def _value(self, plan: Nested, rows: Rows) -> Many:
         return evaluated(plan, rows, self._plans.planned.numbering.known)
