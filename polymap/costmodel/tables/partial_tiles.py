@@ -130,7 +130,7 @@ class PartialPlan:
         self, model: WorkloadModel, shape: Shape, rows: list[Row[Terms]], level: int, fans: int
     ) -> list[Candidate]:
         """Return the kinds of instances of a level that may be the busiest, with their reads and writes."""
-        fills = {row.tensor: row.fills for row in rows if row.level == level}
+        fills = {row.tensor: nested(row.fills) for row in rows if row.level == level}
         here = [
             (tensor, number, nodes)
             for tensor, nodes in zip(model.tensors, shape.holders, strict=True)
@@ -160,7 +160,7 @@ class PartialPlan:
         nodes: tuple[Node, ...],
         number: int,
         pins: Pins,
-        fills: Terms,
+        fills: Nested,
         unequal: frozenset[int] | None,
     ) -> Shares:
         """Return the partial sums that the instance with these digits takes at node `number`: at most all it enters."""
@@ -175,7 +175,7 @@ class PartialPlan:
         if unequal is not None and not later:
             alike = self._plans.partial_sums_taken(tensor, nodes, number, pins) * tensor.bits
         most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
-        return Shares(nested(alike), nested(most), nested(fills), unequal)
+        return Shares(nested(alike), nested(most), fills, unequal)
 
     def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
         """Return, per kind of instance that may be the busiest, position of a spatial loop -> run of digits.

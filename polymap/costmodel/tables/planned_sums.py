@@ -6,7 +6,6 @@ distinct chain instead of once per row.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple, Protocol
@@ -222,19 +221,25 @@ class Nested(NamedTuple):
 
 def nested(terms: Terms) -> Nested:
     """Return the sum with common factors factored out, the most frequent first."""
-    merged: Counter[tuple[int, ...]] = Counter()
+    merged: dict[tuple[int, ...], int] = {}
     for coefficient, numbers in terms.each:
-        merged[numbers] += coefficient
-    left: list[Term] = [(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient]
+        merged[numbers] = merged.get(numbers, 0) + coefficient
+    return _nested([(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient])
+
+
+def _nested(left: list[Term]) -> Nested:
     constant = sum(coefficient for coefficient, numbers in left if not numbers)
     left = [term for term in left if term[1]]
     branches: list[tuple[int, Nested]] = []
     while left:
-        common: Counter[int] = Counter(number for _, numbers in left for number in set(numbers))
+        common: dict[int, int] = {}
+        for _, numbers in left:
+            for number in set(numbers):
+                common[number] = common.get(number, 0) + 1
         number = max(common, key=lambda each: (common[each], -each))
-        inside = Terms((each, _without(numbers, number)) for each, numbers in left if number in numbers)
+        inside = [(coefficient, _without(numbers, number)) for coefficient, numbers in left if number in numbers]
         left = [term for term in left if number not in term[1]]
-        branches.append((number, nested(inside)))
+        branches.append((number, _nested(inside)))
     return Nested(constant, tuple(branches))
 
 

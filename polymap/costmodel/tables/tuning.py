@@ -18,6 +18,8 @@ class Tuning(NamedTuple):
     """Cells of an array of steps by points of a window: fits the cache as bytes."""
     kept_histories: int = 8
     """Windows whose histories are kept for the next table."""
+    kept_plans: int = 16
+    """Plans of trees that are kept for the next table."""
     siblings_of_a_mapping: int = 1 << 12
     """Siblings of all kinds of steps of one mapping that are listed; more are counted one by one."""
     siblings_at_once: int = 1 << 16
