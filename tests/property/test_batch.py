@@ -146,6 +146,66 @@ def test_the_busiest_instance_where_reductions_are_spread(seeds: range) -> None:
     assert counted >= 0.7 * len(seeds) * 5
 
 
+WINDOWS = (
+    "O[k,p] += I[c,2*p+q+r] * W[k,c,q,r]",
+    "O[p,q] += I[p+q+r+s] * W[r,s]",
+    "O[p,q] += I[p-r+3*q-3*s+40] * W[r,s]",
+    "O[p,q,u] += I[p+r,q+s,u+v] * W[r,s,v]",
+    "O[k,p,q] += I[2*p+r,2*q+s] * W[k,r,s]",
+    "O[k,2*p+r] += I[c,p] * W[k,c,r]",
+    "O[2*p+r,q+s] += I[c,p,q] * W[c,r,s]",
+)
+
+
+@pytest.mark.parametrize("seeds", [range(14), pytest.param(range(14, 150), marks=pytest.mark.slow)])
+def test_tables_of_windows_on_machines_with_bandwidths(seeds: range) -> None:
+    counted = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        text = WINDOWS[seed % len(WINDOWS)]
+        longest = {"k": 2, "c": 3, "p": 7, "q": 5, "u": 3}
+        sizes = {dim: rng.randrange(1, longest.get(dim, 3) + 1) for dim in "kcpqursv" if dim in text}
+        workload = einsum(text, bits=8, sizes=sizes)
+        machine = cases.random_machine(rng)
+        speed = Fraction(rng.choice((1, 5, 64)), rng.choice((1, 3)))
+        metered = (
+            replace(node, read_bandwidth_bits_per_cycle=speed) if isinstance(node, MemoryLevel) else node
+            for node in machine.nodes
+        )
+        arch = replace(machine, nodes=tuple(metered))
+        tiles = {dim: [rng.choice((1, extent)), 1] for dim, extent in workload.extents().items()}
+        loops = cases._loops(rng, workload, arch, tuple(tiles), spreadable=frozenset(tiles), tiles=tiles)
+        nodes = (*cases._placed(rng, arch, loops, cases._held(rng, workload, arch)), Compute("S"))
+        counted += check(cases._finished(rng, workload, arch, Mapping(nodes)), seed, rows=5, dividing=0.1)
+    assert counted >= 0.7 * len(seeds) * 5
+
+
+def test_a_fast_machine_leaves_no_transposed_convolution_to_evaluate() -> None:
+    """Siblings take unequal shares of the partial sums of a window; bounds on these tell the latency."""
+    workload = einsum("O[k,2*p+r] += I[c,p] * W[k,c,r]", k=2, c=6, p=9, r=3, bits=8)
+    speeds = {"read_bandwidth_bits_per_cycle": Fraction(64), "write_bandwidth_bits_per_cycle": Fraction(64)}
+    levels = [MemoryLevel(name, **speeds) for name in ("DRAM", "GLB", "RF")]
+    nodes = (*levels[:2], Fanout("X", 16), Fanout("Y", 16), levels[2], ComputeUnit("MAC"))
+    arch = Architecture("metered", nodes)
+    every = ("I", "W", "O")
+    tree = (
+        *(Temporal(dim, 1) for dim in "kcp"), Storage("GLB", every), Spatial("p", 1, "X"), Spatial("c", 1, "Y"),
+        Temporal("r", 1), Storage("RF", every), *(Temporal(dim, 1) for dim in "kcpr"), Compute("S"),
+    )  # fmt: skip
+    case = Case(workload, arch, Mapping(tree), frozenset())
+    assert check(case, 1, rows=60, dividing=0.0) == 60
+
+
+def test_plans_that_are_kept_serve_only_their_own_trees() -> None:
+    cases_ = [random_case(random.Random(seed)) for seed in range(6)]
+    for seed in (0, 1, 2, 3, 4, 5, 3, 1, 1, 0):
+        check(cases_[seed], seed, rows=3)
+        *others, compute = cases_[seed].arch.nodes
+        assert isinstance(compute, ComputeUnit)
+        faster = replace(cases_[seed].arch, nodes=(*others, replace(compute, per_cycle=2)))
+        check(replace(cases_[seed], arch=faster), seed, rows=3)
+
+
 def test_orders_that_are_fixed_are_checked_row_by_row() -> None:
     workload = replace(einsum("C[m] += A[m,k]", m=4, k=4), associative=False)
     nodes = (Temporal("k", 2), Temporal("m", 1), Storage("Buf", ("C",)), Temporal("k", 1), Compute("S"))
