@@ -122,9 +122,15 @@ def shapes() -> list[Case]:
 def spread_windows() -> list[Case]:
     """Return windows of which two dims are spread, on a machine with bandwidths: the latency needs the busiest
     instance."""
-    bandwidths = {"read_bandwidth_bits_per_cycle": Fraction(64), "write_bandwidth_bits_per_cycle": Fraction(64)}
+    wide = Fraction(64)
     levels = [
-        MemoryLevel(name, read_pj=Fraction(pj), write_pj=Fraction(pj), **bandwidths)
+        MemoryLevel(
+            name,
+            read_pj=Fraction(pj),
+            write_pj=Fraction(pj),
+            read_bandwidth_bits_per_cycle=wide,
+            write_bandwidth_bits_per_cycle=wide,
+        )
         for name, pj in (("DRAM", 200), ("GLB", 6), ("RF", 1))
     ]
     nodes = (*levels[:2], Fanout("X", 16), Fanout("Y", 16), levels[2], ComputeUnit("MAC", Fraction(1)))

@@ -183,8 +183,7 @@ def test_tables_of_windows_on_machines_with_bandwidths(seeds: range) -> None:
 def test_a_fast_machine_leaves_no_transposed_convolution_to_evaluate() -> None:
     """Siblings take unequal shares of the partial sums of a window; bounds on these tell the latency."""
     workload = einsum("O[k,2*p+r] += I[c,p] * W[k,c,r]", k=2, c=6, p=9, r=3, bits=8)
-    speeds = {"read_bandwidth_bits_per_cycle": Fraction(64), "write_bandwidth_bits_per_cycle": Fraction(64)}
-    levels = [MemoryLevel(name, **speeds) for name in ("DRAM", "GLB", "RF")]
+    levels = [MemoryLevel(name, bandwidth_bits_per_cycle=Fraction(128)) for name in ("DRAM", "GLB", "RF")]
     nodes = (*levels[:2], Fanout("X", 16), Fanout("Y", 16), levels[2], ComputeUnit("MAC"))
     arch = Architecture("metered", nodes)
     every = ("I", "W", "O")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from polymap.arithmetic import (
     Placed,
@@ -42,6 +42,8 @@ from polymap.costmodel.closed_form.digits import (
     step_runs,
 )
 from polymap.costmodel.closed_form.tuning import TUNING
+
+Figure = TypeVar("Figure")
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -442,7 +444,7 @@ def role_of(*, whole: bool, kept: bool, part: bool, new: bool) -> int:
     return ROLES.index(Role(whole or kept or part, whole, kept, new and not whole))
 
 
-class Sums(NamedTuple):
+class Sums(NamedTuple, Generic[Figure]):
     """One window's elements, summed over the steps of one carry at which some sibling keeps some.
 
     held: elements of distinct tiles. pairs_held, pairs_kept: elements held and kept of the distinct pairs (tile, new
@@ -450,17 +452,17 @@ class Sums(NamedTuple):
     others: elements of the distinct sets of one role, in the order of `ROLES`.
     """
 
-    held: int
-    pairs_held: int
-    pairs_kept: int
-    all_kept: int
-    new: int
-    part: int
-    part_and_new: int
-    kept: int
-    kept_and_new: int
-    whole: int
-    whole_and_kept: int
+    held: Figure
+    pairs_held: Figure
+    pairs_kept: Figure
+    all_kept: Figure
+    new: Figure
+    part: Figure
+    part_and_new: Figure
+    kept: Figure
+    kept_and_new: Figure
+    whole: Figure
+    whole_and_kept: Figure
 
 
 _OF_ROLES = Sums._fields[4:]
@@ -507,7 +509,7 @@ def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def sums_of_window(axes: Axes, cuts: Cuts) -> Sums:
+def sums_of_window(axes: Axes, cuts: Cuts) -> Sums[int]:
     """Return the sums of one window from which several windows are counted."""
     total = [0] * len(Sums._fields)
     for times, siblings in step_classes(axes, cuts, CountedSteps.OWN):

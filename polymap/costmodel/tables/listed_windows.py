@@ -89,12 +89,10 @@ def listed_sums(
             cells_of(extent, each, cut, counted, stop - start)
             for (_, extent, _), each, cut in zip(axes, part, cuts, strict=True)
         ]
-        work = np.ones(stop - start, dtype=np.int64)
+        work, most = np.ones(stop - start, dtype=np.int64), TUNING.siblings_of_a_mapping + 1
         for each in cells:
             many = np.bincount(each.row, each.many, stop - start).astype(np.int64)
-            work = np.minimum(
-                work * np.minimum(many, TUNING.siblings_of_a_mapping + 1), TUNING.siblings_of_a_mapping + 1
-            )
+            work = np.minimum(work * np.minimum(many, most), most)
         if work.sum() > TUNING.siblings_at_once and stop - start > 1:
             stop = start + (stop - start) // 2
             continue
@@ -346,8 +344,10 @@ def _add(total: Integers, found: Siblings, row_of_group: Integers, often: Intege
 def _add_roles(total: Integers, found: Siblings, row_of_group: Integers, often: Integers) -> None:
     """Add `Sums` of siblings of which some keep some of their tiles."""
 
+    sums, rows = total.reshape(-1), total.shape[1]
+
     def add(number: int | Integers, group: Integers, values: Integers) -> None:
-        np.add.at(total, (number, row_of_group[group]), often[group] * values)
+        np.add.at(sums, number * rows + row_of_group[group], often[group] * values)
 
     kind = np.where(found.new == 0, _KEPT, np.where(found.new < found.size, _PART, _WHOLE))
     parts = _chosen(found, kind == _PART)

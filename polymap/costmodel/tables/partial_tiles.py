@@ -250,8 +250,9 @@ class PartialPlan:
             alike = self._value(shares.alike, rows)
             for number, other in enumerate((0, self._value(shares.most, rows))):
                 taken[number] = taken[number] + np.where(unequal, other, alike)
+        reads, writes = moved
         low, high = (
-            Busiest(*((moved[0] + each) * works, (moved[1] + each) * works, (moved[0] + moved[1] + 2 * each) * works))
+            Busiest[Many]((reads + each) * works, (writes + each) * works, (reads + writes + 2 * each) * works)
             for each in taken
         )
         return low, high

@@ -259,7 +259,7 @@ def _of_equal_tiles(summed: Summed, size: Many, kept: Many, often: Many) -> tupl
     all_kept = often * np.equal(kept, size) * size
     part = often * ((kept > 0) & (kept < size))
     in_part = part * size
-    return Sums(
+    return Sums[Many](
         held=all_kept + in_part,
         pairs_held=in_part,
         pairs_kept=part * kept,
