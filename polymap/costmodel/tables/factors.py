@@ -8,9 +8,10 @@ formula applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
+from typing import Self
 
 import numpy as np
 
@@ -60,6 +61,11 @@ def columns_of(chain: Chain) -> tuple[int, ...]:
     return tuple(column for column, _, _ in chain)
 
 
+def _of_first_columns(chain: Chain, first: int) -> Chain:
+    """Return the chain with the columns first, first + 1, ... in place of its own."""
+    return tuple((first + number, part, pin) for number, (_, part, pin) in enumerate(chain))
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One dim: its extent and chain. Subclasses define the count."""
@@ -78,6 +84,10 @@ class Line:
     @property
     def source(self) -> None:
         return None
+
+    def of_first_columns(self) -> Self:
+        """Return the count with the columns 0, 1, ... in place of its own."""
+        return replace(self, chain=_of_first_columns(self.chain, 0))
 
 
 class FirstTile(Line):
@@ -177,6 +187,15 @@ class OfWindow:
     @property
     def source(self) -> tuple[Source, str] | None:
         return None
+
+    def of_first_columns(self) -> Self:
+        """Return the count with the columns 0, 1, ... in place of its own."""
+        axes: list[tuple[int, int, Chain]] = []
+        first = 0
+        for factor, extent, chain in self.axes:
+            axes.append((factor, extent, _of_first_columns(chain, first)))
+            first += len(chain)
+        return replace(self, axes=tuple(axes))
 
 
 class WindowFirst(OfWindow):

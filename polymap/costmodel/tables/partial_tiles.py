@@ -64,6 +64,7 @@ class PartialPlan:
         "_bits",
         "_busy",
         "_doubts",
+        "_grouping",
         "_levels",
         "_plans",
         "_rows",
@@ -92,6 +93,7 @@ class PartialPlan:
             level: self._candidates(model, shape, rows, level, fans[level]) for level in metered if fans[level]
         }
         self._doubts = [nested(terms) for terms in self._plans.planned.doubts]  # sums that must be 0
+        self._grouping = self._plans.planned.numbering.grouping()
 
     def _unequal_shares(self, tensor: TensorModel, node: Node) -> frozenset[int] | None:
         """Return the dims of which one must be uneven for siblings to take unequal shares of partial sums; None:
@@ -205,7 +207,7 @@ class PartialPlan:
 
     def rows_of(self, tiles: list[Integers]) -> Rows:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
-        return Rows(tiles, len(self._plans.planned.numbering.known))
+        return Rows(tiles, self._grouping)
 
     def count(
         self, rows: Rows, even: dict[int, Booleans]
@@ -258,7 +260,7 @@ class PartialPlan:
         return low, high
 
     def _value(self, plan: Nested, rows: Rows) -> Many:
-        return evaluated(plan, rows, self._plans.planned.numbering.known)
+        return evaluated(plan, rows)
 
     def _bits_of_only_instance(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
         """Return the bits that the only instance of a level reads and writes."""
