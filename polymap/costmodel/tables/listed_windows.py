@@ -13,9 +13,9 @@ import numpy as np
 
 from polymap.costmodel.closed_form import ROLES, Axes, CountedSteps, Cut, Part, Sums, role_of
 from polymap.costmodel.tables.digits import Digit
-from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
+from polymap.costmodel.tables.loops import Booleans, Integers, quotient
 from polymap.costmodel.tables.tuning import TUNING
-from polymap.costmodel.tables.window_sums import Summed, steep_coefficient
+from polymap.costmodel.tables.window_sums import State, Summed, state_of_pin, states_below, steep_coefficient
 
 _WHOLE, _KEPT, _PART, _NEW = 1, 2, 4, 8
 _ROLE_OF = np.array(
@@ -27,8 +27,6 @@ _ROLE_OF = np.array(
     ]
 )
 _FIRST_ROLE = len(Sums._fields) - len(ROLES)
-
-State = tuple[Many, Many, Many, Many]  # how often, the length now, the length before, how much lower the latter lay
 
 
 class Cells(NamedTuple):
@@ -120,16 +118,14 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
     inner: list[Integers] = []
     spatial: Digit | None = None
     for number, digit in enumerate(digits):
-        if digit.part is not Part.TIME:
-            if number + 1 == len(digits):
-                spatial = digit
-            else:
-                states = _states_of_digits(states, digit)
-        elif outside > 0:
-            states = _states_of_digits(states, digit)
-            outside -= 1
-        elif moved and outside == 0:
-            states = [each for state in states for each in _successor_states(state, digit.tile)]
+        if digit.part is not Part.TIME and number + 1 == len(digits):
+            spatial = digit
+        elif digit.part is Part.PINNED:
+            states = [state_of_pin(state, digit.tile, digit.pin) for state in states]
+        elif digit.part is not Part.TIME:
+            states = list(states_below(states, digit.tile, Cut(1, moved=False)))
+        elif outside > 0 or (outside == 0 and moved):
+            states = list(states_below(states, digit.tile, Cut(outside, moved)))
             outside -= 1
         else:
             inner.append(digit.tile)
@@ -140,34 +136,6 @@ def cells_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: Cou
     often, now, before, rise = (column.reshape(-1)[there] for column in columns)
     row = there // len(states)
     return _siblings(row, often, now, before, rise, [tile[row] for tile in inner], spatial, counted)
-
-
-def _states_of_digits(states: list[State], digit: Digit) -> list[State]:
-    """Return the lengths that the digits of a loop leave, equal now and before."""
-    tile, part, pin = digit
-    if part is Part.PINNED:
-        rests = [(often, now - pin * tile) for often, now, _, _ in states]
-        lengths = [(often * (rest > 0), np.minimum(rest, tile)) for often, rest in rests]
-        return [(often, length, length, 0) for often, length in lengths]
-    full: Many = 0
-    found: list[State] = []
-    for often, now, _, _ in states:
-        whole = quotient(now, tile)
-        rest = now - whole * tile
-        full = full + often * whole
-        found.append((often * (rest > 0), rest, rest, 0))
-    return [*found, (full, tile, tile, 0)]
-
-
-def _successor_states(state: State, tile: Integers) -> list[State]:
-    """Return the lengths below the digits above 0 of a loop, and below their predecessors."""
-    often, now, _, _ = state
-    whole = quotient(now, tile)
-    rest = now - whole * tile
-    return [
-        (often * np.maximum(whole - 1, 0), tile, tile, tile),
-        (often * ((rest > 0) & (whole > 0)), rest, tile, tile),
-    ]
 
 
 def _siblings(

@@ -77,6 +77,9 @@ def is_simple(window: Window) -> bool:
     return len(window.terms) == 2 and min(abs(factor) for _, factor in window.terms) == 1
 
 
+State = tuple[Many, Many, Many, Many]  # how often, the length now, the length before, how much lower the latter lay
+
+
 class Kind(NamedTuple):
     """Steps of one dim. often: their number times the separately counted instances. now, before: the lengths of the
     tiles. rise: by how much lower the tile before begins. stride, siblings: of the siblings that one step compares."""
@@ -118,11 +121,11 @@ def is_in_reach(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
 
 def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[list[Kind], Many]:
     """Return the kinds of steps of one dim, and 1 where the last of the compared siblings is shorter."""
-    states: list[tuple[Many, Many, Many, Many]] = [(1, extent, extent, 0)]  # how many, now, before, rise
+    states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
     for tile, part, pin in digits:
         if part is Part.TIME:
-            states = list(_states_below(states, tile, Cut(outside, cut is not None and cut.moved)))
+            states = list(states_below(states, tile, Cut(outside, cut is not None and cut.moved)))
             outside -= 1
             continue
         if part is Part.MERGED:
@@ -130,14 +133,12 @@ def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[lis
             kinds = [Kind(often, tile, tile, rise, tile, quotient(now, tile)) for often, now, _, rise in states]
             return kinds, np.logical_or.reduce([rest > 0 for rest in rests])
         if part is Part.PINNED:
-            return [_kind_of_pin(state, tile, pin) for state in states], 0
+            return [Kind(*state_of_pin(state, tile, pin), 0, 1) for state in states], 0
         return [kind for state in states for kind in _each(state, tile)], 0
     return [Kind(*state, 0, 1) for state in states], 0
 
 
-def _states_below(
-    states: list[tuple[Many, Many, Many, Many]], tile: Integers, cut: Cut
-) -> Iterator[tuple[Many, Many, Many, Many]]:
+def states_below(states: Sequence[State], tile: Integers, cut: Cut) -> Iterator[State]:
     """Yield the states below a TIME loop. The cut counts from here, and is negative inside the carry."""
     full: Many = 0
     for often, now, before, rise in states:
@@ -156,7 +157,7 @@ def _states_below(
         yield full, tile, tile, 0
 
 
-def _each(state: tuple[Many, Many, Many, Many], tile: Integers) -> Iterator[Kind]:
+def _each(state: State, tile: Integers) -> Iterator[Kind]:
     """Yield the kinds of separately counted instances along a spatial loop: full tiles, and the rest."""
     often, now, before, rise = state
     whole = quotient(now, tile)
@@ -165,10 +166,11 @@ def _each(state: tuple[Many, Many, Many, Many], tile: Integers) -> Iterator[Kind
     yield Kind(often * (rest > 0), rest, np.minimum(before - whole * tile, tile), rise, 0, 1)
 
 
-def _kind_of_pin(state: tuple[Many, Many, Many, Many], tile: Integers, pin: Many) -> Kind:
+def state_of_pin(state: State, tile: Integers, pin: Many) -> State:
+    """Return the state below one digit."""
     often, now, before, rise = state
     rest = now - pin * tile
-    return Kind(often * (rest > 0), np.minimum(rest, tile), np.minimum(before - pin * tile, tile), rise, 0, 1)
+    return often * (rest > 0), np.minimum(rest, tile), np.minimum(before - pin * tile, tile), rise
 
 
 class Tile(NamedTuple):
