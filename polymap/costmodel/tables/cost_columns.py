@@ -148,20 +148,26 @@ class Batch:
 
     def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
         """Yield slices of the rows, their figures for tiles of any size, and a mask of the rows for which they hold."""
-        if self._partial is None:
-            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
-            self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
+        plan = self._plan_for(len(table))
         everything, readable = self._columns(table)
-        rows = self._partial.rows_of(everything.tiles)
+        rows = plan.rows_of(everything.tiles)
         for start in range(0, len(table), TUNING.column_rows):
             stretch = slice(start, min(start + TUNING.column_rows, len(table)))
             columns = everything.part(stretch)
             rows.move(stretch)
-            counted, (least, most), steps, wires = self._partial.count(rows, columns.even)
+            counted, (least, most), steps, wires = plan.count(rows, columns.even)
             figures = self._figures(columns, steps, counted, most, wires)
             compute, latency = figures.integers[1:3]
             known = np.equal(_latency(self._arch, self._prices, compute, least), latency)
             yield stretch, figures, readable[stretch] & ~rows.failed & known
+
+    def _plan_for(self, rows: int) -> PartialPlan:
+        """Return the plan for a table of so many rows: long tables are worth planning more kinds of instances."""
+        most = max(TUNING.fewest_candidates, min(rows, TUNING.most_candidates))
+        if self._partial is None or (most > self._partial.most_kinds and not self._partial.has_all_kinds):
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
+            self._partial = PartialPlan(self._model, self._machine, self._shape, metered, most)
+        return self._partial
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and a mask of the rows that are loop trees."""

@@ -5,7 +5,7 @@ A plan is a sum of products of factors that depends only on the tree's shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from polymap.costmodel.closed_form import (
     Node,
     Pins,
     Row,
+    Siblings,
     TensorModel,
     Wire,
     WorkloadModel,
@@ -30,7 +31,6 @@ from polymap.costmodel.tables.digits import most_runs
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
 from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, evaluated, nested
 from polymap.costmodel.tables.plans import Plans
-from polymap.costmodel.tables.tuning import TUNING
 
 
 class Shares(NamedTuple):
@@ -56,8 +56,18 @@ class Candidate(NamedTuple):
     shares: tuple[Shares, ...]
 
 
+class Candidates(NamedTuple):
+    """Kinds of instances of a level. joint: one list of those that may be the busiest. Else they are bounds: a list per
+    tensor, the first instance first, of which the largest is not exceeded."""
+
+    joint: bool
+    lists: list[list[Candidate]]
+
+
 class PartialPlan:
-    """The plan of one tree. metered: the levels whose busiest instance is needed."""
+    """The plan of one tree. metered: the levels whose busiest instance is needed. most_kinds: of instances of one level
+    that may be the busiest; where there are more, `has_all_kinds` is false and the busiest one is bounded tensor by
+    tensor."""
 
     __slots__ = (
         "_alone",
@@ -71,9 +81,14 @@ class PartialPlan:
         "_steps",
         "_uneven",
         "_wires",
+        "has_all_kinds",
+        "most_kinds",
     )
 
-    def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
+    def __init__(
+        self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int], most_kinds: int
+    ) -> None:
+        self.most_kinds, self.has_all_kinds = most_kinds, True
         self._plans = Plans(model.extents, machine, shape)
         self._levels = len(machine.levels)
         self._bits = [tensor.bits for tensor in model.tensors]
@@ -90,7 +105,7 @@ class PartialPlan:
         fans = dict(machine.levels.values())
         self._alone = [level for level in metered if not fans[level]]
         self._busy = {
-            level: self._candidates(model, shape, rows, level, fans[level]) for level in metered if fans[level]
+            level: self._candidates_of_level(model, shape, rows, level, fans[level]) for level in metered if fans[level]
         }
         self._doubts = [nested(terms) for terms in self._plans.planned.doubts]  # sums that must be 0
         self._grouping = self._plans.planned.numbering.grouping()
@@ -128,10 +143,11 @@ class PartialPlan:
                     if tensor.kinds[loop.dim] is DimKind.SINGLE and machine.unites[loop.fanout]
                 }
 
-    def _candidates(
+    def _candidates_of_level(
         self, model: WorkloadModel, shape: Shape, rows: list[Row[Terms]], level: int, fans: int
-    ) -> list[Candidate]:
-        """Return the kinds of instances of a level that may be the busiest, with their reads and writes."""
+    ) -> Candidates:
+        """Return the kinds of instances of a level that may be the busiest: of all tensors, or, where there are too
+        many, a list per tensor."""
         fills = {row.tensor: nested(row.fills) for row in rows if row.level == level}
         here = [
             (tensor, number, nodes)
@@ -139,8 +155,27 @@ class PartialPlan:
             for number, node in enumerate(nodes)
             if node.level == level
         ]
+        kinds = self._kinds_of_instances([tensor for tensor, _, _ in here], fans)
+        if kinds is not None:
+            return Candidates(joint=True, lists=[self._candidates(here, fills, kinds)])
+        self.has_all_kinds = False
+        found: list[list[Candidate]] = []
+        for each in here:
+            first = {loop.position: 0 for loop in self._plans.nest.loops if 0 <= loop.fanout < fans}
+            kinds = self._kinds_of_instances([each[0]], fans)
+            bounds = [self._bound(*each, first)] if kinds is None else []
+            found.append(self._candidates([each], fills, kinds or [first]) + bounds)
+        return Candidates(joint=False, lists=found)
+
+    def _candidates(
+        self, here: list[tuple[TensorModel, int, tuple[Node, ...]]], fills: dict[int, Nested], kinds: Sequence[Pins]
+    ) -> list[Candidate]:
+        """Return kinds of instances with what they read and write of some tensors.
+
+        here: tensor, number of its node, all its nodes. fills: per tensor, those of all instances.
+        """
         found: list[Candidate] = []
-        for pins in self._kinds_of_instances([tensor for tensor, _, _ in here], fans):
+        for pins in kinds:
             reads = writes = NO_TERMS
             shares: list[Shares] = []
             for tensor, number, nodes in here:
@@ -155,6 +190,21 @@ class PartialPlan:
             works = nested(self._plans.works(pins))
             found.append(Candidate(works, nested(reads), nested(writes), tuple(shares)))
         return found
+
+    def _bound(self, tensor: TensorModel, number: int, nodes: tuple[Node, ...], first: Pins) -> Candidate:
+        """Return what no instance exceeds: each tile of the first one, and of those below it, enters anew in each step.
+
+        Other instances have no more steps and no larger tiles.
+        """
+        node, below = nodes[number : number + 2]
+        entered, served = (
+            self._plans.elements_of_all_steps(self._plans.node(tensor, between, Siblings.APART, first)) * tensor.bits
+            for between in ((node, node), (node, below))
+        )
+        if tensor.written:
+            both = nested(entered + served)
+            return Candidate(Nested(1, ()), both, both, ())
+        return Candidate(Nested(1, ()), nested(served * max(1, tensor.reads)), nested(entered), ())
 
     def _shares(
         self,
@@ -179,30 +229,19 @@ class PartialPlan:
         most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
         return Shares(nested(alike), nested(most), fills, unequal)
 
-    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
-        """Return, per kind of instance that may be the busiest, position of a spatial loop -> run of digits.
-
-        Only along windows, or along dims that the target lacks, may another instance than the first do more. Where a
-        tile is partial, too many kinds are left to `Counter`.
-        """
+    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins] | None:
+        """Return, per kind of instance that may be the busiest in these tensors, position of a spatial loop -> run of
+        digits; None where there are too many."""
         loops: list[int] = []
         kinds: list[range] = []
-        may_exceed: set[int] = set()
         for dim, chain in enumerate(self._plans.nest.chains):
-            doubted = any(
-                tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
-                for tensor in tensors
-            )
-            spatial = [
-                (number, loop) for number, loop in enumerate(chain) if loop.fanout != TEMPORAL and loop.fanout < fans
-            ]
-            loops += [loop.position for _, loop in spatial]
-            kinds += [range(most_runs(number) if doubted else 1) for number, _ in spatial]
-            if doubted and spatial:
-                may_exceed.add(dim)
-        if prod(len(each) for each in kinds) > TUNING.busiest_candidates:
-            self._uneven |= may_exceed
-            kinds = [range(1)] * len(loops)
+            may_exceed = any(_may_be_busier(tensor, dim) for tensor in tensors)
+            for number, loop in enumerate(chain):
+                if loop.fanout != TEMPORAL and loop.fanout < fans:
+                    loops.append(loop.position)
+                    kinds.append(range(most_runs(number) if may_exceed else 1))
+        if prod(len(each) for each in kinds) > self.most_kinds:
+            return None
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
 
     def rows_of(self, tiles: list[Integers]) -> Rows:
@@ -215,8 +254,8 @@ class PartialPlan:
         """Return counts, busiest instances, steps and wires for the current rows; record in `rows` those for which they
         fail.
 
-        even: per dim, where all its tiles divide. The busiest instances twice: lower and upper bounds, which differ
-        where siblings take unequal shares of partial sums.
+        even: per dim, where all its tiles divide. The busiest instances twice: lower and upper bounds, which may differ
+        where siblings take unequal shares of partial sums or instances are of too many kinds.
         """
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
@@ -224,10 +263,11 @@ class PartialPlan:
         for level in self._alone:
             least[level] = most[level] = self._bits_of_only_instance(found, level)
         for level, candidates in self._busy.items():
-            for each in candidates:
-                low, high = self._bits_of_instance(each, rows, even)
-                least[level] = Busiest(*map(np.maximum, least[level], low))
-                most[level] = Busiest(*map(np.maximum, most[level], high))
+            for kinds in candidates.lists:
+                bounds = [self._bits_of_instance(each, rows, even) for each in kinds]
+                low = _largest([low for low, _ in bounds]) if candidates.joint else bounds[0][0]
+                high = _largest([high for _, high in bounds])
+                least[level], most[level] = _sum(least[level], low), _sum(most[level], high)
         for dim in sorted(self._uneven):
             rows.failed |= ~even[dim]
         for doubt in self._doubts:
@@ -271,3 +311,20 @@ class PartialPlan:
                 read = row.reads * self._bits[row.tensor] + read
                 written = row.writes * self._bits[row.tensor] + written
         return Busiest(read, written, read + written)
+
+
+def _may_be_busier(tensor: TensorModel, dim: int) -> bool:
+    """Return whether another instance than the first along a dim may read or write more of a tensor: along windows, and
+    along dims that a written tensor lacks."""
+    return tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
+
+
+def _largest(found: list[Busiest[Many]]) -> Busiest[Many]:
+    total, *others = found
+    for each in others:
+        total = Busiest[Many](*map(np.maximum, total, each))
+    return total
+
+
+def _sum(one: Busiest[Many], other: Busiest[Many]) -> Busiest[Many]:
+    return Busiest[Many](*(a + b for a, b in zip(one, other, strict=True)))
