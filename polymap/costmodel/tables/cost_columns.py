@@ -222,29 +222,13 @@ class Batch:
         return found
 
 
-_latest: list[tuple[Workload, Architecture, bool, Shape | None, Batch | None]] = []
-
-
 def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
-    """Return the counter of a tree's tables, or None where rows must be counted one by one. The latest ones are kept:
-    to plan a tree takes as long as to count a thousand rows."""
+    """Return the counter of a tree's tables, or None where rows must be counted one by one."""
     model = workload_model(workload)
     if model is None or not any_order_is_legal(workload):
         return None
     machine = machine_model(arch)
     shape = shape_of_tree(model, machine, tree)
-    for number, (known, on, legal, of, batch) in enumerate(_latest):
-        if known is workload and on is arch and legal == placed and of == shape:
-            _latest.append(_latest.pop(number))
-            return batch
-    del _latest[: len(_latest) + 1 - TUNING.kept_plans]
-    _latest.append((workload, arch, placed, shape, _batch_of_shape(model, machine, arch, shape, placed=placed)))
-    return _latest[-1][-1]
-
-
-def _batch_of_shape(
-    model: WorkloadModel, machine: MachineModel, arch: Architecture, shape: Shape | None, *, placed: bool
-) -> Batch | None:
     if shape is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
     batch = Batch(model, machine, arch, shape, placed=placed)
