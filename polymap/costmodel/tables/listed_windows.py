@@ -57,8 +57,7 @@ class Siblings(NamedTuple):
 
 def is_listed(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
     """Return whether `listed_sums` counts a window. cuts: of its dims at a carry; None: over all steps."""
-    stride = steep_coefficient(axes)
-    if stride is None or stride > TUNING.most_residues:
+    if steep_coefficient(axes) is None:
         return False
     for (_, _, chain), cut in zip(axes, cuts, strict=True):
         parts = [part for _, part, _ in chain]
@@ -94,8 +93,8 @@ def listed_sums(
         if work.sum() > TUNING.siblings_at_once and stop - start > 1:
             stop = start + (stop - start) // 2
             continue
-        unknown[start:stop] = work > TUNING.siblings_of_a_mapping
-        values[:, start:stop] = _sums(axes, cells, unknown[start:stop], summed)
+        far = work > TUNING.siblings_of_a_mapping
+        values[:, start:stop], unknown[start:stop] = _sums(axes, cells, far, summed)
         start, stop = stop, stop + (stop - start)
     return values, unknown
 
@@ -196,7 +195,8 @@ def _steps_of(cells: Sequence[Cells], far: Booleans) -> _Steps:
     return found
 
 
-def _sums(axes: Axes, cells: Sequence[Cells], far: Booleans, summed: Summed) -> Integers:
+def _sums(axes: Axes, cells: Sequence[Cells], far: Booleans, summed: Summed) -> tuple[Integers, Booleans]:
+    """Return the sums of the rows that are not far, and a mask of those that are not known."""
     steps = _steps_of(cells, far)
     often: Integers = np.ones(len(steps.row), dtype=np.int64)
     group = np.arange(len(steps.row))
@@ -211,14 +211,17 @@ def _sums(axes: Axes, cells: Sequence[Cells], far: Booleans, summed: Summed) -> 
     with_gaps = np.zeros(len(far), dtype=np.bool_)
     with_gaps[steps.row[group[gaps]]] = True
     gaps = with_gaps[steps.row[group]]
+    residues = steep_coefficient(axes) or 1
     if gaps.any():
-        some = [at[gaps] for at in siblings]
-        residues = steep_coefficient(axes) or 1
-        odd, _ = _siblings_of(axes, cells, some, group[gaps], residues=residues)
-        _add(total, odd, steps.row, often, summed)
+        if residues <= TUNING.most_residues:
+            some = [at[gaps] for at in siblings]
+            odd, _ = _siblings_of(axes, cells, some, group[gaps], residues=residues)
+            _add(total, odd, steps.row, often, summed)
+        else:
+            far = far | with_gaps
         found = _chosen(found, ~gaps)
     _add(total, found, steps.row, often, summed)
-    return total
+    return total, far
 
 
 def _chosen(found: Siblings, where: Booleans) -> Siblings:
