@@ -33,33 +33,6 @@ class Summed(Enum):
     ROLES = Sums._fields
 
 
-class Tiles:
-    """The sets {stride x + y : x < many, y < run}. size: their elements."""
-
-    __slots__ = ("_length", "_many", "_run", "_solid", "_stride", "size")
-
-    def __init__(self, stride: int, many: Many, run: Many) -> None:
-        self._stride, self._many, self._run = stride, many, run
-        self._length: Many = stride * (many - 1) + run
-        if stride == 1:
-            self._solid = None
-            self.size: Many = self._length
-        else:
-            self._solid = np.greater_equal(run, stride) | np.equal(many, 1)
-            self.size = np.where(self._solid, self._length, many * run)
-
-    def overlap(self, shift: Many) -> Many:
-        """Return the number of elements that each tile shares with its translate by `shift`."""
-        away = np.abs(shift)
-        solid = np.maximum(self._length - away, 0)
-        if self._solid is None:
-            return solid
-        whole, rest = np.divmod(away, self._stride)
-        near = np.maximum(self._many - whole, 0) * np.maximum(self._run - rest, 0)
-        far = np.maximum(self._many - whole - 1, 0) * np.maximum(self._run - (self._stride - rest), 0)
-        return np.where(self._solid, solid, near + far)
-
-
 def sum_size(stride: Many, many: Many, other_stride: Many, other_many: Many) -> Many:
     """Return the number of elements of {0, stride, ...} + {0, other_stride, ...}.
 
