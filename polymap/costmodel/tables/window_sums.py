@@ -210,7 +210,7 @@ def sums(
     per_dim: list[list[Kind]] = []
     for (_, extent, _), each, cut in zip(axes, digits, cuts, strict=True):
         kinds, uneven = kinds_of(extent, each, cut)
-        per_dim.append(kinds)
+        per_dim.append([kind for kind in kinds if np.any(kind.often)])
         unknown = unknown | np.asarray(uneven, dtype=np.bool_)
     for kinds in product(*per_dim):
         tile = tile_at(axes, [kind.now for kind in kinds], 0)
