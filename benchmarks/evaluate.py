@@ -17,7 +17,7 @@ import numpy as np
 
 import polymap as pm
 from polymap.costmodel.closed_form.counts import count_closed_form
-from polymap.ir.machine import MemoryLevel
+from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 ROUNDS = 7
@@ -119,6 +119,82 @@ def shapes() -> list[Case]:
     return found
 
 
+def spread_windows() -> list[Case]:
+    """Return windows of which two dims are spread, on a machine with bandwidths: the latency needs the busiest
+    instance."""
+    wide = Fraction(64)
+    levels = [
+        MemoryLevel(
+            name,
+            read_pj=Fraction(pj),
+            write_pj=Fraction(pj),
+            read_bandwidth_bits_per_cycle=wide,
+            write_bandwidth_bits_per_cycle=wide,
+        )
+        for name, pj in (("DRAM", 200), ("GLB", 6), ("RF", 1))
+    ]
+    nodes = (*levels[:2], Fanout("X", 16), Fanout("Y", 16), levels[2], ComputeUnit("MAC", Fraction(1)))
+    arch = pm.Architecture("metered", nodes)
+    texts = (
+        ("convolution 3x3, p and q spread", "O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", "pq", (64, 64, 56, 56, 3, 3)),
+        ("convolution 5x5 stride 2, p and q spread", "O[k,p,q] += I[c,2*p+r,2*q+s] * W[k,c,r,s]", "pq",
+         (64, 64, 28, 28, 5, 5)),
+        ("transposed convolution, p and q spread", "O[k,2*p+r,2*q+s] += I[c,p,q] * W[k,c,r,s]", "pq",
+         (16, 16, 28, 28, 3, 3)),
+        ("transposed convolution, k and c spread", "O[k,2*p+r,2*q+s] += I[c,p,q] * W[k,c,r,s]", "kc",
+         (16, 16, 28, 28, 3, 3)),
+        ("2p+q+r, p and q spread", "O[k,p,q] += I[c,2*p+q+r] * W[k,c,r]", "pq", (16, 16, 28, 14, 5)),
+        ("p+q+r+s, p and q spread", "O[k,p,q] += I[c,p+q+r+s] * W[k,c,r,s]", "pq", (16, 16, 28, 14, 3, 3)),
+    )  # fmt: skip
+    found: list[Case] = []
+    every = ("I", "W", "O")
+    for name, text, spread, extents in texts:
+        sizes = dict(zip("kcpqrs", extents, strict=False))
+        tree: list[MappingNode] = [Temporal(dim, 1) for dim in "kcpq"]
+        tree += [Storage("GLB", every), *(Spatial(dim, 1, fanout) for dim, fanout in zip(spread, "XY", strict=True))]
+        tree += [Temporal(dim, 1) for dim in list(sizes)[4:]]
+        tree += [Storage("RF", every), *(Temporal(dim, 1) for dim in sizes), Compute("S")]
+        found.append(Case(name, pm.einsum(text, bits=8, sizes=sizes), arch, Mapping(tuple(tree)), "20,000 per second"))
+    return found
+
+
+def table_within_fanouts(case: Case, rows: int, seed: int = 5) -> list[list[int]]:
+    """Return tiles of any size, small ones as often as large ones, whose siblings fit a fan-out of 16."""
+    rng = random.Random(seed)
+    loops = [node for node in case.tree.nodes if isinstance(node, Temporal | Spatial)]
+    last = {loop.dim: number for number, loop in enumerate(loops)}
+    table: list[list[int]] = []
+    for _ in range(rows):
+        ends = case.workload.extents()
+        table.append([])
+        for number, loop in enumerate(loops):
+            end = ends[loop.dim]
+            tile = -(-end // rng.randint(1, 16)) if isinstance(loop, Spatial) else round(end ** rng.random())
+            ends[loop.dim] = 1 if last[loop.dim] == number else max(1, tile)
+            table[-1].append(ends[loop.dim])
+    return table
+
+
+def spread_window_rates() -> None:
+    """Print the rates of tables of these windows, and the first call for a tree (two rows)."""
+    title = "evaluate_many, windows with two dims spread, bandwidths"
+    sys.stdout.write(f"\n{title:62} {'first, ms':>10} {'60 rows':>10} {'2,000 rows':>10} {'20,000 rows':>12}\n")
+    for case in spread_windows():
+        table = np.array(table_within_fanouts(case, 20_000), dtype=np.int64)
+        start = time.process_time()
+        pm.evaluate_many(case.workload, case.arch, case.tree, table[:2])
+        first = time.process_time() - start
+        check(case, table[:200])
+        rates: list[float] = []
+        for rows in (60, 2000, 20_000):
+            start = time.process_time()
+            pm.evaluate_many(case.workload, case.arch, case.tree, table[:rows])
+            rates.append(rows / (time.process_time() - start))
+        shown = f"{rates[0]:10,.0f} {rates[1]:10,.0f} {rates[2]:12,.0f}"
+        sys.stdout.write(f"{case.name:62} {first * 1e3:10.0f} {shown}   aim: {case.target}\n")
+        sys.stdout.flush()
+
+
 def shape_rates(rows: int = 2000) -> None:
     """Print the rates of tables of these shapes, dividing tiles and any."""
     sys.stdout.write(f"\n{f'evaluate_many by shape, tables of {rows:,}':62} {'dividing':>14} {'any size':>14}\n")
@@ -207,6 +283,7 @@ def main() -> None:
         )
         write(f"{case.name:62} {len(table) / seconds:14,.0f}   aim: 100,000 per second\n")
     shape_rates()
+    spread_window_rates()
 
 
 if __name__ == "__main__":

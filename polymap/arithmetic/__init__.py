@@ -18,6 +18,7 @@ with lazy(__name__):
         Placed as Placed,
         Shape as Shape,
         difference as difference,
+        intersection as intersection,
         overlap as overlap,
         progressions as progressions,
         same as same,

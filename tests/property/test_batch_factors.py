@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
 
+from polymap.arithmetic.progression import Placed, intervals_of
 from polymap.costmodel.closed_form.carries import Axes, StepFilter, always, none_starts, none_stops
 from polymap.costmodel.closed_form.digits import (
     Chain,
@@ -24,14 +27,18 @@ from polymap.costmodel.closed_form.digits import (
     times_of,
 )
 from polymap.costmodel.closed_form.window_sums import (
+    Load,
     Sums,
     all_elements,
     distinct_elements,
+    elements_not_read,
     first_tile,
     kept_elements,
+    loads,
+    step_classes,
     sums_of_window,
 )
-from polymap.costmodel.tables.digits import digits_of, is_first_entrant
+from polymap.costmodel.tables.digits import digits_of, is_first_entrant, most_runs
 from polymap.costmodel.tables.factors import (
     AcceptedSteps,
     FirstTile,
@@ -56,7 +63,8 @@ def random_chain(rng: random.Random, parts: Sequence[Part], column: int = 0) -> 
     while chosen and chosen[-1] is Part.FREE:
         chosen.pop()
     return tuple(
-        (column + number, part, rng.randrange(3) if part is Part.PINNED else 0) for number, part in enumerate(chosen)
+        (column + number, part, rng.randrange(most_runs(number)) if part is Part.PINNED else 0)
+        for number, part in enumerate(chosen)
     )
 
 
@@ -101,7 +109,7 @@ def test_every_run_of_a_pinned_loop_is_among_those_of_the_arrays() -> None:
         for row in range(ROWS):
             tiles = [int(column[row]) for column in columns]
             wanted = {first for first, _ in runs(extent, tuple((tile, Part.EACH, 0) for tile in tiles))[2]}
-            chains = [((0, Part.EACH, 0), (1, Part.EACH, 0), (2, Part.PINNED, run)) for run in range(7)]
+            chains = [((0, Part.EACH, 0), (1, Part.EACH, 0), (2, Part.PINNED, run)) for run in range(most_runs(2))]
             pins = {int(np.broadcast_to(digits_of(extent, columns, chain)[2].pin, ROWS)[row]) for chain in chains}
             assert pins == wanted
 
@@ -157,7 +165,10 @@ def test_the_first_sibling_that_comes_back_on_arrays() -> None:
         parts = [*(Part.TIME for _ in range(rng.choice((1, 2, 3)))), Part.MERGED]
         if rng.random() < 0.3:
             rng.shuffle(parts)
-        chain = tuple((number, part, rng.randrange(3) * (part is Part.MERGED)) for number, part in enumerate(parts))
+        chain = tuple(
+            (number, part, rng.randrange(most_runs(number)) * (part is Part.MERGED))
+            for number, part in enumerate(parts)
+        )
         columns = random_columns(rng, extent, len(chain))
         cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
         wanted = [steps_back(extent, with_row(extent, chain, columns, row), cut) for row in range(ROWS)]
@@ -186,9 +197,9 @@ def test_windows_on_arrays(seeds: range) -> None:
         parts = (Part.TIME, *some)
         axes: list[tuple[int, int, Chain]] = []
         columns: list[Integers] = []
-        factors = rng.choice(((1, 1), (1, -1), (2, 1), (-1, 3), (2, 3)))
+        factors = rng.choice(((1, 1), (1, -1), (2, 1), (-1, 3), (2, 3), (2, 1, 1), (1, -1, 1), (3, -1, -3, 1)))
         for factor in factors:
-            extent = rng.choice((1, 3, 8, 13))
+            extent = rng.choice((1, 3, 8, 13) if len(factors) == 2 else (1, 3, 5))
             chain = random_chain(rng, parts, len(columns))
             if rng.random() < 0.7:  # the kind that arrays count: temporal loops, one spatial loop inside them
                 chain = (*((column, Part.TIME, 0) for column, _, _ in chain[:-1]), *chain[-1:])
@@ -202,6 +213,76 @@ def test_windows_on_arrays(seeds: range) -> None:
         compare_windows(tuple(axes), tuple(cuts), columns)
         in_reach += is_in_reach(tuple(axes), cuts)
     assert in_reach > 0.3 * len(seeds)
+
+
+@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 5000), marks=pytest.mark.slow)])
+def test_elements_not_read_are_those_of_distinct_loads_written_out(seeds: range) -> None:
+    """The loads of one step are the products of the tiles without the products of what is kept, compared as sets."""
+    found = differing = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        windows: list[Axes] = []
+        cuts: list[tuple[Cut, ...]] = []
+        for factors in rng.choices(((1, 1), (2, 1), (1, -2), (2, 3)), k=rng.choice((1, 2, 2, 2, 3))):
+            axes: list[tuple[int, int, Chain]] = []
+            own: list[Cut] = []
+            for factor in factors:
+                extent = rng.choice((2, 3, 5, 7))
+                chain = random_chain(rng, (Part.TIME, Part.TIME, Part.MERGED, Part.MERGED, Part.UNITED))[:3]
+                tiles = sorted((rng.randrange(1, extent + 1) for _ in chain), reverse=True)
+                axes.append((factor, extent, tuple((tile, *link[1:]) for tile, link in zip(tiles, chain, strict=True))))
+                moved = times_of(chain) > 0 and rng.random() < 0.7
+                own.append(Cut(rng.randrange(times_of(chain) + (not moved)), moved=moved))
+            windows.append(tuple(axes))
+            cuts.append(tuple(own))
+        expected, differ = not_read_written_out(windows, cuts)
+        assert elements_not_read(tuple(windows), tuple(cuts)) == expected, (windows, cuts)
+        found += expected > 0
+        differing += differ
+    assert found > 0.15 * len(seeds)
+    assert differing > 0.03 * len(seeds)
+
+
+def not_read_written_out(windows: Sequence[Axes], cuts: Sequence[tuple[Cut, ...]]) -> tuple[int, bool]:
+    """Return the elements of distinct tiles that are not read, and whether siblings differ in what they keep."""
+    per_window = [
+        [(times, loads(axes, siblings, whole=False)) for times, siblings in step_classes(axes, cut, CountedSteps.OWN)]
+        for axes, cut in zip(windows, cuts, strict=True)
+    ]
+    total, differ = 0, False
+    for steps in product(*per_window):
+        siblings = [[pair for load in found for pair in tiles_and_kept(load)] for _, found in steps]
+        held = [{tile for tile, _ in each} for each in siblings]
+        read = {
+            frozenset(product(*(tile for tile, _ in pairs))) - frozenset(product(*(kept for _, kept in pairs)))
+            for pairs in product(*map(set, siblings))
+        }
+        whole = prod(sum(map(len, tiles)) for tiles in held)
+        total += prod(times for times, _ in steps) * (whole - sum(map(len, read)))
+        differ |= any(len({(kept == tile) - (not kept) for tile, kept in each}) > 1 for each in siblings)
+    return total, differ
+
+
+def tiles_and_kept(load: Load) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """Return the tile and its kept part of each sibling of a load."""
+    found: list[tuple[frozenset[int], frozenset[int]]] = []
+    for digits in product(*(range(count) for _, count in load.runs)):
+        at = load.base + sum(digit * stride for digit, (stride, _) in zip(digits, load.runs, strict=True))
+        tile, new = ({each + at for each in written_out(part)} for part in (load.tile, load.new))
+        found.append((frozenset(tile), frozenset(tile - new)))
+    return found
+
+
+def written_out(placed: Placed | None) -> set[int]:
+    """Return the elements of a set."""
+    if placed is None:
+        return set()
+    return {
+        residue + quotient
+        for residue, intervals in intervals_of(placed, 1).items()
+        for low, high in intervals
+        for quotient in range(low, high)
+    }
 
 
 def compare_windows(axes: Axes, cuts: tuple[Cut, ...], columns: list[Integers]) -> None:

@@ -228,18 +228,27 @@ BUGS = (
         "length = piece.now",
     ),
     Bug("equal tiles count once per kind", "window_sums", "if _equal(other, key):", "if False:"),
-    Bug("a kept part is read again", "window_sums", "unread += held - loaded", "unread += loaded"),
+    Bug("a new part is not read", "window_sums", '"new", load.at(load.new))', '"kept", load.at(load.new))'),
     Bug(
-        "parts of two windows count like one",
-        "window_sums",
-        "        elif len(parts) > 1:",
-        "        elif len(parts) > 9:",
+        "parts of two windows count like one", "window_sums", "        if sum(parts) > 1:", "        if sum(parts) > 9:"
     ),
     Bug(
         "siblings of two kinds are taken for one",
         "window_sums",
-        'return kinds.pop() if len(kinds) == 1 else "differing"',
-        "return min(kinds)",
+        'tile = "whole" if load.is_whole else "kept" if load.new is None else "part"',
+        'tile = "whole" if found[0].is_whole else "kept" if found[0].new is None else "part"',
+    ),
+    Bug(
+        "a step is skipped where one sibling keeps nothing",
+        "window_sums",
+        "if all(load.is_whole for load in found):",
+        "if any(load.is_whole for load in found):",
+    ),
+    Bug(
+        "a tile that another sibling keeps counts twice",
+        "window_sums",
+        "split.append((names | {name}, both))",
+        "split += [(names, both), (frozenset((name,)), both)]",
     ),
     Bug(
         "entries count drains twice",

@@ -72,12 +72,15 @@ with lazy(__name__):
         elements_staying as elements_staying,
     )
     from polymap.costmodel.closed_form.window_sums import (
+        ROLES as ROLES,
         Sums as Sums,
         all_elements as all_elements,
         distinct_elements as distinct_elements,
         first_tile as first_tile,
         kept_elements as kept_elements,
+        role_of as role_of,
         sums_of_window as sums_of_window,
+        terms_not_read as terms_not_read,
     )
     from polymap.costmodel.closed_form.window_tables import (
         AMONG as AMONG,

@@ -113,8 +113,11 @@ class PartialCounts(ABC, Generic[Value, Amount]):
         )
 
     def _entries_of(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
-        whole = self.factors.product(joined(node.factors_of_all_steps(), map(self.factors.all_elements, node.axes)))
-        return whole - self._kept_elements(node, counted)
+        return self.elements_of_all_steps(node) - self._kept_elements(node, counted)
+
+    def elements_of_all_steps(self, node: NodeCarries[Value]) -> Amount:
+        """Return the elements that the node's instances hold, summed over steps."""
+        return self.factors.product(joined(node.factors_of_all_steps(), map(self.factors.all_elements, node.axes)))
 
     def _kept_elements(self, node: NodeCarries[Value], counted: CountedSteps) -> Amount:
         """Return the elements that stay from one step to the next, over all carries and instances."""

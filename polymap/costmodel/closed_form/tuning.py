@@ -14,8 +14,6 @@ class Tuning(NamedTuple):
     # Along one dim and one window.
     most_kinds: int = 4096
     """Kinds of instances, or of steps, that are told apart."""
-    most_listed_loads: int = 100_000
-    """Loads of siblings that are compared one by one."""
     most_table_cells: int = 1 << 22
     """Cells of the table of a written window: 4 MiB."""
 

@@ -1,7 +1,8 @@
 """Tiles and loads of one window (a form of several dims) over the kinds of its steps, where tiles need not divide.
 
 A load is the tile minus the part that the instance kept: a product of tiles over singles and windows, minus the product
-of the kept parts. docs/closed_form.md says when two such loads are equal, so that siblings share one read.
+of the kept parts. docs/closed_form.md says when two such loads are equal, so that siblings share one read: the distinct
+ones are counted from what each window's sets of elements are to its siblings (`Role`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from polymap.arithmetic import (
     Placed,
     Shape,
     difference,
+    intersection,
     overlap,
     progressions,
     same,
@@ -40,6 +42,8 @@ from polymap.costmodel.closed_form.digits import (
     step_runs,
 )
 from polymap.costmodel.closed_form.tuning import TUNING
+
+Figure = TypeVar("Figure")
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -366,24 +370,15 @@ def distinct_tiles(found: Iterable[Load]) -> int:
     return _distinct([((load.tile.shape,), load.tile.size, load.at(load.tile)) for load in found])
 
 
-def distinct_loads(found: Iterable[Load]) -> int:
-    """Return the total elements of the distinct loads."""
-    loaded = [(load, load.new) for load in found if load.new is not None]
-    return _distinct([((new.shape,), new.size, load.at(new)) for load, new in loaded])
-
-
 def distinct_pairs(found: Iterable[Load]) -> tuple[int, int]:
     """Return the elements held, and the held elements that are not loaded, over distinct pairs (tile, load)."""
     tiles: list[tuple[tuple[Shape | int, ...], int, Placed]] = []
     kept: list[tuple[tuple[Shape | int, ...], int, Placed]] = []
     for load in found:
-        key: tuple[Shape | int, ...] = (load.tile.shape,)
-        loaded = 0
         if load.new is not None:
-            key = (*key, load.new.shape, load.new.low - load.tile.low)
-            loaded = load.new.size
-        tiles.append((key, load.tile.size, load.at(load.tile)))
-        kept.append((key, load.tile.size - loaded, load.at(load.tile)))
+            key = (load.tile.shape, load.new.shape, load.new.low - load.tile.low)
+            tiles.append((key, load.tile.size, load.at(load.tile)))
+            kept.append((key, load.tile.size - load.new.size, load.at(load.tile)))
     return _distinct(tiles), _distinct(kept)
 
 
@@ -406,19 +401,11 @@ def _distinct(sets: list[tuple[tuple[Shape | int, ...], int, Placed]]) -> int:
 
 
 def _equal(one: tuple[Shape | int, ...], other: tuple[Shape | int, ...]) -> bool:
-    """Return whether two keys are equal, shapes compared as sets."""
-    if len(one) != len(other):
-        return False
-    for a, b in zip(one, other, strict=True):
-        if isinstance(a, int) or isinstance(b, int):
-            if a != b:
-                return False
-        elif not same(Placed(0, a), Placed(0, b)):
-            return False
-    return True
-
-
-Step = tuple[int, list[Load]]  # how often, and what the siblings load
+    """Return whether two keys of one form are equal, shapes compared as sets."""
+    return all(
+        a == b if isinstance(a, int) or isinstance(b, int) else same(Placed(0, a), Placed(0, b))
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 @lru_cache(maxsize=1 << 14)
@@ -430,155 +417,153 @@ def distinct_elements(axes: Axes) -> int:
     )
 
 
+class Role(NamedTuple):
+    """What a set of elements is at one step. held: the tile of a sibling. whole: of one that keeps nothing of it. kept:
+    of one that keeps all. new: the part that is new to a sibling which keeps the rest."""
+
+    held: bool
+    whole: bool
+    kept: bool
+    new: bool
+
+
+# A set that is `whole` is loaded along with every tile of other windows; that it is also `new` adds nothing.
+ROLES = (
+    Role(held=False, whole=False, kept=False, new=True),
+    Role(held=True, whole=False, kept=False, new=False),
+    Role(held=True, whole=False, kept=False, new=True),
+    Role(held=True, whole=False, kept=True, new=False),
+    Role(held=True, whole=False, kept=True, new=True),
+    Role(held=True, whole=True, kept=False, new=False),
+    Role(held=True, whole=True, kept=True, new=False),
+)
+
+
+def role_of(*, whole: bool, kept: bool, part: bool, new: bool) -> int:
+    """Return the role of a set, as a number in `ROLES`. part: it is the tile of a sibling that keeps a part of it."""
+    return ROLES.index(Role(whole or kept or part, whole, kept, new and not whole))
+
+
+class Sums(NamedTuple, Generic[Figure]):
+    """One window's elements, summed over the steps of one carry at which some sibling keeps some.
+
+    held: elements of distinct tiles. pairs_held, pairs_kept: elements held and kept of the distinct pairs (tile, new
+    part) of siblings that keep a part. all_kept: elements of the distinct tiles of which a sibling keeps all. The
+    others: elements of the distinct sets of one role, in the order of `ROLES`.
+    """
+
+    held: Figure
+    pairs_held: Figure
+    pairs_kept: Figure
+    all_kept: Figure
+    new: Figure
+    part: Figure
+    part_and_new: Figure
+    kept: Figure
+    kept_and_new: Figure
+    whole: Figure
+    whole_and_kept: Figure
+
+
+_OF_ROLES = Sums._fields[4:]
+
+
+@lru_cache(maxsize=1 << 6)
+def terms_not_read(windows: int) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return (sign, name of a sum per window) of the products that add up to the elements of tiles that are not read.
+
+    A load is the product of the tiles without the product of the kept parts. It is a product of sets itself where some
+    window is whole (all tiles), or one keeps a part and the others all (its new part): such loads are told apart by
+    their sets. Where several keep a part and the others all, the load determines the pairs (tile, new part) of these.
+    """
+    found: list[tuple[int, tuple[str, ...]]] = [(1, ("held",) * windows)]
+    for chosen in product(range(len(ROLES)), repeat=windows):
+        if _is_load([ROLES[each] for each in chosen]):
+            found.append((-1, tuple(_OF_ROLES[each] for each in chosen)))
+    for parts in product((False, True), repeat=windows):
+        if sum(parts) > 1:
+            found += [
+                (sign, tuple(name if part else "all_kept" for part in parts))
+                for sign, name in ((-1, "pairs_held"), (1, "pairs_kept"))
+            ]
+    return tuple(found)
+
+
+def _is_load(roles: list[Role]) -> bool:
+    """Return whether some sibling loads the product of sets of these roles, one per window."""
+    if all(role.held for role in roles) and any(role.whole for role in roles):
+        return True
+    kept = [role.kept for role in roles]
+    return any(role.new and all(kept[:number] + kept[number + 1 :]) for number, role in enumerate(roles))
+
+
 @lru_cache(maxsize=1 << 14)
 def elements_not_read(windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> int:
     """Return the elements of distinct tiles that are not read at one carry, over the steps at which all other dims
     stay."""
-    steps = [_steps(axes, cut) for axes, cut in zip(windows, cuts, strict=True)]
-    if len(steps) == 1:
-        return _sums(steps[0]).unread
-    return _unread_by_kind([_sums(per_window) for per_window in steps]) + _unread_by_listing(steps)
-
-
-def _steps(axes: Axes, cuts: Cuts) -> list[Step]:
-    """Return the kinds of steps of one window at one carry."""
-    return [
-        (times, loads(axes, siblings, whole=False)) for times, siblings in step_classes(axes, cuts, CountedSteps.OWN)
-    ]
-
-
-class Sums(NamedTuple):
-    """One window's elements, summed over the steps of one carry.
-
-    all_kept: elements of distinct tiles, at steps at which all siblings keep their whole tiles. partly_kept: the same
-    at steps at which all siblings keep a part. At these steps loaded_once: elements of the distinct loads;
-    distinct_pairs_held, distinct_pairs_kept: elements held and kept of the distinct pairs (tile, load).
-    differing_steps: steps at which siblings differ in whether they keep all, a part or nothing. unread: elements of
-    distinct tiles that are not read, over all steps.
-    """
-
-    all_kept: int
-    partly_kept: int
-    loaded_once: int
-    distinct_pairs_held: int
-    distinct_pairs_kept: int
-    differing_steps: int
-    unread: int
+    sums = [sums_of_window(axes, cut)._asdict() for axes, cut in zip(windows, cuts, strict=True)]
+    return sum(
+        sign * prod(each[name] for each, name in zip(sums, names, strict=True))
+        for sign, names in terms_not_read(len(windows))
+    )
 
 
 @lru_cache(maxsize=1 << 12)
-def sums_of_window(axes: Axes, cuts: Cuts) -> Sums:
-    """Return the sums from which `_unread_by_kind` counts several windows, where siblings do not differ in what they
-    keep."""
-    return _sums(_steps(axes, cuts))
+def sums_of_window(axes: Axes, cuts: Cuts) -> Sums[int]:
+    """Return the sums of one window from which several windows are counted."""
+    total = [0] * len(Sums._fields)
+    for times, siblings in step_classes(axes, cuts, CountedSteps.OWN):
+        found = loads(axes, siblings, whole=False)
+        if all(load.is_whole for load in found):
+            continue  # each product with other windows' tiles is loaded
+        of_roles = _elements_of_roles(found)
+        kept = sum(of_roles[number] for number, role in enumerate(ROLES) if role.kept)
+        held = sum(of_roles[number] for number, role in enumerate(ROLES) if role.held)
+        in_pairs = distinct_pairs(load for load in found if not load.is_whole)
+        for number, value in enumerate((held, *in_pairs, kept, *of_roles)):
+            total[number] += times * value
+    return Sums(*total)
 
 
-def _kind(found: list[Load]) -> str:
-    """Return the part of their tiles that all siblings keep: "all", "nothing" or "part"; "differing" if they differ."""
-    kinds = {"all" if load.new is None else "nothing" if load.is_whole else "part" for load in found}
-    return kinds.pop() if len(kinds) == 1 else "differing"
-
-
-def _sums(steps: list[Step]) -> Sums:
-    all_kept = partly_kept = loaded_once = pairs_held = pairs_kept = differing = unread = 0
-    for times, found in steps:
-        kind = _kind(found)
-        if kind == "nothing":
-            continue
-        held = times * distinct_tiles(found)
-        loaded = times * distinct_loads(found)
-        unread += held - loaded
-        if kind == "all":
-            all_kept += held
-        elif kind == "part":
-            partly_kept += held
-            loaded_once += loaded
-            in_pairs, kept_in_pairs = distinct_pairs(found)
-            pairs_held += times * in_pairs
-            pairs_kept += times * kept_in_pairs
-        else:
-            differing += times
-    return Sums(all_kept, partly_kept, loaded_once, pairs_held, pairs_kept, differing, unread)
-
-
-def _unread_by_kind(windows: list[Sums]) -> int:
-    """Return the elements not read at steps at which, along each window, all siblings keep all or all keep a part."""
-    total = 0
-    for kinds in product(("all", "part"), repeat=len(windows)):
-        kept = prod(sums.all_kept for sums, kind in zip(windows, kinds, strict=True) if kind == "all")
-        parts = [sums for sums, kind in zip(windows, kinds, strict=True) if kind == "part"]
-        # A load is the product of the tiles without the product of the kept parts. Where one window only has a new
-        # part, that is the product of this part with the other tiles, and equal parts share one read. Where several
-        # have, two loads are equal only if the pairs (tile, load) are equal along each of these windows.
-        if len(parts) == 1:
-            total -= kept * parts[0].loaded_once
-        elif len(parts) > 1:
-            held = prod(sums.distinct_pairs_held for sums in parts)
-            total -= kept * (held - prod(sums.distinct_pairs_kept for sums in parts))
-        total += kept * prod(sums.partly_kept for sums in parts)
-    return total
-
-
-def _unread_by_listing(steps: list[list[Step]]) -> int:
-    """Return the elements not read at steps at which the siblings of some window differ in what they keep.
-
-    No product formula says which of their loads are equal, so the loads are listed and compared as sets.
-    """
-    total = 0
-    for combination in product(*steps):
-        if all(_kind(found) != "differing" for _, found in combination):
-            continue
-        times = prod(count for count, _ in combination)
-        known: list[Shape] = []
-        siblings = [_listed_siblings(found, known) for _, found in combination]
-        if prod(len(each) for each in siblings) > TUNING.most_listed_loads:
-            raise too_large()
-        read = {_load(parts) for parts in product(*siblings)}
-        total += times * (prod(distinct_tiles(found) for _, found in combination) - sum(size for size, *_ in read))
-    return total
-
-
-TileAndNew = tuple[Placed, Placed | None]  # tile, and what of it is new
-
-
-def _listed_siblings(found: list[Load], known: list[Shape]) -> set[TileAndNew]:
-    """Return the tile and the load of each sibling. known: one representative per shape that occurred."""
-    listed: set[TileAndNew] = set()
+def _elements_of_roles(found: list[Load]) -> list[int]:
+    """Return the elements of the distinct sets of each role, in the order of `ROLES`."""
+    kinds: list[tuple[Shape, dict[str, list[Placed]]]] = []
     for load in found:
-        if prod(many for _, many in load.runs) > TUNING.most_listed_loads:
-            raise too_large()
-        tile = _representative(load.tile.shape, known)
-        part = None if load.new is None else _representative(load.new.shape, known)
-        for digits in product(*(range(many) for _, many in load.runs)):
-            at = load.base + sum(digit * stride for digit, (stride, _) in zip(digits, load.runs, strict=True))
-            new = None if load.new is None or part is None else Placed(load.new.low + at, part)
-            listed.add((Placed(load.tile.low + at, tile), new))
-    return listed
+        tile = "whole" if load.is_whole else "kept" if load.new is None else "part"
+        _add_places(kinds, load.tile.shape, tile, load.at(load.tile))
+        if tile == "part" and load.new is not None:
+            _add_places(kinds, load.new.shape, "new", load.at(load.new))
+    total = [0] * len(ROLES)
+    for shape, places in kinds:
+        for names, cell in _cells({name: union(each) for name, each in places.items()}):
+            role = role_of(**{name: name in names for name in ("whole", "kept", "part", "new")})
+            total[role] += cell.size * Placed(0, shape).size
+    return total
 
 
-def _representative(shape: Shape, known: list[Shape]) -> Shape:
-    """Return the first shape in `known` that is the same set; the shape itself, added to them, if there is none."""
-    for other in known:
+def _add_places(kinds: list[tuple[Shape, dict[str, list[Placed]]]], shape: Shape, name: str, places: Placed) -> None:
+    """Add the least elements of sets of one shape; equal shapes share an entry."""
+    for other, found in kinds:
         if same(Placed(0, other), Placed(0, shape)):
-            return other
-    known.append(shape)
-    return shape
+            found.setdefault(name, []).append(places)
+            return
+    kinds.append((shape, {name: [places]}))
 
 
-def _load(parts: tuple[TileAndNew, ...]) -> tuple[int, tuple[TileAndNew | Placed, ...]]:
-    """Return (size, key) of one sibling's load; equal keys mean equal loads."""
-    tiles = tuple(tile for tile, _ in parts)
-    size = prod(tile.size for tile in tiles)
-    changing = [number for number, (tile, new) in enumerate(parts) if new is None or new.size < tile.size]
-    part = [number for number in changing if parts[number][1] is not None]
-    if len(changing) < len(parts):  # along some window all is new: the load is the whole tile
-        return size, tiles
-    if not part:
-        return 0, ()
-    if len(part) == 1:
-        new = parts[part[0]][1]
-        assert new is not None
-        box = tuple(new if number == part[0] else tile for number, tile in enumerate(tiles))
-        return prod(side.size for side in box), box
-    kept = prod(tile.size - (new.size if new is not None else 0) for tile, new in parts)
-    return size - kept, parts
+def _cells(sets: dict[str, Placed | None]) -> list[tuple[frozenset[str], Placed]]:
+    """Return the elements of sets told apart by the sets that have them: (names, elements)."""
+    cells: list[tuple[frozenset[str], Placed]] = []
+    for name, added in sets.items():
+        left = added
+        split: list[tuple[frozenset[str], Placed]] = []
+        for names, cell in cells:
+            both = intersection(cell, left) if left is not None else None
+            if both is None or left is None:
+                split.append((names, cell))
+                continue
+            split.append((names | {name}, both))
+            rest, left = difference(cell, both), difference(left, both)
+            if rest is not None:
+                split.append((names, rest))
+        cells = split + ([(frozenset((name,)), left)] if left is not None else [])
+    return cells

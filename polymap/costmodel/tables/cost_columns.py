@@ -148,17 +148,26 @@ class Batch:
 
     def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
         """Yield slices of the rows, their figures for tiles of any size, and a mask of the rows for which they hold."""
-        if self._partial is None:
-            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
-            self._partial = PartialPlan(self._model, self._machine, self._shape, metered)
+        plan = self._plan_for(len(table))
         everything, readable = self._columns(table)
-        rows = self._partial.rows_of(everything.tiles)
+        rows = plan.rows_of(everything.tiles)
         for start in range(0, len(table), TUNING.column_rows):
             stretch = slice(start, min(start + TUNING.column_rows, len(table)))
             columns = everything.part(stretch)
             rows.move(stretch)
-            counted, busy, steps, wires = self._partial.count(rows, columns.even)
-            yield stretch, self._figures(columns, steps, counted, busy, wires), readable[stretch] & ~rows.failed
+            counted, (least, most), steps, wires = plan.count(rows, columns.even)
+            figures = self._figures(columns, steps, counted, most, wires)
+            compute, latency = figures.integers[1:3]
+            known = np.equal(_latency(self._arch, self._prices, compute, least), latency)
+            yield stretch, figures, readable[stretch] & ~rows.failed & known
+
+    def _plan_for(self, rows: int) -> PartialPlan:
+        """Return the plan for a table of so many rows: long tables are worth planning more kinds of instances."""
+        most = max(TUNING.fewest_candidates, min(rows, TUNING.most_candidates))
+        if self._partial is None or (most > self._partial.most_kinds and not self._partial.has_all_kinds):
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
+            self._partial = PartialPlan(self._model, self._machine, self._shape, metered, most)
+        return self._partial
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and a mask of the rows that are loop trees."""
@@ -199,7 +208,7 @@ class Batch:
         floats += [_rounded_quotients(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
 
-    def _energies(self, latency: Integers, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
+    def _energies(self, latency: Many, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
         """Return the energy of each level, and of each fan-out that costs energy, outermost first."""
         levels, fanouts = count(), count()
         found: list[Many] = []
@@ -233,7 +242,7 @@ def _total(values: Iterable[Many]) -> Many:
     return total
 
 
-def _energy(prices: Prices, level: int, latency: Integers, rows: list[Row[Many]]) -> Many:
+def _energy(prices: Prices, level: int, latency: Many, rows: list[Row[Many]]) -> Many:
     """Return a level's energy in units of 1 / unit: int64 where it fits, else Python integers."""
     exact = _python_integers if prices.most >= _INT64 else _unchanged
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
@@ -286,7 +295,7 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
     return legal
 
 
-def _latency(arch: Architecture, prices: Prices, compute: Integers, busy: Sequence[Busiest[Many]]) -> Integers:
+def _latency(arch: Architecture, prices: Prices, compute: Many, busy: Sequence[Busiest[Many]]) -> Many:
     """Return the latencies in cycles; summands are integers in units of 1 / `cycles`, a common multiple of the
     bandwidths."""
     total = compute * prices.cycles

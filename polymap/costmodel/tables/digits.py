@@ -73,13 +73,14 @@ def run_starts(lengths: Sequence[Many], tile: Integers) -> list[Many]:
         edges += [whole, whole + (whole * tile < length)]
     ordered = np.sort(np.stack(np.broadcast_arrays(*edges)), axis=0)
     last = ordered[-1]
-    starts = [np.where((low < high) & (high < last), high, 0) for low, high in pairwise(ordered)]
+    # No run begins at the last edge, the end of all digits.
+    starts = [np.where((low < high) & (high < last), high, 0) for low, high in pairwise(ordered[:-1])]
     return [0, *starts]
 
 
 def most_runs(loops_outside: int) -> int:
     """Return the number of runs that `run_starts` gives for a loop with so many loops of its dim outside of it."""
-    return 2 * (loops_outside + 1) + 1
+    return 2 * (loops_outside + 1)
 
 
 def _lengths_below(lengths: Lengths, tile: Integers) -> Lengths:

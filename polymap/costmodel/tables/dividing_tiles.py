@@ -27,7 +27,7 @@ from polymap.costmodel.closed_form import (
     wires_of,
 )
 from polymap.costmodel.tables.loops import Columns, LoopColumn, Many, Shape
-from polymap.costmodel.tables.window_sums import Tiles, is_simple, sum_size
+from polymap.costmodel.tables.window_sums import Tile, is_simple, shared_elements, sum_size
 
 
 def is_in_reach(model: WorkloadModel, machine: MachineModel, shape: Shape) -> bool:
@@ -79,12 +79,12 @@ class ArrayProgressions:
     one: Many = 1
     loops_move = False
 
-    def tile(self, steps: Steps[Many]) -> Tiles:
+    def tile(self, steps: Steps[Many]) -> Tile:
         """Return the sum of progressions, at most one per dim of the window; strides are the dims' coefficients."""
         ((stride, many), (_, run)) = sorted(
             [(abs(int(stride)), count) for stride, count in (*steps, (1, 1), (1, 1))[:2]], key=lambda step: -step[0]
         )
-        return Tiles(stride, many, run)
+        return Tile(0, stride, many, run)
 
     def count(self, steps: Steps[Many]) -> Many:
         """Return the number of elements of a sum of progressions; a product if all are over one dim."""
@@ -93,15 +93,15 @@ class ArrayProgressions:
             return sum_size(np.abs(stride), many, np.abs(other_stride), other_many)
         return prod((count for _, count in steps), start=self.one)
 
-    def overlap(self, tile: Tiles, shift: Many) -> Many:
+    def overlap(self, tile: Tile, shift: Many) -> Many:
         """Return the number of elements that each tile shares with its translate by `shift`."""
-        return tile.size if isinstance(shift, int) and not shift else tile.overlap(shift)
+        return tile.size if isinstance(shift, int) and not shift else shared_elements(tile, tile._replace(low=shift))[0]
 
-    def spread_size(self, tile: Tiles, steps: Steps[Many]) -> Many:
+    def spread_size(self, tile: Tile, steps: Steps[Many]) -> Many:
         """Raise BudgetError: siblings united along a window are out of reach."""
         raise too_large()
 
-    def new_size(self, tile: Tiles, shift: Many, steps: Steps[Many]) -> Many:
+    def new_size(self, tile: Tile, shift: Many, steps: Steps[Many]) -> Many:
         """Raise BudgetError: siblings united along a window are out of reach."""
         raise too_large()
 

@@ -8,9 +8,10 @@ formula applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from polymap.costmodel.closed_form import (
     Part,
     PreviousCarry,
     StepFilter,
+    Sums,
     Track,
     accepted_steps,
     all_elements,
@@ -44,15 +46,12 @@ from polymap.costmodel.tables.digits import (
     places,
     tile_size,
 )
+from polymap.costmodel.tables.listed_windows import is_listed, listed_sums
 from polymap.costmodel.tables.loops import Integers, Many
-from polymap.costmodel.tables.planned_sums import NO_ANSWER
+from polymap.costmodel.tables.planned_sums import NO_ANSWER, Source
 from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
-from polymap.costmodel.tables.window_sums import first_size, is_in_reach, is_listed, listed_sums, sums
+from polymap.costmodel.tables.window_sums import Summed, first_size, is_in_reach, sums
 from polymap.ir import BudgetError
-
-# A sum over all steps compares each step with itself, so every tile is kept whole. Siblings that each count on their
-# own keep what they do not read.
-_FORMULAS = {"tile": "all_kept", "all": "unread"}
 
 # In the chains of this module a link's tile is the number of a column, a pin that of a run of digits.
 
@@ -60,6 +59,11 @@ _FORMULAS = {"tile": "all_kept", "all": "unread"}
 def columns_of(chain: Chain) -> tuple[int, ...]:
     """Return the columns of a chain's loops."""
     return tuple(column for column, _, _ in chain)
+
+
+def _of_first_columns(chain: Chain, first: int) -> Chain:
+    """Return the chain with the columns first, first + 1, ... in place of its own."""
+    return tuple((first + number, part, pin) for number, (_, part, pin) in enumerate(chain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,14 @@ class Line:
     @property
     def alone(self) -> bool:
         return False
+
+    @property
+    def source(self) -> None:
+        return None
+
+    def of_first_columns(self) -> Self:
+        """Return the count with the columns 0, 1, ... in place of its own."""
+        return replace(self, chain=_of_first_columns(self.chain, 0))
 
 
 class FirstTile(Line):
@@ -172,6 +184,19 @@ class OfWindow:
     def alone(self) -> bool:
         return True
 
+    @property
+    def source(self) -> tuple[Source, str] | None:
+        return None
+
+    def of_first_columns(self) -> Self:
+        """Return the count with the columns 0, 1, ... in place of its own."""
+        axes: list[tuple[int, int, Chain]] = []
+        first = 0
+        for factor, extent, chain in self.axes:
+            axes.append((factor, extent, _of_first_columns(chain, first)))
+            first += len(chain)
+        return replace(self, axes=tuple(axes))
+
 
 class WindowFirst(OfWindow):
     """Elements of the first tile of the first instance."""
@@ -187,14 +212,16 @@ class WindowAll(OfWindow):
     """Elements of all tiles, summed over steps and instances."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _sum_over_steps(all_elements, _separate_siblings(self.axes), (None,) * len(self.axes), "tile", tiles)
+        axes, steps = _separate_siblings(self.axes), (None,) * len(self.axes)
+        return _sums_over_steps(lambda each: (all_elements(each),), axes, steps, Summed.TILES, tiles)[0]
 
 
 class WindowDistinct(OfWindow):
     """Elements of the siblings' distinct tiles, summed over steps."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _sum_over_steps(distinct_elements, self.axes, (None,) * len(self.axes), "tile", tiles)
+        steps = (None,) * len(self.axes)
+        return _sums_over_steps(lambda each: (distinct_elements(each),), self.axes, steps, Summed.TILES, tiles)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +238,7 @@ class WindowKept(OfWindow):
         united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
         if self.counted is CountedSteps.MACHINE and not united and is_tabled(axes):
             at_once = partial(kept_elements_of, axes, cuts=self.cuts)
-        return _sum_over_steps(count, axes, self.cuts, "all", tiles, self.counted, at_once)
+        return _sums_over_steps(count, axes, self.cuts, Summed.KEPT, tiles, self.counted, at_once)[0]
 
 
 def _separate_siblings(axes: Axes) -> Axes:
@@ -227,8 +254,20 @@ def _separate_siblings(axes: Axes) -> Axes:
     )
 
 
-def _kept_in_window(axes: Axes, cuts: Cuts, counted: CountedSteps) -> int:
-    return kept_elements(axes, cuts, counted)
+def _kept_in_window(axes: Axes, cuts: Cuts, counted: CountedSteps) -> tuple[int]:
+    return (kept_elements(axes, cuts, counted),)
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowSums:
+    """The sums of one window over the steps of one carry (`Sums`)."""
+
+    axes: Axes
+    cuts: Cuts
+
+    def counts(self, tiles: Sequence[Integers]) -> dict[str, Many]:
+        count = partial(sums_of_window, cuts=self.cuts)
+        return dict(zip(Sums._fields, _sums_over_steps(count, self.axes, self.cuts, Summed.ROLES, tiles), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,47 +277,47 @@ class WindowSum(OfWindow):
     cuts: Cuts
     name: str
 
+    @property
+    def source(self) -> tuple[Source, str]:
+        return _WindowSums(self.axes, self.cuts), self.name
+
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return _sum_over_steps(lambda axes: self._of_one(axes), self.axes, self.cuts, self.name, tiles)
-
-    def _of_one(self, axes: Axes) -> int:
-        return int(getattr(sums_of_window(axes, self.cuts), self.name))
+        return _WindowSums(self.axes, self.cuts).counts(tiles)[self.name]
 
 
-def _sum_over_steps(
-    count: Callable[[Axes], int],
+def _sums_over_steps(
+    count: Callable[[Axes], Sequence[int]],
     axes: Axes,
     cuts: Sequence[Cut | None],
-    name: str,
+    summed: Summed,
     tiles: Sequence[Integers],
     counted: CountedSteps = CountedSteps.OWN,
     at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None,
-) -> Many:
-    """Return one sum over the steps of a window.
+) -> Sequence[Many]:
+    """Return sums over the steps of a window.
 
     Rows are counted by formulas where these apply, else sibling by sibling (`listed_sums`), else point by point
     (`at_once`, if given), else one by one with `count`.
     """
+    many = len(summed.value)
     if not tiles:
-        return count_row_by_row(count, axes, tiles)
-    values = np.zeros(len(tiles[0]), dtype=np.int64)
+        return [int(value) for value in _count_row_by_row(count, axes, tiles, many)[:, 0]]
+    values = np.zeros((many, len(tiles[0])), dtype=np.int64)
     left = np.ones(len(tiles[0]), dtype=np.bool_)
     if is_in_reach(axes, cuts):
-        found, left = sums(axes, digits_of_axes(axes, tiles), cuts)
-        known, left = np.broadcast_arrays(found[_FORMULAS.get(name, name)], left, tiles[0])[:2]
-        if not left.any():
-            return known
-        values = known.copy()
-    if is_listed(axes, cuts):
+        found, unknown = sums(axes, digits_of_axes(axes, tiles), cuts, summed)
+        for number, value in enumerate(found):
+            values[number] = value
+        left &= unknown
+    if left.any() and is_listed(axes, cuts):
         numbers = np.flatnonzero(left)
-        listed, wrong = listed_sums(axes, digits_of_axes(axes, [tile[left] for tile in tiles]), cuts, name, counted)
-        values[numbers[~wrong]] = listed[~wrong]
-        left = np.zeros_like(left)
-        left[numbers[wrong]] = True
+        listed, wrong = listed_sums(axes, digits_of_axes(axes, [tile[left] for tile in tiles]), cuts, summed, counted)
+        values[:, numbers] = listed
+        left[numbers] = wrong
     if left.any():
         some = [tile[left] for tile in tiles]
-        values[left] = at_once(digits_of_axes(axes, some)) if at_once else count_row_by_row(count, axes, some)
-    return values
+        values[:, left] = at_once(digits_of_axes(axes, some)) if at_once else _count_row_by_row(count, axes, some, many)
+    return list(values)
 
 
 def digits_of_axes(axes: Axes, tiles: Sequence[Integers]) -> list[list[Digit]]:
@@ -289,16 +328,24 @@ def digits_of_axes(axes: Axes, tiles: Sequence[Integers]) -> list[list[Digit]]:
 
 def count_row_by_row(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:
     """Return the count of each row of tiles, NO_ANSWER where it is out of reach."""
+    (found,) = _count_row_by_row(lambda each: (count(each),), axes, tiles, 1)
+    return found if tiles else int(found[0])
+
+
+def _count_row_by_row(
+    count: Callable[[Axes], Sequence[int]], axes: Axes, tiles: Sequence[Integers], many: int
+) -> Integers:
+    """Return counts [count, row]. many: their number per row."""
     links = (_chains(digits) for digits in digits_of_axes(axes, tiles))
     rows = zip(*links, strict=False) if tiles else iter((((),) * len(axes),))
-    found: list[int] = []
+    found: list[Sequence[int]] = []
     for chains in rows:
         placed = tuple((factor, extent, chain) for (factor, extent, _), chain in zip(axes, chains, strict=True))
         try:
             found.append(count(placed))
         except BudgetError:
-            found.append(NO_ANSWER)
-    return np.array(found, dtype=np.int64) if tiles else found[0]
+            found.append((NO_ANSWER,) * many)
+    return np.array(found, dtype=np.int64).T
 
 
 def _chains(digits: Sequence[Digit]) -> Iterator[Chain]:

@@ -5,7 +5,7 @@ A plan is a sum of products of factors that depends only on the tree's shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from polymap.costmodel.closed_form import (
     Node,
     Pins,
     Row,
+    Siblings,
     TensorModel,
     Wire,
     WorkloadModel,
@@ -30,43 +31,71 @@ from polymap.costmodel.tables.digits import most_runs
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
 from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, evaluated, nested
 from polymap.costmodel.tables.plans import Plans
-from polymap.costmodel.tables.tuning import TUNING
+
+
+class Shares(NamedTuple):
+    """Partial sums that an instance takes, in bits. alike: where siblings take equal shares. most: an upper bound.
+
+    fills: elements that all instances take; 0 where none does. dims: shares differ only where a tile of one of these is
+    partial; None: wherever there are fills.
+    """
+
+    alike: Nested
+    most: Nested
+    fills: Nested
+    dims: frozenset[int] | None
 
 
 class Candidate(NamedTuple):
-    """One kind of instance of a level. works: 1 where it has work. reads, writes: in bits."""
+    """One kind of instance of a level. works: 1 where it has work. reads, writes: in bits, without `shares`, which are
+    read and written, too."""
 
     works: Nested
     reads: Nested
     writes: Nested
+    shares: tuple[Shares, ...]
+
+
+class Candidates(NamedTuple):
+    """Kinds of instances of a level. joint: one list of those that may be the busiest. Else they are bounds: a list per
+    tensor, the first instance first, of which the largest is not exceeded."""
+
+    joint: bool
+    lists: list[list[Candidate]]
 
 
 class PartialPlan:
-    """The plan of one tree. metered: the levels whose busiest instance is needed."""
+    """The plan of one tree. metered: the levels whose busiest instance is needed. most_kinds: of instances of one level
+    that may be the busiest; where there are more, `has_all_kinds` is false and the busiest one is bounded tensor by
+    tensor."""
 
     __slots__ = (
         "_alone",
         "_bits",
         "_busy",
         "_doubts",
+        "_grouping",
         "_levels",
-        "_metered",
         "_plans",
         "_rows",
         "_steps",
         "_uneven",
         "_wires",
+        "has_all_kinds",
+        "most_kinds",
     )
 
-    def __init__(self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int]) -> None:
+    def __init__(
+        self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int], most_kinds: int
+    ) -> None:
+        self.most_kinds, self.has_all_kinds = most_kinds, True
         self._plans = Plans(model.extents, machine, shape)
-        self._metered, self._levels = metered, len(machine.levels)
+        self._levels = len(machine.levels)
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
-        self._doubts: list[tuple[Nested, frozenset[int] | None]] = []  # sums that must be 0 where such a dim is uneven
         rows: list[Row[Terms]] = []
         for tensor, nodes in zip(model.tensors, shape.holders, strict=True):
-            rows += self._rows_of(tensor, nodes)
+            rows += rows_of(self._plans, tensor, nodes, NO_TERMS)
             self._require_equal_loads(machine, tensor, nodes)
         rows.sort(key=lambda row: (row.level, row.tensor))
         self._rows = [Row(row.level, row.tensor, *map(nested, row[2:])) for row in rows]
@@ -75,27 +104,24 @@ class PartialPlan:
         self._steps = nested(self._plans.steps())
         fans = dict(machine.levels.values())
         self._alone = [level for level in metered if not fans[level]]
-        self._busy = {level: self._candidates(model, shape, level, fans[level]) for level in metered if fans[level]}
-        self._doubts += [(nested(terms), None) for terms in self._plans.planned.doubts]
+        self._busy = {
+            level: self._candidates_of_level(model, shape, rows, level, fans[level]) for level in metered if fans[level]
+        }
+        self._doubts = [nested(terms) for terms in self._plans.planned.doubts]  # sums that must be 0
+        self._grouping = self._plans.planned.numbering.grouping()
 
-    def _rows_of(self, tensor: TensorModel, nodes: tuple[Node, ...]) -> Iterator[Row[Terms]]:
-        """Yield the rows of a tensor; record the conditions under which they hold."""
-        for node, row in zip(nodes, rows_of(self._plans, tensor, nodes, NO_TERMS), strict=False):
-            if tensor.written and node.level and node.level in self._metered:
-                self._require_equal_shares(tensor, node, row.fills)
-            yield row
-
-    def _require_equal_shares(self, tensor: TensorModel, node: Node, fills: Terms) -> None:
-        """Record that no partial sum may be taken where siblings take unequal shares.
+    def _unequal_shares(self, tensor: TensorModel, node: Node) -> frozenset[int] | None:
+        """Return the dims of which one must be uneven for siblings to take unequal shares of partial sums; None:
+        whatever the tiles.
 
         Their shares are unequal where they may hold an element at different offsets of a window, or enter it while
-        others hold it.
+        others hold it and no formula tells which of them is the first.
         """
-        spread = {loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans}
-        if tensor.windows and any(tensor.kinds[dim] is DimKind.WINDOW for dim in spread):
-            self._doubts.append((nested(fills), None))
-        elif tensor.windows and (idle := frozenset(dim for dim in spread if tensor.kinds[dim] is DimKind.IDLE)):
-            self._doubts.append((nested(fills), idle))
+        spread = [loop.dim for loop in self._plans.nest.loops if 0 <= loop.fanout < node.fans]
+        if any(tensor.kinds[dim] is DimKind.WINDOW for dim in spread):
+            return None
+        idle = [dim for dim in spread if tensor.kinds[dim] is DimKind.IDLE]
+        return frozenset(idle if tensor.windows or len(set(idle)) < len(idle) else ())
 
     def _require_equal_loads(self, machine: MachineModel, tensor: TensorModel, nodes: tuple[Node, ...]) -> None:
         """Record the singles of which no tile may be partial.
@@ -117,88 +143,164 @@ class PartialPlan:
                     if tensor.kinds[loop.dim] is DimKind.SINGLE and machine.unites[loop.fanout]
                 }
 
-    def _candidates(self, model: WorkloadModel, shape: Shape, level: int, fans: int) -> list[Candidate]:
-        """Return the kinds of instances of a level that may be the busiest, with their reads and writes."""
+    def _candidates_of_level(
+        self, model: WorkloadModel, shape: Shape, rows: list[Row[Terms]], level: int, fans: int
+    ) -> Candidates:
+        """Return the kinds of instances of a level that may be the busiest: of all tensors, or, where there are too
+        many, a list per tensor."""
+        fills = {row.tensor: nested(row.fills) for row in rows if row.level == level}
         here = [
             (tensor, number, nodes)
             for tensor, nodes in zip(model.tensors, shape.holders, strict=True)
             for number, node in enumerate(nodes)
             if node.level == level
         ]
+        kinds = self._kinds_of_instances([tensor for tensor, _, _ in here], fans)
+        if kinds is not None:
+            return Candidates(joint=True, lists=[self._candidates(here, fills, kinds)])
+        self.has_all_kinds = False
+        found: list[list[Candidate]] = []
+        for each in here:
+            first = {loop.position: 0 for loop in self._plans.nest.loops if 0 <= loop.fanout < fans}
+            kinds = self._kinds_of_instances([each[0]], fans)
+            bounds = [self._bound(*each, first)] if kinds is None else []
+            found.append(self._candidates([each], fills, kinds or [first]) + bounds)
+        return Candidates(joint=False, lists=found)
+
+    def _candidates(
+        self, here: list[tuple[TensorModel, int, tuple[Node, ...]]], fills: dict[int, Nested], kinds: Sequence[Pins]
+    ) -> list[Candidate]:
+        """Return kinds of instances with what they read and write of some tensors.
+
+        here: tensor, number of its node, all its nodes. fills: per tensor, those of all instances.
+        """
         found: list[Candidate] = []
-        for pins in self._kinds_of_instances([tensor for tensor, _, _ in here], fans):
+        for pins in kinds:
             reads = writes = NO_TERMS
+            shares: list[Shares] = []
             for tensor, number, nodes in here:
+                unequal = self._unequal_shares(tensor, nodes[number]) if tensor.written else frozenset[int]()
+                if unequal is None or unequal:
+                    moved = self._plans.arrivals(tensor, nodes[number], nodes[number + 1], pins) * tensor.bits
+                    reads, writes = reads + moved, writes + moved
+                    shares.append(self._shares(tensor, nodes, number, pins, fills[tensor.index], unequal))
+                    continue
                 moves = self._plans.accesses(tensor, nodes, number, pins)
                 reads, writes = reads + moves.reads * tensor.bits, writes + moves.writes * tensor.bits
-            found.append(Candidate(nested(self._plans.works(pins)), nested(reads), nested(writes)))
+            works = nested(self._plans.works(pins))
+            found.append(Candidate(works, nested(reads), nested(writes), tuple(shares)))
         return found
 
-    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins]:
-        """Return, per kind of instance that may be the busiest, position of a spatial loop -> run of digits.
+    def _bound(self, tensor: TensorModel, number: int, nodes: tuple[Node, ...], first: Pins) -> Candidate:
+        """Return what no instance exceeds: each tile of the first one, and of those below it, enters anew in each step.
 
-        Only along windows, or along dims that the target lacks, may another instance than the first do more. Where a
-        tile is partial, too many kinds are left to `Counter`, as are siblings in two loops over a dim that the target
-        lacks.
+        Other instances have no more steps and no larger tiles.
         """
+        node, below = nodes[number : number + 2]
+        entered, served = (
+            self._plans.elements_of_all_steps(self._plans.node(tensor, between, Siblings.APART, first)) * tensor.bits
+            for between in ((node, node), (node, below))
+        )
+        if tensor.written:
+            both = nested(entered + served)
+            return Candidate(Nested(1, ()), both, both, ())
+        return Candidate(Nested(1, ()), nested(served * max(1, tensor.reads)), nested(entered), ())
+
+    def _shares(
+        self,
+        tensor: TensorModel,
+        nodes: tuple[Node, ...],
+        number: int,
+        pins: Pins,
+        fills: Nested,
+        unequal: frozenset[int] | None,
+    ) -> Shares:
+        """Return the partial sums that the instance with these digits takes at node `number`: at most all it enters."""
+        parent, node = nodes[number - 1], nodes[number]
+        later = any(
+            pins[loop.position]
+            for loop in self._plans.nest.loops
+            if 0 <= loop.fanout < node.fans and tensor.kinds[loop.dim] is DimKind.IDLE
+        )
+        # Where shares are equal, the first of the siblings takes all; where they differ in a window, there are none.
+        alike = NO_TERMS
+        if unequal is not None and not later:
+            alike = self._plans.partial_sums_taken(tensor, nodes, number, pins) * tensor.bits
+        most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
+        return Shares(nested(alike), nested(most), fills, unequal)
+
+    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins] | None:
+        """Return, per kind of instance that may be the busiest in these tensors, position of a spatial loop -> run of
+        digits; None where there are too many."""
         loops: list[int] = []
         kinds: list[range] = []
-        may_exceed: set[int] = set()
-        simple = True
         for dim, chain in enumerate(self._plans.nest.chains):
-            lacking = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
-            doubted = lacking or any(tensor.kinds[dim] is DimKind.WINDOW for tensor in tensors)
-            spatial = [
-                (number, loop) for number, loop in enumerate(chain) if loop.fanout != TEMPORAL and loop.fanout < fans
-            ]
-            simple &= not lacking or len(spatial) < 2
-            loops += [loop.position for _, loop in spatial]
-            kinds += [range(most_runs(number) if doubted else 1) for number, _ in spatial]
-            if doubted and spatial:
-                may_exceed.add(dim)
-        simple &= not any(tensor.written and tensor.windows for tensor in tensors)
-        if not simple or prod(len(each) for each in kinds) > TUNING.busiest_candidates:
-            self._uneven |= may_exceed
-            kinds = [range(1)] * len(loops)
+            may_exceed = any(_may_be_busier(tensor, dim) for tensor in tensors)
+            for number, loop in enumerate(chain):
+                if loop.fanout != TEMPORAL and loop.fanout < fans:
+                    loops.append(loop.position)
+                    kinds.append(range(most_runs(number) if may_exceed else 1))
+        if prod(len(each) for each in kinds) > self.most_kinds:
+            return None
         return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
 
     def rows_of(self, tiles: list[Integers]) -> Rows:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
-        return Rows(tiles, len(self._plans.planned.numbering.known))
+        return Rows(tiles, self._grouping)
 
     def count(
         self, rows: Rows, even: dict[int, Booleans]
-    ) -> tuple[list[Row[Many]], tuple[Busiest[Many], ...], Integers, list[Wire[Many]]]:
+    ) -> tuple[list[Row[Many]], tuple[tuple[Busiest[Many], ...], ...], Integers, list[Wire[Many]]]:
         """Return counts, busiest instances, steps and wires for the current rows; record in `rows` those for which they
         fail.
 
-        even: per dim, where all its tiles divide.
+        even: per dim, where all its tiles divide. The busiest instances twice: lower and upper bounds, which may differ
+        where siblings take unequal shares of partial sums or instances are of too many kinds.
         """
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
-        busy = [nothing] * self._levels
+        least, most = [nothing] * self._levels, [nothing] * self._levels
         for level in self._alone:
-            busy[level] = self._bits_of_only_instance(found, level)
+            least[level] = most[level] = self._bits_of_only_instance(found, level)
         for level, candidates in self._busy.items():
-            for each in candidates:
-                works = self._value(each.works, rows)
-                read, written = self._value(each.reads, rows) * works, self._value(each.writes, rows) * works
-                busy[level] = Busiest(*map(np.maximum, busy[level], (read, written, read + written)))
+            for kinds in candidates.lists:
+                bounds = [self._bits_of_instance(each, rows, even) for each in kinds]
+                low = _largest([low for low, _ in bounds]) if candidates.joint else bounds[0][0]
+                high = _largest([high for _, high in bounds])
+                least[level], most[level] = _sum(least[level], low), _sum(most[level], high)
         for dim in sorted(self._uneven):
             rows.failed |= ~even[dim]
-        for doubt, dims in self._doubts:
-            wrong = self._value(doubt, rows) != 0
-            if dims is not None:
-                wrong = wrong & ~np.logical_and.reduce([even[dim] for dim in sorted(dims)])
-            rows.failed |= wrong
+        for doubt in self._doubts:
+            rows.failed |= self._value(doubt, rows) != 0
         wires = [
             Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires
         ]
         steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
-        return found, tuple(busy), steps, wires
+        return found, (tuple(least), tuple(most)), steps, wires
+
+    def _bits_of_instance(
+        self, candidate: Candidate, rows: Rows, even: dict[int, Booleans]
+    ) -> tuple[Busiest[Many], Busiest[Many]]:
+        """Return a lower and an upper bound on the bits that an instance reads and writes."""
+        works = self._value(candidate.works, rows)
+        moved = [self._value(each, rows) for each in (candidate.reads, candidate.writes)]
+        taken: list[Many] = [0, 0]
+        for shares in candidate.shares:
+            unequal = np.not_equal(self._value(shares.fills, rows), 0)
+            if shares.dims is not None:
+                unequal = unequal & ~np.logical_and.reduce([even[dim] for dim in sorted(shares.dims)])
+            alike = self._value(shares.alike, rows)
+            for number, other in enumerate((0, self._value(shares.most, rows))):
+                taken[number] = taken[number] + np.where(unequal, other, alike)
+        reads, writes = moved
+        low, high = (
+            Busiest[Many]((reads + each) * works, (writes + each) * works, (reads + writes + 2 * each) * works)
+            for each in taken
+        )
+        return low, high
 
     def _value(self, plan: Nested, rows: Rows) -> Many:
-        return evaluated(plan, rows, self._plans.planned.numbering.known)
+        return evaluated(plan, rows)
 
     def _bits_of_only_instance(self, rows: list[Row[Many]], level: int) -> Busiest[Many]:
         """Return the bits that the only instance of a level reads and writes."""
@@ -209,3 +311,20 @@ class PartialPlan:
                 read = row.reads * self._bits[row.tensor] + read
                 written = row.writes * self._bits[row.tensor] + written
         return Busiest(read, written, read + written)
+
+
+def _may_be_busier(tensor: TensorModel, dim: int) -> bool:
+    """Return whether another instance than the first along a dim may read or write more of a tensor: along windows, and
+    along dims that a written tensor lacks."""
+    return tensor.kinds[dim] is DimKind.WINDOW or (tensor.written and tensor.kinds[dim] is DimKind.IDLE)
+
+
+def _largest(found: list[Busiest[Many]]) -> Busiest[Many]:
+    total, *others = found
+    for each in others:
+        total = Busiest[Many](*map(np.maximum, total, each))
+    return total
+
+
+def _sum(one: Busiest[Many], other: Busiest[Many]) -> Busiest[Many]:
+    return Busiest[Many](*(a + b for a, b in zip(one, other, strict=True)))

@@ -1,12 +1,11 @@
 """Sums of products of factors: planned once for a tree, evaluated for many mappings.
 
 Chains of tiles recur among the rows of a table. A factor depends on the tiles of few loops, so it is counted once per
-distinct chain instead of once per row.
+distinct chain instead of once per row; factors that differ only in their loops (of p + r and of q + s) together.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple, Protocol
@@ -18,9 +17,17 @@ from polymap.costmodel.tables.loops import Booleans, Integers, Many
 NO_ANSWER = -(2**63)
 
 
+class Source(Protocol):
+    """Several counts that are found together."""
+
+    def counts(self, tiles: Sequence[Integers]) -> dict[str, Many]:
+        """Return the values by name, as `Factor.count` does."""
+        ...
+
+
 class Factor(Protocol):
     """A count that depends on the tiles of a few loops. columns: of these loops. alone: costly, so count distinct tiles
-    once."""
+    once. source: what counts it along with others, under a name (these are alone)."""
 
     @property
     def columns(self) -> tuple[int, ...]: ...
@@ -28,13 +35,34 @@ class Factor(Protocol):
     @property
     def alone(self) -> bool: ...
 
+    @property
+    def source(self) -> tuple[Source, str] | None: ...
+
     def count(self, tiles: Sequence[Integers]) -> Many:
         """Return the value per row of tiles, NO_ANSWER where there is none. tiles: of the columns."""
         ...
 
+    def of_first_columns(self) -> Factor:
+        """Return the count with the columns 0, 1, ... in place of its own."""
+        ...
+
+
+class Group(NamedTuple):
+    """Factors that count alike from different columns. factor: of the columns 0, 1, ... columns: of each of them."""
+
+    factor: Factor
+    columns: tuple[tuple[int, ...], ...]
+
+
+class Grouping(NamedTuple):
+    """places: per factor, its group and its number there."""
+
+    groups: tuple[Group, ...]
+    places: tuple[tuple[int, int], ...]
+
 
 class _Chains(NamedTuple):
-    """tiles: per column those of each distinct chain. which: the chain of each row."""
+    """tiles: per column those of each distinct chain of a group. which: the chain of each [factor, row]."""
 
     tiles: list[Integers]
     which: Integers
@@ -63,51 +91,65 @@ class Rows:
     failed: a mask of the selected rows without an answer so far.
     """
 
-    __slots__ = ("_chains", "_counted", "_here", "_stretch", "_tiles", "failed", "number")
+    __slots__ = ("_chains", "_counted", "_grouping", "_here", "_sources", "_stretch", "_tiles", "failed", "number")
 
-    def __init__(self, tiles: list[Integers], factors: int) -> None:
-        self._tiles = tiles
+    def __init__(self, tiles: list[Integers], grouping: Grouping) -> None:
+        self._tiles, self._grouping = tiles, grouping
         self.number = len(tiles[0]) if tiles else 0
-        self._chains: dict[tuple[tuple[int, ...], bool], _Chains | None] = {}
-        self._counted: list[_ChainValues | None] = [None] * factors
+        self._chains: dict[tuple[tuple[tuple[int, ...], ...], bool], _Chains | None] = {}
+        self._counted: list[_ChainValues | None] = [None] * len(grouping.groups)
+        self._sources: dict[tuple[Source, tuple[tuple[int, ...], ...]], dict[str, Many]] = {}
         self._here: list[Many | None] = []
         self.move(slice(0, self.number))
 
     def move(self, stretch: slice) -> None:
         self._stretch = stretch
-        self._here = [None] * len(self._counted)
+        self._here = [None] * len(self._grouping.places)
         self.failed: Booleans = np.zeros(stretch.stop - stretch.start, dtype=np.bool_)
 
-    def values(self, number: int, factor: Factor) -> Many:
-        """Return the factor's values; one number where all are equal."""
+    def values(self, number: int) -> Many:
+        """Return the values of a factor; one number where all are equal."""
         found = self._here[number]
         if found is None:
-            found = self._here[number] = self._values_of(number, factor)
+            found = self._here[number] = self._values_of(*self._grouping.places[number])
         return found
 
-    def _values_of(self, number: int, factor: Factor) -> Many:
-        columns = factor.columns
-        chains = self._chains_of(columns, alone=factor.alone)
+    def _values_of(self, number: int, place: int) -> Many:
+        group = self._grouping.groups[number]
+        chains = self._chains_of(group.columns, alone=group.factor.alone)
         if chains is None:
-            return factor.count([self._tiles[column][self._stretch] for column in columns])
+            return group.factor.count([self._tiles[column][self._stretch] for column in group.columns[place]])
         counted = self._counted[number]
         if counted is None:
-            counted = self._counted[number] = _ChainValues.of(factor.count(chains.tiles))
+            counted = self._counted[number] = _ChainValues.of(self._count(group, chains.tiles))
+        which = chains.which[place, self._stretch]
         if counted.failed is not None:
-            self.failed |= counted.failed[chains.which[self._stretch]]
+            self.failed |= counted.failed[which]
         if isinstance(counted.values, int):
             return counted.values
-        return counted.values[chains.which[self._stretch]]
+        return counted.values[which]
 
-    def _chains_of(self, columns: tuple[int, ...], *, alone: bool) -> _Chains | None:
-        """Return the distinct chains of some columns, or None where nearly all rows differ."""
+    def _count(self, group: Group, tiles: Sequence[Integers]) -> Many:
+        if group.factor.source is None:
+            return group.factor.count(tiles)
+        source, name = group.factor.source
+        key = (source, group.columns)
+        if key not in self._sources:
+            self._sources[key] = source.counts(tiles)
+        return self._sources[key][name]
+
+    def _chains_of(self, columns: tuple[tuple[int, ...], ...], *, alone: bool) -> _Chains | None:
+        """Return the distinct chains of the columns of a group, or None where nearly all rows differ."""
         key = (columns, alone)
         if key not in self._chains:
             self._chains[key] = self._distinct(columns, alone=alone)
         return self._chains[key]
 
-    def _distinct(self, columns: tuple[int, ...], *, alone: bool) -> _Chains | None:
-        tiles = [self._tiles[column] for column in columns]
+    def _distinct(self, columns: tuple[tuple[int, ...], ...], *, alone: bool) -> _Chains | None:
+        tiles: list[Integers] = []
+        for at in range(len(columns[0])):
+            tiles.append(np.concatenate([self._tiles[own[at]] for own in columns]))
+        number, shape = len(columns) * self.number, (len(columns), self.number)
         lows = [int(each.min()) for each in tiles]
         ranges = [int(each.max()) - low + 1 for each, low in zip(tiles, lows, strict=True)]
         size = prod(ranges)
@@ -115,11 +157,11 @@ class Rows:
             if not alone:
                 return None
             table, which = np.unique(np.stack(tiles, axis=1), axis=0, return_inverse=True)
-            return _Chains(list(np.ascontiguousarray(table.T)), which.reshape(-1))
-        few = size <= max(2 * self.number, 1 << 12)
+            return _Chains(list(np.ascontiguousarray(table.T)), which.reshape(shape))
+        few = size <= max(2 * number, 1 << 12)
         if not (few or alone):
             return None
-        keys = np.zeros(self.number, dtype=np.int64)
+        keys = np.zeros(number, dtype=np.int64)
         for each, low, room in zip(tiles, lows, ranges, strict=True):
             keys = keys * room + (each - low)
         if few:
@@ -129,13 +171,13 @@ class Rows:
             which = (np.cumsum(seen) - 1)[keys]
         else:
             found, which = np.unique(keys, return_inverse=True)
-        if not alone and 2 * len(found) > self.number:
+        if not alone and 2 * len(found) > number:
             return None
         distinct: list[Integers] = []
         for low, room in zip(reversed(lows), reversed(ranges), strict=True):
             found, digits = np.divmod(found, room)
             distinct.append(digits + low)
-        return _Chains(distinct[::-1], which)
+        return _Chains(distinct[::-1], which.reshape(shape))
 
 
 Term = tuple[int, tuple[int, ...]]  # coefficient, numbers of factors
@@ -192,6 +234,21 @@ class Numbering:
             self.known.append(factor)
         return self._numbers[key]
 
+    def grouping(self) -> Grouping:
+        """Return the factors in groups that are counted together."""
+        numbers: dict[tuple[type, Factor], int] = {}
+        columns: list[list[tuple[int, ...]]] = []
+        places: list[tuple[int, int]] = []
+        for factor in self.known:
+            key = (type(factor), factor.of_first_columns())
+            group = numbers.setdefault(key, len(numbers))
+            if group == len(columns):
+                columns.append([])
+            places.append((group, len(columns[group])))
+            columns[group].append(factor.columns)
+        groups = (Group(factor, tuple(each)) for (_, factor), each in zip(numbers, columns, strict=True))
+        return Grouping(tuple(groups), tuple(places))
+
 
 class Nested(NamedTuple):
     """constant + the sum of factor * inner over the branches."""
@@ -202,19 +259,25 @@ class Nested(NamedTuple):
 
 def nested(terms: Terms) -> Nested:
     """Return the sum with common factors factored out, the most frequent first."""
-    merged: Counter[tuple[int, ...]] = Counter()
+    merged: dict[tuple[int, ...], int] = {}
     for coefficient, numbers in terms.each:
-        merged[numbers] += coefficient
-    left: list[Term] = [(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient]
+        merged[numbers] = merged.get(numbers, 0) + coefficient
+    return _nested([(coefficient, numbers) for numbers, coefficient in merged.items() if coefficient])
+
+
+def _nested(left: list[Term]) -> Nested:
     constant = sum(coefficient for coefficient, numbers in left if not numbers)
     left = [term for term in left if term[1]]
     branches: list[tuple[int, Nested]] = []
     while left:
-        common: Counter[int] = Counter(number for _, numbers in left for number in set(numbers))
+        common: dict[int, int] = {}
+        for _, numbers in left:
+            for number in set(numbers):
+                common[number] = common.get(number, 0) + 1
         number = max(common, key=lambda each: (common[each], -each))
-        inside = Terms((each, _without(numbers, number)) for each, numbers in left if number in numbers)
+        inside = [(coefficient, _without(numbers, number)) for coefficient, numbers in left if number in numbers]
         left = [term for term in left if number not in term[1]]
-        branches.append((number, nested(inside)))
+        branches.append((number, _nested(inside)))
     return Nested(constant, tuple(branches))
 
 
@@ -223,14 +286,14 @@ def _without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
     return numbers[:at] + numbers[at + 1 :]
 
 
-def evaluated(plan: Nested, rows: Rows, factors: Sequence[Factor]) -> Many:
+def evaluated(plan: Nested, rows: Rows) -> Many:
     """Return the value of a sum for the selected rows."""
     total: Many = plan.constant
     for number, inner in plan.branches:
-        value = rows.values(number, factors[number])
+        value = rows.values(number)
         if isinstance(value, int) and value == 0:
             continue
-        rest = evaluated(inner, rows, factors)
+        rest = evaluated(inner, rows)
         if isinstance(rest, int) and rest in (0, 1):
             product = value if rest else 0
         else:

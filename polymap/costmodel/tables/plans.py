@@ -6,8 +6,7 @@ number of its column, and a pin is the number of a run of digits; both get value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable
 
 from polymap.costmodel.closed_form import (
     Ask,
@@ -33,6 +32,7 @@ from polymap.costmodel.closed_form import (
     none_moves,
     none_starts,
     none_stops,
+    terms_not_read,
     times_of,
 )
 from polymap.costmodel.tables.digits import is_first_entrant
@@ -115,31 +115,11 @@ class PlannedFactors:
 
     def unread(self, kept: Iterable[Value], windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]) -> Terms:
         kept = list(kept)
-        if len(windows) > 1:
-            for axes, cut in zip(windows, cuts, strict=True):
-                self.doubt(self.product([*kept, WindowSum(axes, cut, "differing_steps")]))
+        chosen = list(zip(windows, cuts, strict=True))
         return self.total(
-            self.product([sign, *kept, *unread]) for sign, unread in self._unread_of_windows(windows, cuts)
+            self.product([sign, *kept, *(WindowSum(*each, name) for each, name in zip(chosen, names, strict=True))])
+            for sign, names in terms_not_read(len(windows))
         )
-
-    def _unread_of_windows(
-        self, windows: tuple[Axes, ...], cuts: tuple[Cuts, ...]
-    ) -> Iterator[tuple[int, list[Factor]]]:
-        """Yield the terms (sign, factors) of `window_sums.elements_not_read`."""
-        if len(windows) < 2:
-            yield 1, [WindowSum(axes, cut, "unread") for axes, cut in zip(windows, cuts, strict=True)]
-            return
-        for kinds in product((False, True), repeat=len(windows)):
-            chosen = list(zip(windows, cuts, kinds, strict=True))
-            whole: list[Factor] = [WindowSum(axes, cut, "all_kept") for axes, cut, part in chosen if not part]
-            parts = [(axes, cut) for axes, cut, part in chosen if part]
-            # Siblings that keep a part along one window read what is new there. Along several windows a load is a
-            # product of tiles without the product of kept parts, so only equal pairs of both share a read.
-            loaded = [(-1, "loaded_once")]
-            if len(parts) > 1:
-                loaded = [(-1, "distinct_pairs_held"), (1, "distinct_pairs_kept")]
-            for sign, name in [(1, "partly_kept"), *loaded] if parts else [(1, "")]:
-                yield sign, [*whole, *(WindowSum(axes, cut, name) for axes, cut in parts)]
 
     def product(self, parts: Iterable[Value]) -> Terms:
         return Terms([self.numbering.term(parts)])

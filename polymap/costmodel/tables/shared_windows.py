@@ -59,19 +59,23 @@ class WindowStays(OfWindow):
     ask: Ask
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        if tiles and is_spread(self.axes) and is_tabled(self.axes):
-            table = window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries)
-            approved = (often for kind, often in table.kinds[self.carry].items() if self.ask.approves(kind))
-            return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
-        count = partial(elements_staying, loops=self.loops, carry=self.carry, ask=self.ask)
-        if not tiles or not self._is_in_reach():
-            return count_row_by_row(count, self.axes, tiles)
+        if not tiles or is_spread(self.axes) or not self._is_in_reach():
+            return self._count_points(tiles)
         digits = digits_of_axes(self.axes, tiles)
         values, unknown = np.broadcast_arrays(*self._staying_elements(digits), tiles[0])[:2]
         if unknown.any():
             values = values.copy()
-            values[unknown] = count_row_by_row(count, self.axes, [tile[unknown] for tile in tiles])
+            values[unknown] = self._count_points([tile[unknown] for tile in tiles])
         return values
+
+    def _count_points(self, tiles: Sequence[Integers]) -> Many:
+        """Return the values from the points of the window's box: for all rows at once, or one by one."""
+        if not tiles or not is_tabled(self.axes):
+            count = partial(elements_staying, loops=self.loops, carry=self.carry, ask=self.ask)
+            return count_row_by_row(count, self.axes, tiles)
+        table = window_tables(self.axes, digits_of_axes(self.axes, tiles), self.loops, self.carries)
+        approved = (often for kind, often in table.kinds[self.carry].items() if self.ask.approves(kind))
+        return sum(approved, np.zeros(len(tiles[0]), dtype=np.int64))
 
     def _is_in_reach(self) -> bool:
         factors = [abs(factor) for factor, _, _ in self.axes]

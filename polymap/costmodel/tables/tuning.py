@@ -18,14 +18,21 @@ class Tuning(NamedTuple):
     """Cells of an array of steps by points of a window: fits the cache as bytes."""
     kept_histories: int = 8
     """Windows whose histories are kept for the next table."""
+    kept_plans: int = 16
+    """Plans of trees that are kept for the next table."""
     siblings_of_a_mapping: int = 1 << 12
     """Siblings of all kinds of steps of one mapping that are listed; more are counted one by one."""
     siblings_at_once: int = 1 << 16
     """Siblings of all mappings that are listed together."""
+    most_residues: int = 16
+    """The largest coefficient of a window whose tiles with gaps are listed residue by residue."""
     largest_pj: int = 10**300
     """Energies that are added up as floats, which end at 10^308: longer ones are integers."""
-    busiest_candidates: int = 16
-    """Instances that may be the busiest one, counted for all rows."""
+    fewest_candidates: int = 64
+    """Instances that may be the busiest one, counted for all rows of any table: to plan one takes 1 ms, to evaluate a
+    row 2 to 8. Two dims spread below two temporal loops each have 36."""
+    most_candidates: int = 500
+    """And of a table of so many rows or more; `evaluate` counts no more, either."""
 
 
 TUNING = Tuning()
