@@ -79,6 +79,7 @@ def provers() -> Table:
         anneal_near_mappings,
         begin_as_written,
         begin_near_relatives,
+        begin_nest_after_nest,
         bound_products,
         bound_structures,
         enumerate_few_trees,
@@ -105,6 +106,7 @@ def provers() -> Table:
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
+        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence: each in its own best mapping
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
         Line(bound_structures, sizes | one_value, at_once),  # what whole numbers of siblings prove of all mappings
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate

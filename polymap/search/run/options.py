@@ -121,6 +121,10 @@ class Tuning:
     """And for the nest with one element in that tensor's place, which bounds them."""
     free_wires_share: float = 0.8
     """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
+    nests_share: float = 0.3
+    """Of what is left of the limit, for all nests of a program together, each mapped alone."""
+    climb_s_per_instance: float = 4e-6
+    """CPU seconds per instance of a program until climbing has scored its first shapes (not swept)."""
     program_bound_share: float = 0.4
     """Of the limit for the bound of a program of many instances, before any mapping of it is looked at."""
     clashing_share: float = 0.2

@@ -1,0 +1,181 @@
+"""Programs nest after nest: every nest that is one accumulation over a box runs in the mapping that the search of nests
+finds for it alone, others as written; the nests are the children of a branch at the root.
+
+What a nest leaves for a later one goes through the outermost level. A statement that sets what the next one accumulates
+into runs where the innermost nest that holds the result begins, so that zeros are neither written nor read outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from polymap.costmodel import evaluate_in_cpu_time
+from polymap.ir import (
+    Branch,
+    BudgetError,
+    Compute,
+    Mapping,
+    MappingNode,
+    Operator,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Workload,
+    accesses_of,
+    dim,
+    is_plain,
+)
+from polymap.search.problem import Rules, analyse, rules_from_document
+from polymap.search.programs import nests_of, with_values
+from polymap.search.resources import Stop
+from polymap.search.run.answer import Question
+from polymap.search.run.driver import Engines, Kind, Search
+from polymap.search.run.evidence import Evidence
+from polymap.search.run.options import TUNING, Hints
+
+Nodes = tuple[MappingNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A statement in loops of its own. sets: the statement right before it that sets what it accumulates into."""
+
+    statement: Statement
+    sets: Statement | None
+
+
+def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
+    """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest,
+    and with those set inside it whose nest holds them."""
+    nests = nests_in_sequence(search.workload)
+    if len(nests) < 2 or search.rules or len(search.objective.singles) > 1:
+        return evidence
+    mapped = [_mapped(search, nest, TUNING.nests_share / (len(nests) - number)) for number, nest in enumerate(nests)]
+    apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
+    evidence = _with_tree(search, evidence, search.workload, apart)
+    inside, workload = list[Nodes](), search.workload
+    for nest, nodes in zip(nests, mapped, strict=True):
+        children, workload = _set_inside(workload, nest, nodes)
+        inside += children
+    return _with_tree(search, evidence, workload, tuple(inside))
+
+
+def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
+    """Return the nests of a program whose outermost loops hold one statement each, or one and another right before it
+    that sets or scales its result; () for others."""
+    numbers, groups = nests_of(workload), dict[int, list[Statement]]()
+    for each in sorted(workload.statements, key=lambda each: each.position):
+        groups.setdefault(numbers[each.name], []).append(each)
+    found: list[Nest] = []
+    for *before, statement in groups.values():
+        prepares = all(each.target.tensor == statement.target.tensor for each in before)
+        if len(before) > 1 or not prepares:
+            return ()
+        sets = [each for each in before if each.operator is Operator.ASSIGN and not each.reads]
+        found += [Nest(each, None) for each in before if each not in sets]
+        found.append(Nest(statement, *(sets or [None])))
+    return tuple(found)
+
+
+def _mapped(search: Search, nest: Nest, share: float) -> Nodes:
+    """Return the nodes of a nest's statement: of the best mapping of it alone, where there is one that is found."""
+    statement, workload = nest.statement, search.workload
+    tensors = tuple(
+        replace(each, initial=each.initial and nest.sets is None, temporary=False)
+        for each in workload.tensors
+        if accesses_of(statement, each.name)
+    )
+    dims = tuple(each for each in workload.dims if each.name in statement.dims)
+    alone = replace(workload, dims=dims, tensors=tensors, statements=(statement,), original=None, bare=None)
+    rules = _rules(search, alone, nest)
+    written = (*(Temporal(each.name, 1) for each in dims), Compute(statement.name))
+    if search.limits() or analyse(alone, search.arch, rules).reason is not None:
+        return written
+    asked = Question(
+        alone, search.arch, search.objective, rules, search.asked.tiles, search.asked.seed, Hints(counts_space=False)
+    )
+    kind = Kind.DIVIDING if search.divides else Kind.RELATED
+    found, _ = search.ask(asked, kind, share, (), Engines())
+    if found.best is None:
+        return written
+    outermost = search.arch.levels[0].name  # which holds everything anyway
+    return tuple(node for node in found.best.nodes if not (isinstance(node, Storage) and node.level == outermost))
+
+
+def _rules(search: Search, alone: Workload, nest: Nest) -> Rules:
+    """Return the rules of a nest's mapping: siblings do not share the accumulation into an array that is also set or
+    read, as each would lose what the others add."""
+    target = nest.statement.target
+    if not is_plain(search.workload, target.tensor):
+        return ()
+    kept = {name for index in target.index for name in index.dims}
+    reduced = [each.name for each in alone.dims if each.name not in kept]
+    table = {fanout.name: {"forbid": reduced} for fanout in search.arch.fanouts}
+    return rules_from_document({"fanouts": table}, alone, search.arch) if reduced and table else ()
+
+
+def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
+    """Return the children of the branch at the root for a nest: what it accumulates into is set before."""
+    if nest.sets is None:
+        return [nodes]
+    return [(*(Temporal(name, 1) for name in nest.sets.dims), Compute(nest.sets.name)), nodes]
+
+
+def _set_inside(workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:
+    """Return the same where the result is set right below its outermost node, in loops called like those around it, and
+    the program with its loops renamed; as before it where it is held nowhere, or indexed otherwise."""
+    names = _renaming(nest)
+    at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
+    if nest.sets is None or names is None or at is None:
+        return _one_by_one(nest, nodes), workload
+    below = at + 1
+    while isinstance(nodes[below], Storage):
+        below += 1  # nodes that stand there with it keep what they hold while zeros are set
+    loops = (node for node in nodes[below:] if isinstance(node, Temporal | Spatial) and node.dim in names.values())
+    children = ((*loops, Compute(nest.sets.name)), nodes[below:])
+    return [(*nodes[:below], Branch(children))], _renamed(workload, nest.sets, names)
+
+
+def _holds(node: MappingNode, tensor: str) -> bool:
+    return isinstance(node, Storage) and tensor in node.tensors
+
+
+def _renaming(nest: Nest) -> dict[str, str] | None:
+    """Return, per dim of the setting statement, the dim of the other one that indexes the same axis alone; None where
+    some axis is indexed otherwise."""
+    names: dict[str, str] = {}
+    if nest.sets is None:
+        return None
+    for own, other in zip(nest.sets.target.index, nest.statement.target.index, strict=True):
+        if len(own.dims) != 1 or len(other.dims) != 1 or (own, other) != (dim(own.dims[0]), dim(other.dims[0])):
+            return None
+        names[own.dims[0]] = other.dims[0]
+    same = len(set(names.values())) == len(names) and set(names) == set(nest.sets.dims)
+    return names if same and nest.sets.operator is Operator.ASSIGN else None
+
+
+def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) -> Workload:
+    """Return the program with the loops of a statement called like equally long ones of another."""
+    extents = workload.extents()
+    if any(extents[old] != extents[new] for old, new in names.items()):
+        return workload
+    values = {old: dim(new) for old, new in names.items()}
+    own = replace(with_values(statement, values), dims=tuple(names[old] for old in statement.dims))
+    statements = tuple(own if each.name == own.name else each for each in workload.statements)
+    used = {name for each in statements for name in each.dims}
+    return replace(workload, statements=statements, dims=tuple(each for each in workload.dims if each.name in used))
+
+
+def _with_tree(search: Search, evidence: Evidence, workload: Workload, children: tuple[Nodes, ...]) -> Evidence:
+    """Return the evidence with a branch of nests, if it is legal and counted in time."""
+    mapping = Mapping((Branch(children),))
+    try:
+        cost = evaluate_in_cpu_time(workload, search.arch, mapping, max(1, search.limits.left_s() / 4))
+    except BudgetError:
+        return evidence
+    if not cost.legal:
+        return evidence
+    found = search.incumbent(mapping, cost, workload)
+    search.report(mapping, found.values[0], evidence.floors[0])
+    return evidence.with_incumbents((found,))

@@ -1,0 +1,89 @@
+"""Programs of nests in sequence are never worse than their nests one after the other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import polymap as pm
+from polymap.explore import provers, search
+from polymap.ir import Architecture, Workload
+from polymap.search.resources import never
+from polymap.search.run.evidence import Evidence
+from polymap.search.run.nest_after_nest import begin_nest_after_nest, nests_in_sequence
+from polymap.search.run.options import Options
+from polymap.search.run.provers import read_question
+
+CHAINS = (
+    ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"],
+    ["T[m,n] += A[m,k] * B[k,n]", "E[n,m] = max(T[m,n], 0)"],
+    ["T[m,n] += A[m,k] * B[k,n]", "U[m,n] = T[m,n] * 2", "E[m] += U[m,n] * x[n]"],
+    ["T[m] += A[m,k]", "E[m,n] += T[m] * B[n,k]"],
+)
+
+
+def buffer(words: int, **more: object) -> Architecture:
+    nodes = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": 100, "write_pj": 100},
+        {"level": "GLB", "word_bits": 8, "capacity_bits": 8 * words, "read_pj": 1, "write_pj": 1},
+        {"compute": "MAC", "pj": 1},
+    ]
+    return pm.arch_from_document({"name": "one buffer", "nodes": nodes, **more})
+
+
+def chain(rng: random.Random, sizes: tuple[int, ...]) -> Workload:
+    texts = rng.choice(CHAINS)
+    extents = {name: rng.choice(sizes) for name in "mnkp" if any(name in text for text in texts)}
+    return pm.program(texts, sizes=extents, temporary=rng.choice(([], ["T"])), bits=8)
+
+
+def begun(work: Workload, arch: Architecture | str, objective: str) -> Evidence:
+    """Return what is known after the nests alone were asked."""
+    machine = pm.load_arch(arch) if isinstance(arch, str) else arch
+    asked, known = read_question(work, machine, Options(objective, "divide"), provers)
+    return begin_nest_after_nest(asked, known, never)
+
+
+def test_two_products_through_one_buffer_move_what_two_proven_products_move() -> None:
+    # 139,264 words: nothing less is possible, fused or not (counted by a search over all fused trees of the pair).
+    work = pm.program(CHAINS[0], m=64, n=64, k=64, p=64, temporary=["T"])
+    assert begun(work, buffer(73), "traffic:DRAM").incumbents[0].values == (8 * 139_264,)
+
+
+def test_products_on_an_array_use_it() -> None:
+    work = pm.program(CHAINS[0], m=512, n=256, k=32, p=32, temporary=["T"])
+    (energy,) = begun(work, "flat3", "energy").incumbents[0].values
+    assert energy <= 1.06 * 86_581_248  # the two nests alone, without zeros
+    known = begun(work, "flat3", "latency")
+    assert known.incumbents[0].values == known.floors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_trees_of_nests_are_legal_and_compute_what_the_program_does(seed: int) -> None:
+    rng = random.Random(seed)
+    work = chain(rng, (2, 3, 4, 6))
+    arch = pm.load_arch("flat3") if rng.random() < 0.5 else buffer(rng.choice((4, 7, 12)))
+    found = search(work, arch, "energy", tiles=rng.choice(("divide", "any")), work_limit=800)
+    assert found.best is not None
+    assert found.workload is not None
+    assert pm.simulate(found.workload, arch, found.best).energy_pj == found.value
+    run = pm.run_c(found.workload, arch, found.best)
+    assert run.matches_reference
+    assert run.counts_match
+
+
+def test_nests_are_taken_apart_where_their_outermost_loops_hold_one_result() -> None:
+    text = """void f(double A[4][4], double B[4][4], double x[4], double y[4]) {
+  for (int i = 0; i < 4; i++) { x[i] = 0; for (int j = 0; j < 4; j++) x[i] += A[i][j]; }
+  for (int i = 0; i < 4; i++) { y[i] *= 2; for (int j = 0; j < 4; j++) y[i] += B[i][j] * x[j]; }
+}"""
+    found = nests_in_sequence(pm.from_c(text))
+    assert [(nest.statement.name, nest.sets and nest.sets.name) for nest in found] == [
+        ("S1", "S0"),
+        ("S2", None),
+        ("S3", None),
+    ]
+    other = "void f(double A[4], double x[4]) { for (int i = 0; i < 4; i++) { x[i] = 0; A[i] = x[i]; } }"
+    assert nests_in_sequence(pm.from_c(other)) == ()
