@@ -82,11 +82,11 @@ CASES = {
     ),
     "two products, over m": Case(
         ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
-        {"m": 8, "n": 8, "k": 4, "p": 4},
+        {"m": 16, "n": 8, "k": 4, "p": 4},
         ("T",),
-        80,  # B, D, a row of A and one of T with its 64
-        8 * 4 + 4 * 8 + 8 * 4 + 8 * 4,
-        2 * 8 * 8,
+        80,  # B, D, a row of A and one of T; not T with its 128
+        16 * 4 + 4 * 8 + 8 * 4 + 16 * 4,
+        2 * 16 * 8,
     ),
     "attention, a row of scores kept": Case(
         ATTENTION,
@@ -129,7 +129,7 @@ BLUR = {
         (Branch((loops("S0", "y", "x", LOAD), loops("S1", "v", LATER, "x_2"))),),
         12 * 8,
         12 * 10 + 12 * 8 + 12 * 8 + 10 * 8,  # B is written, and read again
-        3 * 8 + 3,  # of B; three elements of I stay until others come
+        3 * 8,  # of B; the three elements of I are gone by then
     ),
     "inlined": BlurSchedule(
         f"{HEAD} for (int v = 0; v < 10; v++) {ROWS} O[v][x] = "

@@ -76,7 +76,7 @@ def test_a_mistake_in_the_plain_rule_is_caught_by_the_programs(name: str, monkey
     mutant = ModuleType("mutant")
     exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
     monkeypatch.setattr(sets, "count_plain", mutant.__dict__["count_plain"])
-    for seed in range(60):
+    for seed in (*range(60), 749, 996):  # in few an element is accumulated onto before it is overwritten
         case = random_program_case(random.Random(seed))
         truth = count_by_simulation(case.workload, case.arch, case.mapping)
         try:
@@ -84,7 +84,7 @@ def test_a_mistake_in_the_plain_rule_is_caught_by_the_programs(name: str, monkey
                 return
         except (AssertionError, KeyError, ValueError):
             return
-    pytest.fail("60 programs do not see it")
+    pytest.fail("no program sees it")
 
 
 @pytest.mark.soak
