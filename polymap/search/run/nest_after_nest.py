@@ -8,6 +8,7 @@ into runs where the innermost nest that holds the result begins, so that zeros a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from polymap.costmodel import evaluate_in_cpu_time
 from polymap.ir import (
@@ -25,6 +26,7 @@ from polymap.ir import (
     accesses_of,
     dim,
     is_plain,
+    written_tensors,
 )
 from polymap.search.problem import Rules, analyse, rules_from_document
 from polymap.search.programs import nests_of, with_values
@@ -47,18 +49,19 @@ class Nest:
 
 def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest,
-    and with those set inside it whose nest holds them."""
+    with those set inside it whose nest holds them, and with what later nests read kept on chip where that is cheaper."""
     nests = nests_in_sequence(search.workload)
     if len(nests) < 2 or search.rules or len(search.objective.singles) > 1:
         return evidence
-    mapped = [_mapped(search, nest, TUNING.nests_share / (len(nests) - number)) for number, nest in enumerate(nests)]
+    shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
+    mapped = [_mapped(search, nest, share) for nest, share in zip(nests, shares, strict=True)]
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
     evidence = _with_tree(search, evidence, search.workload, apart)
     inside, workload = list[Nodes](), search.workload
     for nest, nodes in zip(nests, mapped, strict=True):
         children, workload = _set_inside(workload, nest, nodes)
         inside += children
-    return _with_tree(search, evidence, workload, tuple(inside))
+    return _kept_on_chip(search, _with_tree(search, evidence, workload, tuple(inside)))
 
 
 def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
@@ -167,9 +170,55 @@ def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) ->
     return replace(workload, statements=statements, dims=tuple(each for each in workload.dims if each.name in used))
 
 
-def _with_tree(search: Search, evidence: Evidence, workload: Workload, children: tuple[Nodes, ...]) -> Evidence:
-    """Return the evidence with a branch of nests, if it is legal and counted in time."""
-    mapping = Mapping((Branch(children),))
+def _kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
+    """Propose, tensor by tensor, the best tree with what one nest leaves for a later one held in a level around all
+    nests."""
+    workload, levels = search.workload, search.arch.levels
+    for tensor in workload.tensors:
+        users = [each.name for each in workload.statements if accesses_of(each, tensor.name)]
+        bits = prod(tensor.shape) * tensor.bits
+        if len(users) < 2 or tensor.name not in written_tensors(workload):
+            continue
+        for number, level in enumerate(levels[1:], 1):
+            has_room = level.usable_bits is None or bits <= level.usable_bits
+            if has_room and level.may_hold(tensor) and not search.arch.fanouts_above(level.name):
+                evidence = _with_node_around(search, evidence, tensor.name, number)
+    return evidence
+
+
+def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: int) -> Evidence:
+    """Return the evidence with a node for a tensor above the branch of the best tree, in place of those inside it in
+    this level and outer ones."""
+    if not evidence.incumbents:
+        return evidence
+    best, names = evidence.incumbents[0], [each.name for each in search.arch.levels]
+    *around, branch = best.mapping.nodes
+    assert isinstance(branch, Branch)
+    if any(_holds(node, tensor) for node in around):
+        return evidence  # in an outer level
+    children = tuple(_without(child, tensor, frozenset(names[: level + 1])) for child in branch.children)
+    return _with_tree(search, evidence, best.workload, children, (*around, Storage(names[level], (tensor,))))
+
+
+def _without(nodes: Nodes, tensor: str, levels: frozenset[str]) -> Nodes:
+    """Return the nodes without those for a tensor in some levels."""
+    found: list[MappingNode] = []
+    for node in nodes:
+        if isinstance(node, Branch):
+            found.append(Branch(tuple(_without(child, tensor, levels) for child in node.children)))
+        elif isinstance(node, Storage) and node.level in levels:
+            kept = tuple(name for name in node.tensors if name != tensor)
+            found += [Storage(node.level, kept)] if kept else []
+        else:
+            found.append(node)
+    return tuple(found)
+
+
+def _with_tree(
+    search: Search, evidence: Evidence, workload: Workload, children: tuple[Nodes, ...], around: Nodes = ()
+) -> Evidence:
+    """Return the evidence with a branch of nests below some nodes, if it is legal and counted in time."""
+    mapping = Mapping((*around, Branch(children)))
     try:
         cost = evaluate_in_cpu_time(workload, search.arch, mapping, max(1, search.limits.left_s() / 4))
     except BudgetError:

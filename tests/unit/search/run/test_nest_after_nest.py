@@ -59,6 +59,13 @@ def test_products_on_an_array_use_it() -> None:
     assert known.incumbents[0].values == known.floors
 
 
+def test_what_a_later_nest_reads_stays_on_chip_where_it_fits() -> None:
+    work = pm.program(CHAINS[0], m=64, n=64, k=64, p=64, temporary=["T"])
+    best = begun(work, "flat3", "energy").incumbents[0]
+    outside = [row for row in best.cost.traffic if row.level == "DRAM"]
+    assert sum(row.reads + row.writes for row in outside) == 4 * 64 * 64  # A, B, D and E once: compulsory
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_trees_of_nests_are_legal_and_compute_what_the_program_does(seed: int) -> None:
