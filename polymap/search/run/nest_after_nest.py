@@ -48,8 +48,8 @@ class Nest:
 
 
 def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
-    """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest,
-    with those set inside it whose nest holds them, and with what later nests read kept on chip where that is cheaper."""
+    """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest;
+    with those set inside it whose nest holds them; with what later nests read kept on chip where that is cheaper."""
     nests = nests_in_sequence(search.workload)
     if len(nests) < 2 or search.rules or len(search.objective.singles) > 1:
         return evidence
