@@ -96,29 +96,27 @@ def provers() -> Table:
         try_what_rules_limit,
     )
 
-    sizes = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT
+    sizes, searched = Kind.ANY_SIZE | Kind.ORDER | Kind.FRONT, Kind.ANY_SIZE | Kind.PART
     asked = Kind.PROGRAM | Kind.DIVIDING | Kind.DIVIDING_ORDER | Kind.DIVIDING_FRONT | sizes
-    searched, one_value = Kind.ANY_SIZE | Kind.PART, Kind.ANY_SIZE | Kind.PART | Kind.RELATED
-    at_once, to_meet_rules = first(TUNING.first_structures_share), further(TUNING.share_to_meet_rules)
-    one_by_one, products = further(TUNING.structures_share), of_rest(TUNING.products_share)
+    one_value = searched | Kind.RELATED
     return (
         Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
-        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence: each in its own best mapping
+        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
-        Line(bound_structures, sizes | one_value, at_once),  # what whole numbers of siblings prove of all mappings
+        Line(bound_structures, sizes | one_value, first(TUNING.first_structures_share)),  # of all mappings
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate
         Line(enumerate_few_trees, sizes),  # all trees of a small space
         Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
         Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
-        Line(anneal_near_mappings, searched, to_meet_rules, rules=True, without_mapping=True),
+        Line(anneal_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
         Line(refine_structures, one_value, further(TUNING.structures_share_under_rules), rules=True),  # one by one
         Line(anneal_near_mappings, one_value, rules=True),
-        Line(refine_structures, one_value, one_by_one, rules=False),
-        Line(bound_products, one_value, products, rules=False),  # geometric programs over whole counts and tiles
+        Line(refine_structures, one_value, further(TUNING.structures_share), rules=False),
+        Line(bound_products, one_value, of_rest(TUNING.products_share), rules=False),  # geometric programs
         Line(refine_structures, one_value, rules=False),
         Line(begin_as_written, one_value, rules=False, without_mapping=True),
     )
