@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -143,7 +144,8 @@ def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None
         has_one_place = len(places_of(problem, structure)) == 1
         if not place or has_one_place:
             known = incumbent.groups.get(state.group_of(number).number)
-            solve_structure(problem, measure, structure, incumbent, None, known, TUNING.probed_nodes)
+            with suppress(OutOfTime):  # the next step sees that, too
+                solve_structure(problem, measure, structure, incumbent, None, known, TUNING.probed_nodes)
         if has_one_place:
             break
 

@@ -66,8 +66,9 @@ def step_on(
 
     def is_searched(nodes: int | None) -> bool:
         """Return whether all trees are searched; where they are not, the entry keeps the stop point."""
-        ended = solve_structure(problem, measure, structure, incumbent, stop_points.pop(entry, None), known, nodes)
+        ended = solve_structure(problem, measure, structure, incumbent, stop_points.get(entry), known, nodes)
         if ended is None:
+            stop_points.pop(entry, None)
             return True
         stop_points[entry] = ended
         if nodes is None or incumbent.out_of_time():
