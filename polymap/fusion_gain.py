@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polymap.costmodel import Cost
 from polymap.explore import search
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, accesses_of
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Mistake,
+    OptionError,
+    Spatial,
+    Temporal,
+    Workload,
+    accesses_of,
+)
 from polymap.resolve import question_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search.problem import Goal, Objective, parse_single
@@ -131,17 +144,18 @@ def fusion(
         what = f"workload {workload.name!r} {told}"
         raise OptionError(Mistake("PM566", what, "Expected a program of two or more outermost nests."))
     stop = Limits(time.monotonic, time_limit_s / 2, Memory(None), half)
-    ways = [
-        way for way in (_one_tree(workload, arch, goal, stop, seed), _apart(workload, arch, goal, stop, seed)) if way
-    ]
-    if not ways:
-        raise OptionError(Mistake("PM566", "no tree that runs nest after nest was found", "Allow more time."))
-    value, unfused = min(ways, key=lambda way: way[0])
+    found = (_one_tree(workload, arch, goal, stop, seed), _apart(workload, arch, goal, stop, seed))
+    ways = [way for way in found if way is not None]
     best = search(workload, arch, objective, "any", time_limit_s=time_limit_s / 2, seed=seed, work_limit=half)
     trees = [(each, parts[0]) for each, parts in ways if len(parts) == 1]
     if best.best is not None and best.cost is not None and best.value is not None:
         assert best.workload is not None
         trees.insert(0, (float(best.value), UnfusedPart(best.workload, best.best, best.cost)))
+        if runs_nest_after_nest(workload, best.best):
+            ways.append((float(best.value), (trees[0][1],)))
+    if not ways:
+        raise OptionError(Mistake("PM566", "no tree that runs nest after nest was found", "Allow more time."))
+    value, unfused = min(ways, key=lambda way: way[0])
     least, tree = min(trees, key=lambda each: each[0])
     moved = _moved(workload, arch, [part.cost for part in unfused], tree.cost)
     found = tree.workload, tree.mapping, tree.cost
@@ -150,6 +164,31 @@ def fusion(
 
 
 Way = tuple[float, tuple[UnfusedPart, ...]]  # what it costs, and its trees
+
+
+def runs_nest_after_nest(workload: Workload, mapping: Mapping) -> bool:
+    """Return whether no loop of a tree stands above statements of different outermost nests of the program."""
+    numbers = nests_of(workload)
+    return all(len({numbers[name] for name in below}) == 1 for below in _below_loops(mapping.nodes))
+
+
+def _below_loops(nodes: tuple[MappingNode, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield, per loop, the statements below it."""
+    for at, node in enumerate(nodes):
+        if isinstance(node, Temporal | Spatial):
+            yield tuple(_statements(nodes[at:]))
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from _below_loops(child)
+
+
+def _statements(nodes: tuple[MappingNode, ...]) -> Iterator[str]:
+    *_, last = nodes
+    if isinstance(last, Compute):
+        yield last.statement
+    elif isinstance(last, Branch):
+        for child in last.children:
+            yield from _statements(child)
 
 
 def _one_tree(workload: Workload, arch: Architecture, goal: Objective, stop: Limits, seed: int) -> Way | None:

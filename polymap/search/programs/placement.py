@@ -86,7 +86,6 @@ def _options(
 ) -> list[Option]:
     """Return the choices of a tensor that no other one is as good as in all respects, cheapest first."""
     ways: list[Holding] = [()]
-    found = [option_of(stays, arch, weights, tensor, ())]
     for number in levels:
         level = arch.levels[number]
         if not level.may_hold(tensor):
@@ -97,11 +96,10 @@ def _options(
             for places in _best_places(stays, arch, weights, tensor, number, way, deeper)
         ]
         if level.requires(tensor):
-            ways, found = [way for way in longer if covers_users(stays, tensor.name, number, way)], []
-            found = [option_of(stays, arch, weights, tensor, way) for way in ways]
+            ways = [way for way in longer if covers_users(stays, tensor.name, number, way)]
         else:
             ways += longer
-            found += [option_of(stays, arch, weights, tensor, way) for way in longer]
+    found = [option_of(stays, arch, weights, tensor, way) for way in ways]
     found.sort(key=lambda option: (option.cost, option.peaks))
     kept: list[Option] = []
     for option in found:

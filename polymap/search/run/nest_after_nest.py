@@ -1,8 +1,9 @@
 """Programs nest after nest: every nest that is one accumulation over a box runs in the mapping that the search of nests
 finds for it alone, others as written; the nests are the children of a branch at the root.
 
-What a nest leaves for a later one goes through the outermost level. A statement that sets what the next one accumulates
-into runs where the innermost nest that holds the result begins, so that zeros are neither written nor read outside.
+What a nest leaves for a later one goes through the outermost level, or stays in a level around all nests. A statement
+that sets what the next one accumulates into runs right below the outermost node that holds the result, so that zeros
+are neither written nor read outside.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from polymap.ir import (
     is_plain,
     written_tensors,
 )
-from polymap.search.problem import Rules, analyse, rules_from_document
+from polymap.search.problem import Rules, rules_from_document
 from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
-from polymap.search.run.answer import Question
-from polymap.search.run.driver import Engines, Kind, Search
+from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.options import TUNING, Hints
+from polymap.search.run.options import TUNING
+from polymap.search.run.relatives import answer_of
+from polymap.search.run.self_products import Relative
 
 Nodes = tuple[MappingNode, ...]
 
@@ -51,7 +53,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest;
     with those set inside it whose nest holds them; with what later nests read kept on chip where that is cheaper."""
     nests = nests_in_sequence(search.workload)
-    if len(nests) < 2 or search.rules or len(search.objective.singles) > 1:
+    if len(search.workload.statements) < 2 or not nests or search.rules or len(search.objective.singles) > 1:
         return evidence
     shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
     mapped = [_mapped(search, nest, share) for nest, share in zip(nests, shares, strict=True)]
@@ -91,17 +93,10 @@ def _mapped(search: Search, nest: Nest, share: float) -> Nodes:
     )
     dims = tuple(each for each in workload.dims if each.name in statement.dims)
     alone = replace(workload, dims=dims, tensors=tensors, statements=(statement,), original=None, bare=None)
-    rules = _rules(search, alone, nest)
-    written = (*(Temporal(each.name, 1) for each in dims), Compute(statement.name))
-    if search.limits() or analyse(alone, search.arch, rules).reason is not None:
-        return written
-    asked = Question(
-        alone, search.arch, search.objective, rules, search.asked.tiles, search.asked.seed, Hints(counts_space=False)
-    )
-    kind = Kind.DIVIDING if search.divides else Kind.RELATED
-    found, _ = search.ask(asked, kind, share, (), Engines())
-    if found.best is None:
-        return written
+    relative = Relative(alone, search.arch, _rules(search, alone, nest))
+    found = answer_of(search, relative, search.objective, share)
+    if found is None or found.best is None:
+        return (*(Temporal(each.name, 1) for each in dims), Compute(statement.name))  # as written
     outermost = search.arch.levels[0].name  # which holds everything anyway
     return tuple(node for node in found.best.nodes if not (isinstance(node, Storage) and node.level == outermost))
 
@@ -128,7 +123,7 @@ def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
 def _set_inside(workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:
     """Return the same where the result is set right below its outermost node, in loops called like those around it, and
     the program with its loops renamed; as before it where it is held nowhere, or indexed otherwise."""
-    names = _renaming(nest)
+    names = _renaming(nest, workload)
     at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
     if nest.sets is None or names is None or at is None:
         return _one_by_one(nest, nodes), workload
@@ -144,10 +139,10 @@ def _holds(node: MappingNode, tensor: str) -> bool:
     return isinstance(node, Storage) and tensor in node.tensors
 
 
-def _renaming(nest: Nest) -> dict[str, str] | None:
-    """Return, per dim of the setting statement, the dim of the other one that indexes the same axis alone; None where
-    some axis is indexed otherwise."""
-    names: dict[str, str] = {}
+def _renaming(nest: Nest, workload: Workload) -> dict[str, str] | None:
+    """Return, per dim of the setting statement, the equally long dim of the other one that indexes the same axis alone;
+    None where some axis is indexed otherwise."""
+    names, extents = dict[str, str](), workload.extents()
     if nest.sets is None:
         return None
     for own, other in zip(nest.sets.target.index, nest.statement.target.index, strict=True):
@@ -155,14 +150,11 @@ def _renaming(nest: Nest) -> dict[str, str] | None:
             return None
         names[own.dims[0]] = other.dims[0]
     same = len(set(names.values())) == len(names) and set(names) == set(nest.sets.dims)
-    return names if same and nest.sets.operator is Operator.ASSIGN else None
+    return names if same and all(extents[old] == extents[new] for old, new in names.items()) else None
 
 
 def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) -> Workload:
     """Return the program with the loops of a statement called like equally long ones of another."""
-    extents = workload.extents()
-    if any(extents[old] != extents[new] for old, new in names.items()):
-        return workload
     values = {old: dim(new) for old, new in names.items()}
     own = replace(with_values(statement, values), dims=tuple(names[old] for old in statement.dims))
     statements = tuple(own if each.name == own.name else each for each in workload.statements)

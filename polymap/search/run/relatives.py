@@ -62,7 +62,7 @@ def _without_wire_energies(search: Search, objective: Objective) -> tuple[list[t
     free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
     nodes = tuple(replace(node, **free) if isinstance(node, Fanout) else node for node in search.arch.nodes)
     relative = Relative(search.workload, replace(search.arch, nodes=nodes), search.rules)
-    answer = _answered(search, relative, objective, TUNING.free_wires_share)
+    answer = answer_of(search, relative, objective, TUNING.free_wires_share)
     if answer is None:
         return [], Fraction(0)
     answers = (one for one in (answer, answer.dividing) if one is not None and one.best is not None)
@@ -76,10 +76,10 @@ def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fr
     names = names_apart(search.workload)
     rules = search.rules
     relative = apart(search.workload, search.arch, rules, names)
-    answer = _answered(search, relative, objective, TUNING.apart_share)
+    answer = answer_of(search, relative, objective, TUNING.apart_share)
     if answer is not None and answer.best is None:  # what is held once is held twice there
         rules = tuple(rule for rule in relative.rules if not isinstance(rule, AtMost))
-        answer = _answered(search, replace(relative, rules=rules), objective, TUNING.apart_share)
+        answer = answer_of(search, replace(relative, rules=rules), objective, TUNING.apart_share)
     answers = () if answer is None else (answer, answer.dividing)
     found: list[tuple[Mapping, Fraction]] = []
     for one in answers:
@@ -96,7 +96,7 @@ def _scored(search: Search, mapping: Mapping) -> list[tuple[Mapping, Fraction]]:
     return [(mapping, score.value)]
 
 
-def _answered(search: Search, relative: Relative, objective: Objective, share: float) -> SearchResult | None:
+def answer_of(search: Search, relative: Relative, objective: Objective, share: float) -> SearchResult | None:
     """Return the answer to the same question about a related nest; None where the lattice search does not cover it."""
     workload, arch, rules = relative.workload, relative.arch, relative.rules
     if search.limits() or analyse(workload, arch, rules).reason is not None:
@@ -135,7 +135,7 @@ def _is_plain(arch: Architecture) -> bool:
 
 def _least(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
     """Return what the related nest costs at least; None where there is no mapping of it."""
-    return _at_least(relative, _answered(search, relative, objective, TUNING.one_element_share), objective)
+    return _at_least(relative, answer_of(search, relative, objective, TUNING.one_element_share), objective)
 
 
 def _at_least(relative: Relative, found: SearchResult | None, objective: Objective) -> Fraction | None:

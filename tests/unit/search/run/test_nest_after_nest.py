@@ -8,6 +8,7 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
+from polymap.fusion_gain import runs_nest_after_nest
 from polymap.ir import Architecture, Workload
 from polymap.search.resources import never
 from polymap.search.run.evidence import Evidence
@@ -46,7 +47,7 @@ def begun(work: Workload, arch: Architecture | str, objective: str) -> Evidence:
 
 
 def test_two_products_through_one_buffer_move_what_two_proven_products_move() -> None:
-    # 139,264 words: nothing less is possible, fused or not (counted by a search over all fused trees of the pair).
+    # 2 x 69,632, each proven for one product of 64^3 alone: T makes its way through DRAM.
     work = pm.program(CHAINS[0], m=64, n=64, k=64, p=64, temporary=["T"])
     assert begun(work, buffer(73), "traffic:DRAM").incumbents[0].values == (8 * 139_264,)
 
@@ -94,3 +95,38 @@ def test_nests_are_taken_apart_where_their_outermost_loops_hold_one_result() -> 
     ]
     other = "void f(double A[4], double x[4]) { for (int i = 0; i < 4; i++) { x[i] = 0; A[i] = x[i]; } }"
     assert nests_in_sequence(pm.from_c(other)) == ()
+
+
+LONGER = """void f(double A[8][8], double B[8][8], double T[10][10], double E[8][8]) {
+  for (int a = 0; a < 10; a++) for (int b = 0; b < 10; b++) T[a][b] = 0;
+  for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) for (int k = 0; k < 8; k++) T[i][j] += A[i][k] * B[k][j];
+  for (int i = 0; i < 8; i++) for (int j = 0; j < 8; j++) E[i][j] = T[i][j];
+}"""
+
+
+def test_more_elements_are_set_than_are_accumulated_into() -> None:
+    work, arch = pm.from_c(LONGER), pm.load_arch("flat3")
+    best = begun(work, arch, "energy").incumbents[0]
+    assert pm.simulate(best.workload, arch, best.mapping).energy_pj == best.values[0]
+
+
+def test_a_nest_alone_and_the_statement_that_sets_its_result_use_the_array() -> None:
+    text = """void f(float A[64][64], float B[64][64], float C[64][64]) {
+  for (int i = 0; i < 64; i++) for (int j = 0; j < 64; j++) {
+    C[i][j] = 0;
+    for (int k = 0; k < 64; k++) C[i][j] += A[i][k] * B[k][j];
+  }
+}"""
+    alone = pm.explore(pm.einsum("C[i,j] += A[i,k] * B[k,j]", i=64, j=64, k=64, bits=32), "flat3", tiles="divide")
+    assert alone.value is not None
+    assert (
+        begun(pm.from_c(text), "flat3", "energy").incumbents[0].values[0] <= 1.1 * alone.value
+    )  # siblings do not add up what is set
+
+
+def test_a_tree_that_runs_nest_after_nest_is_not_told_to_be_fused() -> None:
+    work = pm.program(CHAINS[0], m=64, n=64, k=64, p=64, temporary=["T"])
+    gain = pm.fusion(work, buffer(73), "traffic:DRAM", time_limit_s=4)
+    assert runs_nest_after_nest(work, gain.mapping)
+    assert gain.unfused_value == gain.value == 8 * 139_264
+    assert gain.pays is None
