@@ -24,6 +24,7 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     Operator,
+    PlaceRule,
     Spatial,
     Storage,
     Tensor,
@@ -41,7 +42,7 @@ def stale_copies(
 ) -> tuple[Violation, ...]:
     """Return a violation of kind "dependence" per tensor and level at which a stale copy is read or drained.
 
-    Only arrays of the plain rule can have stale copies: partial sums move, and what is only read never changes. The
+    Only places of the plain rule can have stale copies: partial sums move, and what is only read never changes. The
     mapping must be one that `check_mapping` accepts. Raises BudgetError where this takes more than `seconds` of CPU
     time.
     """
@@ -63,8 +64,7 @@ def _stale_copies(workload: Workload, arch: Architecture, mapping: Mapping) -> t
         tree = read_tree(workload, arch, mapping)
         for tensor in workload.tensors:
             if is_plain(workload, tensor.name):
-                scene = Scene.of(arch, tree, tensor, Ledger(), by_itself=False)
-                found += _of_tensor(workload, arch, scene)
+                found += _of_tensor(workload, arch, Scene.of(workload, arch, tree, tensor, Ledger()))
     return tuple(found)
 
 
@@ -89,7 +89,7 @@ def _may_be_stale(
 
 def _of_tensor(workload: Workload, arch: Architecture, scene: Scene) -> Iterator[Violation]:
     for flow in scene.flows.values():
-        shared = _elements_elsewhere(flow)
+        shared = _elements_elsewhere(flow) if flow.rule is PlaceRule.PLAIN else None
         if shared is None or shared.is_empty():
             continue
         timed = _Timed.of(scene.tensor, flow, shared)

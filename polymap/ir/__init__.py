@@ -37,6 +37,7 @@ with lazy(__name__):
         Number as Number,
         Operator as Operator,
         Original as Original,
+        PlaceRule as PlaceRule,
         Read as Read,
         Role as Role,
         Statement as Statement,
@@ -46,6 +47,7 @@ with lazy(__name__):
         evaluated_reads as evaluated_reads,
         is_box as is_box,
         is_plain as is_plain,
+        rule_of as rule_of,
         written_tensors as written_tensors,
     )
     from polymap.ir.machine import (

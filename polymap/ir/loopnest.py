@@ -7,7 +7,7 @@ reads (A, B) and expression Product(Read(0), Read(1)).
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -253,11 +253,31 @@ def evaluated_reads(expression: Expression) -> frozenset[int]:
             return frozenset()
 
 
+class PlaceRule(Enum):
+    """How the copies of a tensor move in a place (docs/counting.md), by what the statements below it do: they only read
+    it; they only accumulate into it, with one operator; anything else."""
+
+    READ_ONLY = "read only"
+    SUMS = "partial sums"
+    PLAIN = "plain"
+
+
+def rule_of(workload: Workload, tensor: str, below: Iterable[Statement] | None = None) -> PlaceRule:
+    """Return the rule of a place by the statements below it (None: all of them). Where accumulations may not be
+    reordered, a tensor that the program also reads or sets has no places of partial sums."""
+    statements = workload.statements if below is None else tuple(below)
+    operators = {each.operator for each in statements if each.target.tensor == tensor}
+    if not operators:
+        return PlaceRule.READ_ONLY
+    is_read = any(access.tensor == tensor for each in statements for access in each.reads)
+    if is_read or len(operators) > 1 or Operator.ASSIGN in operators:
+        return PlaceRule.PLAIN
+    return PlaceRule.SUMS if below is None or workload.associative else rule_of(workload, tensor)
+
+
 def is_plain(workload: Workload, tensor: str) -> bool:
-    """Return whether a tensor is written otherwise than by accumulating alone: it follows the plain rule."""
-    operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
-    is_read = any(access.tensor == tensor for each in workload.statements for access in each.reads)
-    return bool(operators) and (is_read or len(operators) > 1 or Operator.ASSIGN in operators)
+    """Return whether a tensor is written otherwise than by accumulating alone."""
+    return rule_of(workload, tensor) is PlaceRule.PLAIN
 
 
 def written_tensors(workload: Workload) -> frozenset[str]:

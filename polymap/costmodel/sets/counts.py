@@ -5,10 +5,10 @@ from __future__ import annotations
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.costmodel.sets.flow import Ledger, Scene
 from polymap.costmodel.sets.peak import coordinates, peak_bits
-from polymap.costmodel.sets.rules import count_partial_sums, count_plain, count_read_only
+from polymap.costmodel.sets.rules import count_moves
 from polymap.costmodel.sets.tree import Tree, read_tree
 from polymap.costmodel.sets.tuning import TUNING
-from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Tensor, Workload, is_plain, written_tensors
+from polymap.ir import Architecture, BudgetError, Mapping, Mistake, Workload
 from polymap.poly import Tally, budget, is_exhausted, is_open, within
 
 
@@ -32,25 +32,14 @@ def counts_of_sets(workload: Workload, arch: Architecture, mapping: Mapping) -> 
     with budget(what="counting this mapping with sets"):
         tree = read_tree(workload, arch, mapping)
         ledger = Ledger()
-        scenes = [_counts_of_tensor(workload, arch, tree, ledger, tensor) for tensor in workload.tensors]
+        scenes = [Scene.of(workload, arch, tree, tensor, ledger) for tensor in workload.tensors]
+        for scene in scenes:
+            count_moves(scene)
         instances = sum(leaf.rows.count() for leaf in tree.leaves)
         steps = sum(leaf.rows.computed({name: leaf.at(name) for name in leaf.clock}).count() for leaf in tree.leaves)
         peaks = [_peak(arch, tree, scenes, level) for level in range(len(arch.levels))]
     traffic, uses = _traffic(workload, arch, tree, ledger), _uses(workload, arch, tree, ledger, peaks)
     return Counts(instances, steps, traffic, uses, _wires(workload, arch, ledger))
-
-
-def _counts_of_tensor(workload: Workload, arch: Architecture, tree: Tree, ledger: Ledger, tensor: Tensor) -> Scene:
-    """Count one tensor by the rule that it follows in this program."""
-    written = tensor.name in written_tensors(workload)
-    scene = Scene.of(arch, tree, tensor, ledger, by_itself=not written)
-    if not written:
-        count_read_only(scene)
-    elif is_plain(workload, tensor.name):
-        count_plain(scene)
-    else:
-        count_partial_sums(scene)
-    return scene
 
 
 def _peak(arch: Architecture, tree: Tree, scenes: list[Scene], level: int) -> int:

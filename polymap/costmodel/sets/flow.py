@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from polymap.costmodel.sets.tree import Lane, Leaf, TileColumns, Tree
-from polymap.ir import Access, Architecture, Multicast, Operator, Statement, Tensor, accesses_of
+from polymap.ir import (
+    Access,
+    Affine,
+    Architecture,
+    Multicast,
+    Operator,
+    PlaceRule,
+    Statement,
+    Tensor,
+    Workload,
+    accesses_of,
+    rule_of,
+)
 from polymap.poly import Columns, Table, Tally
 
 Crossing = tuple[str, int, bool]  # tensor, fan-out, whether at the children (else at the instance above)
@@ -53,15 +65,14 @@ class Ledger:
 class Flow:
     """The tables of one storage node below the outermost level. leaves: the statements below it that touch the tensor.
 
-    by_itself: time passes for an instance only where it works, so that an idle instance keeps its tile (read-only
-    tensors); else all instances share the program's clock. No tile is kept from one execution of a Branch's child to
-    the next.
+    Where these only read it, time passes for an instance only where it works, so that an idle instance keeps its tile;
+    else all instances share the program's clock. No tile is kept from one execution of a Branch's child to the next.
     """
 
     tree: Tree
     place: TileColumns
     leaves: tuple[Leaf, ...]
-    by_itself: bool
+    rule: PlaceRule
 
     @cached_property
     def lanes(self) -> Columns:
@@ -100,7 +111,7 @@ class Flow:
         execution, inside = self.turns
         if not inside:
             return Table.empty(self.tile.columns)
-        if self.by_itself:
+        if self.rule is PlaceRule.READ_ONLY:
             steps = self.tile.keep((*self.lanes, *self.place.clock))
             pairs = steps.previous((*self.lanes, *execution), inside, before(inside))
         else:
@@ -208,10 +219,10 @@ def arrivals(arch: Architecture, sent: Table, above: Columns, lanes: Sequence[La
     return sent.drop(lane.column for lane in lanes if lane.column not in above and arch.fanouts[lane.fanout].reduction)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scene:
     """One tensor in the loop tree. root: its node at the outermost level. flows: its other nodes, a parent before its
-    children."""
+    children. rule: of all statements together."""
 
     arch: Architecture
     tree: Tree
@@ -219,9 +230,10 @@ class Scene:
     ledger: Ledger
     root: int
     flows: dict[int, Flow]
+    rule: PlaceRule
 
     @staticmethod
-    def of(arch: Architecture, tree: Tree, tensor: Tensor, ledger: Ledger, *, by_itself: bool) -> Scene:
+    def of(workload: Workload, arch: Architecture, tree: Tree, tensor: Tensor, ledger: Ledger) -> Scene:
         flows: dict[int, Flow] = {}
         root = -1
         for number, place in enumerate(tree.places):
@@ -234,8 +246,9 @@ class Scene:
                     if number in leaf.holders[tensor.name] and accesses_of(leaf.statement, tensor.name)
                 )
                 if leaves:
-                    flows[number] = Flow(tree, place, leaves, by_itself)
-        return Scene(arch, tree, tensor, ledger, root, flows)
+                    rule = rule_of(workload, tensor.name, [leaf.statement for leaf in leaves])
+                    flows[number] = Flow(tree, place, leaves, rule)
+        return Scene(arch, tree, tensor, ledger, root, flows, rule_of(workload, tensor.name))
 
     def parent(self, number: int) -> int:
         parent = self.tree.places[number].parent
@@ -278,4 +291,50 @@ class Scene:
         name = self.tensor.name
         return united(
             [leaf.touched(access, ()) for leaf in self.tree.leaves for access in accesses_of(leaf.statement, name)]
+        )
+
+    @property
+    def times(self) -> Columns:
+        """Columns of their own for the clock down to the statements, in which all statements can be compared."""
+        return tuple(f"t{place}" for place in range(max(len(leaf.clock) for leaf in self.tree.leaves)))
+
+    @cached_property
+    def starts(self) -> Table:
+        """Rows (times, element): the elements without initial values that the first step which touches them accumulates
+        onto and does not read, with that step."""
+        element = tuple(f"e{axis}" for axis in range(len(self.tensor.shape)))
+        columns = (*self.times, *element)
+        added = others = Table.empty(columns)
+        for leaf in self.tree.leaves if not self.tensor.initial else ():
+            target, operator = leaf.statement.target, leaf.statement.operator
+            if target.tensor == self.tensor.name and operator is not Operator.ASSIGN:
+                added = added.union(self._timed(leaf, target).keep(columns))
+            reads = [access for access in leaf.statement.reads if access.tensor == self.tensor.name]
+            if operator is Operator.ASSIGN and target.tensor == self.tensor.name:
+                reads.append(target)
+            for access in reads:
+                others = others.union(self._timed(leaf, access).keep(columns))
+        if others.is_empty():
+            return added.first(element, self.times)
+        return added.union(others).first(element, self.times).minus(others)
+
+    def starts_at(self, number: int) -> Table:
+        """Return those of the starts that arrive at a node's copy: by statements of which no node further in is plain,
+        as in such a one the element would start as zero, too."""
+        columns = self.starts.columns
+        added = Table.empty(columns)
+        for leaf in self.tree.leaves:
+            target = leaf.statement.target
+            chain = leaf.holders[target.tensor] if target.tensor == self.tensor.name else ()
+            inner = [self.flows[each].rule for each in chain[chain.index(number) + 1 :]] if number in chain else None
+            if inner is not None and PlaceRule.PLAIN not in inner and leaf.statement.operator is not Operator.ASSIGN:
+                added = added.union(self._timed(leaf, target).keep(columns))
+        return self.starts.join(added)
+
+    def _timed(self, leaf: Leaf, access: Access) -> Table:
+        """Return the rows (times, element) of an access; times beyond a short clock are 0."""
+        times = {name: leaf.at(column) for name, column in zip(self.times, leaf.clock, strict=False)}
+        times |= {name: Affine() for name in self.times[len(leaf.clock) :]}
+        return leaf.rows.computed(
+            times | {f"e{axis}": value for axis, value in enumerate(leaf.element(access))}
         )

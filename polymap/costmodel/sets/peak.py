@@ -13,7 +13,7 @@ from polymap.costmodel.sets.flow import Flow, before, united
 from polymap.costmodel.sets.maximum import SumTerm, largest_sum
 from polymap.costmodel.sets.tree import Leaf, TileColumns, Tree
 from polymap.costmodel.sets.tuning import TUNING
-from polymap.ir import Affine, BudgetError, Mistake
+from polymap.ir import Affine, BudgetError, Mistake, PlaceRule
 from polymap.poly import Columns, Table
 
 Clock = tuple[int, ...]
@@ -82,7 +82,7 @@ def _may_keep_stale_tile(keeper: Flow, other: Flow) -> bool:
     It does where it works at that value of the other's clock, has worked before, and is idle in the first step there.
     """
     box = len(keeper.leaves) == len(keeper.tree.leaves) == 1 and not keeper.leaves[0].statement.constraints
-    if box or not keeper.by_itself:
+    if box or keeper.rule is not PlaceRule.READ_ONLY:
         return False  # in a box an instance that works in a view works in its first step
     clock, lanes = keeper.place.clock, keeper.lanes
     depth = min(len(clock), len(other.place.clock))
@@ -112,7 +112,7 @@ def _peak_by_walk(tree: Tree, held: list[Held], fanouts: int) -> int:
             shown_clocks[number] = at
             found = {where: bits * size for where, size in sizes[number].get(at, {}).items()}
             goes_on = shown is not None and at[:scope] == shown[:scope]  # the same execution of a Branch's child
-            now[number] = {**now[number], **found} if flow.by_itself and goes_on else found
+            now[number] = {**now[number], **found} if flow.rule is PlaceRule.READ_ONLY and goes_on else found
         total: dict[Coordinates, int] = {}
         for amounts in now:
             for where, amount in amounts.items():

@@ -18,15 +18,39 @@ from polymap.costmodel.sets.flow import (
     single_messages,
 )
 from polymap.costmodel.sets.tree import Lane, Leaf
-from polymap.ir import Access, Affine, Operator
+from polymap.ir import Access, Affine, Operator, PlaceRule
 from polymap.poly import Columns, Table, Tally
 
 
-def count_read_only(scene: Scene) -> None:
-    """Count a read-only tensor: the new elements of each tile are filled; an idle instance keeps its tile."""
+def count_moves(scene: Scene) -> None:
+    """Count what moves of a tensor: place by place by the rule of each, then what the statements read and write."""
+    zero = {scene.root: _zero_at_root(scene)}  # by place: what enters it as zero and is accumulated onto first
+    # The first arrival at a copy that is zero is written without a read.
+    scene.ledger.note(scene.ledger.reads, scene.root, zero[scene.root].tally(), -1)
     for number, flow in scene.flows.items():
-        _load(scene, number, flow, flow.entries)
-    count_reads(scene)
+        match flow.rule:
+            case PlaceRule.READ_ONLY:
+                _load(scene, number, flow, flow.entries)
+            case PlaceRule.SUMS:
+                zero[number] = _count_partial_sums(scene, number, flow, zero[scene.parent(number)])
+            case PlaceRule.PLAIN:
+                zero[number] = _count_plain(scene, number, flow)
+    _count_reads(scene)
+    for leaf in _leaves_that_write(scene):
+        if leaf.statement.operator is Operator.ASSIGN:
+            number = scene.holder(leaf)
+            scene.ledger.note(scene.ledger.writes, number, leaf.rows_by(scene.above(number)))
+            scene.cross(scene.ledger.up, number, None, leaf.lanes, leaf.rows_by)
+        else:
+            _count_sums(scene, leaf)
+
+
+def _zero_at_root(scene: Scene) -> Table:
+    """Return the elements that are zero in the outermost level when something arrives there first, to be added."""
+    element = tuple(f"e{axis}" for axis in range(len(scene.tensor.shape)))
+    if scene.tensor.initial or not _leaves_that_write(scene):
+        return Table.empty(element)
+    return scene.footprint() if scene.rule is PlaceRule.SUMS else scene.starts_at(scene.root).keep(element)
 
 
 def _load(scene: Scene, number: int, flow: Flow, loads: Table) -> None:
@@ -41,7 +65,7 @@ def _load(scene: Scene, number: int, flow: Flow, loads: Table) -> None:
     scene.cross(ledger.down, parent, flow.place.level, lanes, count)
 
 
-def count_reads(scene: Scene) -> None:
+def _count_reads(scene: Scene) -> None:
     """Count what the statements read of the tensor at its innermost nodes."""
     for leaf in scene.tree.leaves:
         for access in leaf.statement.reads:
@@ -79,36 +103,26 @@ def _leaves_that_write(scene: Scene) -> tuple[Leaf, ...]:
     return tuple(leaf for leaf in scene.tree.leaves if leaf.statement.target.tensor == scene.tensor.name)
 
 
-def count_partial_sums(scene: Scene) -> None:
-    """Count an accumulated tensor: a copy starts as zero or as a partial sum of its parent, and is added to it on
-    departure.
+def _count_partial_sums(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
+    """Count a place of partial sums: a copy starts as zero or as a partial sum of its parent, and is added to it on
+    departure. Return what enters as zero. zero: the parent's residencies that begin as zero.
 
     With n arrivals in a residency and z = 1 if it began with a partial sum (0 if with zero), a copy is read n - 1 + z
     times for arrivals and fills of children, and once for its drain (docs/closed_form.md).
     """
-    ledger = scene.ledger
-    touched = scene.footprint()
-    starts: dict[int, Table] = {scene.root: touched}  # what entries a place and begins as zero
-    if scene.tensor.initial:
-        starts[scene.root] = Table.empty(touched.columns)
-    # The first arrival at a copy that is zero is written without a read.
-    ledger.note(ledger.reads, scene.root, starts[scene.root].tally(), -1)
-    for number, flow in scene.flows.items():
-        parent = scene.parent(number)
-        fills = _rows_with_partial_sums(scene, number, flow, starts[parent])
-        starts[number] = flow.entries.minus(fills)
-        amounts = fills.tally(flow.lanes)
-        for book in (ledger.fills, ledger.reads, ledger.writes):
-            ledger.note(book, number, amounts)
-        scene.cross(ledger.down, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
-        ledger.note(ledger.drains, number, flow.residencies(flow.lanes))
-        added = _tally_up(scene, flow.departures, parent, flow.place.level, flow.place.lanes)
-        ledger.note(ledger.reads, parent, added)
-        ledger.note(ledger.writes, parent, added)
-        if scene.tensor.temporary:
-            _discount_dead_sums(scene, number, flow)
-    for leaf in _leaves_that_write(scene):
-        _count_sums(scene, leaf)
+    ledger, parent = scene.ledger, scene.parent(number)
+    fills = _rows_with_partial_sums(scene, number, flow, zero)
+    amounts = fills.tally(flow.lanes)
+    for book in (ledger.fills, ledger.reads, ledger.writes):
+        ledger.note(book, number, amounts)
+    scene.cross(ledger.down, parent, flow.place.level, (), lambda _: amounts)
+    ledger.note(ledger.drains, number, flow.residencies(flow.lanes))
+    added = _tally_up(scene, flow.departures, parent, flow.place.level, flow.place.lanes)
+    ledger.note(ledger.reads, parent, added)
+    ledger.note(ledger.writes, parent, added)
+    if scene.tensor.temporary:
+        _discount_dead_sums(scene, number, flow)
+    return flow.entries.minus(fills)
 
 
 def _rows_with_partial_sums(scene: Scene, number: int, flow: Flow, zero: Table) -> Table:
@@ -209,44 +223,36 @@ def _zero_copies_at_death(flow: Flow, above: Columns) -> Table:
     return rows.keep(columns).minus(since.keep(columns))
 
 
-def count_plain(scene: Scene) -> None:
-    """Count a tensor that is written in place: an entry is a load unless its first access overwrites; written ones
-    drain."""
-    ledger = scene.ledger
-    for number, flow in scene.flows.items():
-        writes, overwritten_first = _written_rows(scene, flow)
-        _load(scene, number, flow, flow.entries.minus(overwritten_first))
-        drained = _dirty_residencies(flow, writes)
-        if scene.tensor.temporary:
-            drained = _drained_alive(flow, drained)
-        amounts = drained.tally(flow.lanes)
-        ledger.note(ledger.drains, number, amounts)
-        ledger.note(ledger.reads, number, amounts)
-        parent = scene.parent(number)
-        ledger.note(ledger.writes, parent, drained.tally(scene.above(parent)))
-        scene.cross(ledger.up, parent, flow.place.level, (), lambda _, amounts=amounts: amounts)
-    count_reads(scene)
-    for leaf in _leaves_that_write(scene):
-        if leaf.statement.operator is Operator.ASSIGN:
-            number = scene.holder(leaf)
-            ledger.note(ledger.writes, number, leaf.rows_by(scene.above(number)))
-            scene.cross(ledger.up, number, None, leaf.lanes, leaf.rows_by)
-        else:
-            _count_sums(scene, leaf)
+def _count_plain(scene: Scene, number: int, flow: Flow) -> Table:
+    """Count a place that is written otherwise: an entry is a load unless its first access overwrites; written ones
+    drain. Return what enters as zero and is accumulated onto first."""
+    ledger, parent = scene.ledger, scene.parent(number)
+    written, overwritten_first, summed_first = _written_rows(scene, number, flow)
+    _load(scene, number, flow, flow.entries.minus(overwritten_first))
+    drained = _dirty_residencies(flow, written)
+    if scene.tensor.temporary:
+        drained = _drained_alive(flow, drained)
+    amounts = drained.tally(flow.lanes)
+    ledger.note(ledger.drains, number, amounts)
+    ledger.note(ledger.reads, number, amounts)
+    ledger.note(ledger.writes, parent, drained.tally(scene.above(parent)))
+    scene.cross(ledger.up, parent, flow.place.level, (), lambda _: amounts)
+    zero = flow.entries.join(summed_first)
+    ledger.note(ledger.reads, number, zero.tally(flow.lanes), -1)
+    return zero
 
 
-def _written_rows(scene: Scene, flow: Flow) -> tuple[Table, Table]:
-    """Return two tables: the rows of the tile that are written, and those whose first access in the tile overwrites
-    them."""
+def _written_rows(scene: Scene, number: int, flow: Flow) -> tuple[Table, Table, Table]:
+    """Return three tables: the rows of the tile that are written, those whose first access in the tile overwrites them,
+    and of these the ones to which an accumulation onto zero arrives first."""
     here = flow.tile.columns
     depth = len(flow.place.clock)
-    longest = max(len(leaf.clock) for leaf in flow.leaves) - depth
-    times = tuple(f"t{place}" for place in range(longest))
+    times = scene.times[depth:]
     empty = Table.empty((*here, *times))
     reads, overwrites, sums = empty, empty, empty
     for leaf in flow.leaves:
         statement = leaf.statement
-        # What a statement reads residencies a read where it names the very element that it writes (`A[i] /= 2`).
+        # What a statement reads stays a read where it names the very element that it writes (`A[i] /= 2`).
         for access in statement.reads:
             if access.tensor == scene.tensor.name:
                 reads = reads.union(_rows_with_clock(leaf, access, flow, times))
@@ -257,11 +263,18 @@ def _written_rows(scene: Scene, flow: Flow) -> tuple[Table, Table]:
             overwrites = overwrites.union(written)
         else:
             sums = sums.union(written)
+    written = overwrites.union(sums).keep(here)
+    arriving = empty
+    if not scene.tensor.initial and not sums.is_empty():
+        own = dict(zip(scene.times, flow.place.clock, strict=False))
+        starts, arriving = (sums.join(each.rename(own)) for each in (scene.starts, scene.starts_at(number)))
+        sums, overwrites = sums.minus(starts), overwrites.union(starts)
     reads = reads.union(sums)  # an accumulation reads its target first
     first = overwrites.first(here, times)
     names = before(times)
     read_before = first.join(reads.rename(names)).less_or_equal(tuple(names.values()), times)
-    return overwrites.union(sums).keep(here), first.keep(here).minus(read_before.keep(here))
+    opened = first.keep(here).minus(read_before.keep(here))
+    return written, opened, opened.join(first.join(arriving).keep(here))
 
 
 def _rows_with_clock(leaf: Leaf, access: Access, flow: Flow, times: Columns) -> Table:

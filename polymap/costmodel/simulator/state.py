@@ -1,14 +1,15 @@
 """What the simulator's memories hold, and the three rules by which elements move (docs/counting.md).
 
-Every rule answers the same questions for one tensor: what leaves a place, also when the child of a Branch around
-it ends, what enters it, what one step's compute reads and writes, and what is held. Elements move one by one; every
-move is entered in the ledger.
+A place follows one of them, by what the statements below it do to its tensor. Every rule answers the same questions:
+what leaves a place, also when the child of a Branch around it ends, what enters it, and what one step's compute reads
+and writes. Elements move one by one; every move is entered in the ledger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from polymap.costmodel.simulator.tree import Clock, Coordinates, Element, Tree
 from polymap.ir import Fanout, Multicast, Operator
@@ -17,7 +18,7 @@ from polymap.ir import Fanout, Multicast, Operator
 @dataclass(frozen=True, slots=True)
 class Stay:
     """When, below one instance of a place and under one position of the loops above it, an element is first read (an
-    accumulation onto it counts) and first overwritten."""
+    accumulation onto it counts) and first overwritten (an accumulation onto what nothing touched before counts)."""
 
     read: Clock | None
     overwritten: Clock | None
@@ -25,6 +26,14 @@ class Stay:
     @property
     def opens_with_overwriting(self) -> bool:
         return self.overwritten is not None and (self.read is None or self.overwritten < self.read)
+
+
+class Copy(Enum):
+    """What stands in a copy of an element: zero (nothing that anybody wrote), what stands above too, or changed."""
+
+    ZERO = auto()
+    CLEAN = auto()
+    CHANGED = auto()
 
 
 Tile = dict[Element, Stay]
@@ -63,7 +72,7 @@ class Ledger:
 
 @dataclass(slots=True)
 class Store:
-    """The elements of one tensor in all its places: per instance, element -> partial sum (or dirty).
+    """The elements of one tensor in all its places: per instance, element -> what stands in its copy.
 
     last_use: of a temporary tensor, when each element is read or accumulated onto last in the run; None: every element
     is needed after the run. now: the step in which elements move.
@@ -73,15 +82,22 @@ class Store:
     fanouts: tuple[Fanout, ...]
     ledger: Ledger
     last_use: dict[Element, Clock] | None = None
-    held: dict[Where, dict[Element, bool]] = field(default_factory=dict[Where, dict[Element, bool]])
+    held: dict[Where, dict[Element, Copy]] = field(default_factory=dict[Where, dict[Element, Copy]])
     now: Clock = ()
 
     def is_dead(self, element: Element) -> bool:
         """Return whether nothing reads the element from now on, nor accumulates onto it."""
         return self.last_use is not None and self.last_use.get(element, ()) < self.now
 
-    def at(self, where: Where) -> dict[Element, bool]:
+    def at(self, where: Where) -> dict[Element, Copy]:
         return self.held.setdefault(where, {})
+
+    def look_at(self, where: Where, elements: Iterable[Element]) -> None:
+        """Note that a copy was read: what stands in it is a value, also where nothing was written."""
+        copies = self.at(where)
+        for element in elements:
+            if copies.get(element, Copy.ZERO) is Copy.ZERO:
+                copies[element] = Copy.CLEAN
 
     def instances(self, place: int) -> list[Coordinates]:
         """Return the instances of the place that have held something, in instance order."""
@@ -165,6 +181,8 @@ def _read_at(store: Store, holder: int, reads: Mapping[Coordinates, Element]) ->
     """One read access of the statement instances of one step, each by the compute instance of these coordinates."""
     loads = {coordinates: frozenset((element,)) for coordinates, element in reads.items()}
     store.go_down(holder, loads)
+    for coordinates, load in loads.items():
+        store.look_at((holder, coordinates[: store.tree.places[holder].width]), load)
     for parent, elements in store.messages(holder, loads).items():
         store.ledger.read((holder, parent), elements)
 
@@ -175,14 +193,25 @@ def _load(store: Store, place: int, loads: dict[Coordinates, frozenset[Element]]
     assert parent is not None, "the outermost place loads nothing"
     for coordinates, load in loads.items():
         store.ledger.fill((place, coordinates), len(load))
+        store.look_at(store.above(place, coordinates), load)
     store.go_down(parent, loads)
     for coordinates, elements in store.messages(parent, loads).items():
         store.ledger.read((parent, coordinates), elements)
 
 
+def _add(store: Store, arrivals: list[tuple[Where, Element]]) -> None:
+    """Each arrival is written; where a value stands already, that is read first."""
+    for where, element in arrivals:
+        copies = store.at(where)
+        store.ledger.write(where)
+        if copies.get(element, Copy.ZERO) is not Copy.ZERO:
+            store.ledger.read(where)
+        copies[element] = Copy.CHANGED
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
-    """Read-only tensors: what is new is filled, an idle instance keeps what it has."""
+    """A place below which the tensor is only read: what is new is filled, an idle instance keeps what it has."""
 
     store: Store
 
@@ -199,19 +228,19 @@ class ReadOnly:
         for coordinates, tile in tiles.items():
             held = self.store.at((place, coordinates))
             loads[coordinates] = frozenset(element for element in tile if element not in held)
-            self.store.held[place, coordinates] = dict.fromkeys(tile, False)
+            self.store.held[place, coordinates] = dict.fromkeys(tile, Copy.CLEAN)
         _load(self.store, place, loads)
 
     def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
         _read_at(self.store, holder, reads)
 
     def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
-        raise AssertionError("a read-only tensor is not written")
+        raise AssertionError("nothing below writes the tensor")
 
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """A tensor into which the program only accumulates: every copy is zero (False) or a partial sum (True)."""
+    """A place below which statements only accumulate, with one operator: every copy is zero or a partial sum."""
 
     store: Store
 
@@ -221,16 +250,16 @@ class PartialSums:
             held = self.store.at((place, coordinates))
             tile = tiles.get(coordinates, {})
             for element in [element for element in held if element not in tile]:
-                is_partial = held.pop(element)
+                copy = held.pop(element)
                 if self.store.is_dead(element):
                     continue
-                assert is_partial, "whatever leaves was accumulated onto"
+                assert copy is Copy.CHANGED, "whatever leaves was accumulated onto"
                 self.store.ledger.drain((place, coordinates))
                 sent.append((coordinates, element))
         parent = self.store.tree.places[place].parent
         assert parent is not None, "nothing leaves the outermost place"
         self.store.go_up(parent, sent)
-        self._add(self.store.arrivals(parent, sent))
+        _add(self.store, self.store.arrivals(parent, sent))
 
     def release(self, place: int) -> None:
         """The child of a Branch that the place stands in has ended: all leaves."""
@@ -244,33 +273,25 @@ class PartialSums:
             for element in tiles[coordinates]:
                 if element in held:
                     continue
-                held[element] = copies.get(element, False)
-                if held[element]:
+                held[element] = Copy.ZERO
+                if copies.get(element, Copy.ZERO) is not Copy.ZERO:
+                    held[element] = Copy.CHANGED
+                    copies[element] = Copy.ZERO
                     self.store.ledger.read(above)
                     self.store.ledger.fill((place, coordinates))
                     self.store.go_down(above[0], {coordinates: frozenset((element,))}, alone=True)
-                    copies[element] = False
 
     def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
-        raise AssertionError("an array that is read does not only accumulate")
+        raise AssertionError("nothing below reads the tensor")
 
     def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
         self.store.go_up(holder, list(writes.items()))
-        self._add(self.store.arrivals(holder, writes.items()))
-
-    def _add(self, arrivals: list[tuple[Where, Element]]) -> None:
-        """Each arrival is written; where a partial sum stands already, that is read first."""
-        for where, element in arrivals:
-            copies = self.store.at(where)
-            self.store.ledger.write(where)
-            if copies.get(element, False):
-                self.store.ledger.read(where)
-            copies[element] = True
+        _add(self.store, self.store.arrivals(holder, writes.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Any other written array: loaded unless overwritten first, drained where dirty (True)."""
+    """Any other place: loaded unless overwritten first, drained where changed."""
 
     store: Store
 
@@ -280,11 +301,11 @@ class Plain:
             tile = tiles.get(coordinates, {})
             above = self.store.above(place, coordinates)
             for element in [element for element in held if element not in tile]:
-                if held.pop(element) and not self.store.is_dead(element):
+                if held.pop(element) is Copy.CHANGED and not self.store.is_dead(element):
                     self.store.ledger.drain((place, coordinates))
                     self.store.ledger.write(above)
                     self.store.go_up(above[0], [(coordinates, element)], alone=True)
-                    self.store.at(above)[element] = True
+                    self.store.at(above)[element] = Copy.CHANGED
 
     def release(self, place: int) -> None:
         """The child of a Branch that the place stands in has ended: all leaves."""
@@ -295,8 +316,8 @@ class Plain:
         for coordinates, tile in tiles.items():
             held = self.store.at((place, coordinates))
             new = [element for element in tile if element not in held]
-            held.update(dict.fromkeys(new, False))
             loads[coordinates] = frozenset(element for element in new if not tile[element].opens_with_overwriting)
+            held.update({each: Copy.CLEAN if each in loads[coordinates] else Copy.ZERO for each in new})
         _load(self.store, place, loads)
 
     def read(self, holder: int, reads: Mapping[Coordinates, Element]) -> None:
@@ -305,16 +326,14 @@ class Plain:
     def write(self, holder: int, operator: Operator, writes: Mapping[Coordinates, Element]) -> None:
         """An accumulation reads the element and writes it back; siblings that add on the way arrive as one."""
         self.store.go_up(holder, list(writes.items()), alone=operator is Operator.ASSIGN)
-        if operator is Operator.ASSIGN:
-            width = self.store.tree.places[holder].width
-            arrivals = [((holder, coordinates[:width]), element) for coordinates, element in writes.items()]
-        else:
-            arrivals = self.store.arrivals(holder, writes.items())
-        for where, element in arrivals:
+        if operator is not Operator.ASSIGN:
+            _add(self.store, self.store.arrivals(holder, writes.items()))
+            return
+        width = self.store.tree.places[holder].width
+        for coordinates, element in writes.items():
+            where = holder, coordinates[:width]
             self.store.ledger.write(where)
-            if operator is not Operator.ASSIGN:
-                self.store.ledger.read(where)
-            self.store.at(where)[element] = True
+            self.store.at(where)[element] = Copy.CHANGED
 
 
 Rule = ReadOnly | PartialSums | Plain

@@ -3,8 +3,10 @@
 Nothing here is clever, and nothing is shared with the closed form or with the counting by sets. What that text
 leaves open is decided here:
 - A place inside a Branch is emptied whenever the child that it stands in ends; nothing is kept for the next time.
-- An array follows the rules of partial sums if the program accumulates into it with one operator and never reads it;
-  every other written array follows the plain rule, where an idle instance holds nothing either.
+- A place follows the read-only rule if the statements below it only read the tensor, the rule of partial sums if they
+  only accumulate into it, with one operator; else the plain rule, where an idle instance holds nothing either. Where
+  accumulations may not be reordered, a tensor that the program also reads or sets has no places of partial sums.
+- Of a tensor without initial values, an accumulation in the first step that touches an element overwrites it.
 - An element of a temporary array is dead after the last step that reads it or accumulates onto it: it is dropped.
 - A place on a fan-out is numbered by its spatial loops side by side, the outermost the most significant.
 - The outermost level holds everything all the time: it has no peak, its occupancy is given as 0.
@@ -12,12 +14,23 @@ leaves open is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
-from polymap.costmodel.simulator.state import Ledger, PartialSums, Plain, ReadOnly, Rule, Stay, Store, Tiles, Where
+from polymap.costmodel.simulator.state import (
+    Copy,
+    Ledger,
+    PartialSums,
+    Plain,
+    ReadOnly,
+    Rule,
+    Stay,
+    Store,
+    Tiles,
+    Where,
+)
 from polymap.costmodel.simulator.tree import (
     Clock,
     Coordinates,
@@ -28,9 +41,9 @@ from polymap.costmodel.simulator.tree import (
     executions,
     resolve,
 )
-from polymap.ir import Architecture, Mapping, Operator, Workload
+from polymap.ir import Architecture, Mapping, Operator, Statement, Workload
 
-Touch = tuple[str, Element, bool]  # tensor, element, whether it is overwritten
+Touch = tuple[str, Element, Operator | None]  # tensor, element, how it is written (None: it is read)
 
 
 def count_by_simulation(workload: Workload, arch: Architecture, mapping: Mapping) -> Counts:
@@ -55,15 +68,16 @@ def count_by_simulation(workload: Workload, arch: Architecture, mapping: Mapping
 class _Run:
     """All memories while the steps are walked.
 
-    tiles: per place and position of the loops above it, what each instance touches below. stands: per place, where
-    these loops stand now. peaks: per (level, instance) the most bits held.
+    tiles: per place and position of the loops above it, what each instance touches below. rules: per place. stands:
+    per place, where these loops stand now. peaks: per (level, instance) the most bits held.
     """
 
     workload: Workload
     arch: Architecture
     tree: Tree
     tiles: dict[int, dict[Clock, Tiles]]
-    rules: dict[str, Rule]
+    stores: dict[str, Store]
+    rules: dict[int, Rule]
     ledger: Ledger
     stands: dict[int, Clock] = field(default_factory=dict[int, Clock])
     peaks: dict[tuple[int, Coordinates], int] = field(default_factory=dict[tuple[int, Coordinates], int])
@@ -71,24 +85,24 @@ class _Run:
     @staticmethod
     def of(workload: Workload, arch: Architecture, tree: Tree, work: list[Execution]) -> _Run:
         ledger = Ledger()
-        rules: dict[str, Rule] = {}
+        stores: dict[str, Store] = {}
         for tensor in workload.tensors:
             last_use = _last_uses(tree, work, tensor.name) if tensor.temporary else None
-            store = Store(tree, arch.fanouts, ledger, last_use)
-            rules[tensor.name] = _rule(workload, store, tensor.name)
-        run = _Run(workload, arch, tree, _tiles(tree, work), rules, ledger)
+            stores[tensor.name] = Store(tree, arch.fanouts, ledger, last_use)
+        rules = {index: _rule(workload, tree, index, stores[place.tensor]) for index, place in enumerate(tree.places)}
+        run = _Run(workload, arch, tree, _tiles(workload, tree, work), stores, rules, ledger)
         for index, place in enumerate(tree.places):
             if place.level == 0 and workload.tensor(place.tensor).initial:
                 run._start_full(index, work)
         return run
 
     def _start_full(self, place: int, work: list[Execution]) -> None:
-        """Let every element of an initial tensor be a partial sum at the outermost level."""
-        copies = self.rules[self.tree.places[place].tensor].store.at((place, ()))
+        """Let every element of an initial tensor have a value at the outermost level."""
+        copies = self.stores[self.tree.places[place].tensor].at((place, ()))
         for execution in work:
             for tensor, element, _ in _touches(self.tree, execution):
                 if tensor == self.tree.places[place].tensor:
-                    copies[element] = True
+                    copies[element] = Copy.CLEAN
 
     def _below_outermost(self, tensor: str) -> list[int]:
         places = enumerate(self.tree.places)
@@ -96,8 +110,8 @@ class _Run:
 
     def move(self, clock: Clock) -> None:
         """Let all tiles become those of a step: per tensor, leaves from the inside out, then enters back in."""
-        for tensor, rule in self.rules.items():
-            rule.store.now = clock
+        for tensor, store in self.stores.items():
+            store.now = clock
             changed = [
                 place
                 for place in self._below_outermost(tensor)
@@ -113,24 +127,24 @@ class _Run:
                 now[place] = self.tiles.get(place, {}).get(self.stands[place], {})
             for place in reversed(changed):
                 if place in ended:
-                    rule.release(place)
+                    self.rules[place].release(place)
                 else:
-                    rule.leave(place, now[place])
+                    self.rules[place].leave(place, now[place])
             for place in changed:
-                rule.enter(place, now[place])
+                self.rules[place].enter(place, now[place])
 
     def finish(self) -> None:
         """The end of the run: one more step in which all tiles are empty; what is temporary is dead."""
-        for tensor, rule in self.rules.items():
-            if not self.workload.tensor(tensor).temporary:
-                for place in reversed(self._below_outermost(tensor)):
-                    rule.leave(place, {})
+        for tensor in self.workload.tensors:
+            if not tensor.temporary:
+                for place in reversed(self._below_outermost(tensor.name)):
+                    self.rules[place].leave(place, {})
 
     def measure(self) -> None:
         """Note the bits that every instance of every level below the outermost holds now."""
         bits: dict[tuple[int, Coordinates], int] = {}
-        for tensor, rule in self.rules.items():
-            for (index, coordinates), held in rule.store.held.items():
+        for tensor, store in self.stores.items():
+            for (index, coordinates), held in store.held.items():
                 level = self.tree.places[index].level
                 if level > 0:
                     key = (level, coordinates)
@@ -144,10 +158,11 @@ class _Run:
         statement = leaf.statement
         for number, access in enumerate(statement.reads):
             reads = {execution.coordinates: execution.reads[number] for execution in now}
-            self.rules[access.tensor].read(leaf.holders[access.tensor][-1], reads)
+            holder = leaf.holders[access.tensor][-1]
+            self.rules[holder].read(holder, reads)
         writes = {execution.coordinates: execution.target for execution in now}
-        target = statement.target.tensor
-        self.rules[target].write(leaf.holders[target][-1], statement.operator, writes)
+        holder = leaf.holders[statement.target.tensor][-1]
+        self.rules[holder].write(holder, statement.operator, writes)
 
     def traffic(self) -> tuple[Traffic, ...]:
         """Return the sums over instances, per level and tensor held there."""
@@ -206,38 +221,60 @@ def _last_uses(tree: Tree, work: list[Execution], tensor: str) -> dict[Element, 
     return {
         element: execution.clock
         for execution in work
-        for name, element, overwritten in _touches(tree, execution)
-        if name == tensor and not overwritten
+        for name, element, operator in _touches(tree, execution)
+        if name == tensor and operator is not Operator.ASSIGN
     }
 
 
-def _rule(workload: Workload, store: Store, tensor: str) -> Rule:
-    """Return the rule that the tensor follows in this program."""
-    operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
+def _rule(workload: Workload, tree: Tree, place: int, store: Store) -> Rule:
+    """Return the rule that a place follows."""
+    tensor = tree.places[place].tensor
+    below = [leaf.statement for leaf in tree.leaves if place in leaf.holders[tensor]]
+    kind = _kind(below, tensor)
+    if kind is PartialSums and not workload.associative:
+        kind = _kind(workload.statements, tensor)
+    return kind(store)
+
+
+def _kind(statements: Sequence[Statement], tensor: str) -> type[Rule]:
+    operators = {each.operator for each in statements if each.target.tensor == tensor}
     if not operators:
-        return ReadOnly(store)
-    is_read = any(access.tensor == tensor for each in workload.statements for access in each.reads)
-    if is_read or len(operators) > 1 or Operator.ASSIGN in operators:
-        return Plain(store)
-    return PartialSums(store)
+        return ReadOnly
+    is_read = any(access.tensor == tensor for each in statements for access in each.reads)
+    return Plain if is_read or len(operators) > 1 or Operator.ASSIGN in operators else PartialSums
 
 
 def _touches(tree: Tree, execution: Execution) -> Iterable[Touch]:
     """Return what one statement instance touches; an accumulation reads its target first."""
     statement = tree.leaves[execution.leaf].statement
     for access, element in zip(statement.reads, execution.reads, strict=True):
-        yield access.tensor, element, False
-    yield statement.target.tensor, execution.target, statement.operator is Operator.ASSIGN
+        yield access.tensor, element, None
+    yield statement.target.tensor, execution.target, statement.operator
 
 
-def _tiles(tree: Tree, work: list[Execution]) -> dict[int, dict[Clock, Tiles]]:
+def _starts(workload: Workload, tree: Tree, work: list[Execution]) -> set[tuple[str, Element, Clock]]:
+    """Return the elements without initial values that the first step which touches them accumulates onto and does not
+    read, with that step."""
+    first: dict[tuple[str, Element], Clock] = {}
+    others: set[tuple[str, Element]] = set()
+    for execution in work:
+        for tensor, element, operator in _touches(tree, execution):
+            if first.setdefault((tensor, element), execution.clock) == execution.clock and operator is None:
+                others.add((tensor, element))
+    kept = (each for each in first if each not in others and not workload.tensor(each[0]).initial)
+    return {(*each, first[each]) for each in kept}
+
+
+def _tiles(workload: Workload, tree: Tree, work: list[Execution]) -> dict[int, dict[Clock, Tiles]]:
     """Return, per place, position of the temporal loops above it, and instance: every element touched below.
 
     `work` is in the order of the clock, so the first time noted is the earliest.
     """
     tiles: dict[int, dict[Clock, Tiles]] = {}
+    starts = _starts(workload, tree, work)
     for execution in work:
-        for tensor, element, overwritten in _touches(tree, execution):
+        for tensor, element, operator in _touches(tree, execution):
+            overwritten = operator is Operator.ASSIGN or (tensor, element, execution.clock) in starts
             for index in tree.leaves[execution.leaf].holders[tensor]:
                 place = tree.places[index]
                 position, coordinates = execution.clock[: place.depth], execution.coordinates[: place.width]
