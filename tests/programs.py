@@ -10,6 +10,7 @@ break dependences, also by siblings that write one element in one step: the coun
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -20,6 +21,7 @@ from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.schedules.check import check_mapping
 from polymap.workload.c.reader import from_c
+from polymap.workload.einsum_programs import program
 from tests.case_features import features_of, paths
 from tests.case_workloads import parallel_dims
 from tests.cases import Case, random_machine, some_of
@@ -102,6 +104,32 @@ def random_program(rng: random.Random) -> Workload:
             work = from_c(random_source(rng))
         if work.statements:
             return with_temporaries(rng, work) if rng.random() < 0.4 else work
+
+
+CHAINS = (
+    ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
+    ("T[m,n] += A[m,k] * B[k,n]", "E[n,m] = max(T[m,n], 0)", "F[m] += E[n,m] * T[m,n]"),
+    ("T[m] += A[m,k]", "T[m] += A[k,m] * B[k]", "E[m,n] += T[m] * B[n]"),
+    ("T[p] += I[p+r] * W[r]", "E[q] max= T[2*q+s]", "F[q] = E[q] + T[q]"),
+    ("T[m,n] += A[m,k] * B[k,n]", "T[m,n] = max(T[m,n] * B[m,n], 0)", "T[m,n] += D[n,k]", "E[m] += T[m,n]"),
+    ("T[m] max= A[m,k]", "S[m] += A[m,k] - T[m]", "E[m,k] = A[m,k] - T[m] * S[m]"),
+    ("T[i] += A[i,k]", "E[k] += T[2*k] * B[k]", "F[i] += T[i] * E[i]"),
+)
+
+
+def random_chain(rng: random.Random) -> Workload:
+    """Return einsums of which later ones read what earlier ones accumulate, from zero or onto values."""
+    texts = rng.choice(CHAINS)
+    names = sorted(set(re.findall(r"[a-z]", re.sub(r"max", "", " ".join(texts)))))
+    written = sorted({text[0] for text in texts})
+    return program(
+        list(texts),
+        sizes={name: rng.choice((1, 2, 2, 3, 3, 4, 5)) for name in names},
+        temporary=[name for name in written if rng.random() < 0.4],
+        initial=[name for name in written if rng.random() < 0.15],
+        associative=rng.random() < 0.85,
+        bits=rng.choice((8, 4)),
+    )
 
 
 def with_temporaries(rng: random.Random, work: Workload) -> Workload:

@@ -80,4 +80,5 @@ with lazy(__name__):
         prices_text as prices_text,
         report_with as report_with,
     )
+    from polymap.ir.substitution import substituted as substituted, with_indices as with_indices
     from polymap.ir.violation import InstancePoint as InstancePoint, Violation as Violation

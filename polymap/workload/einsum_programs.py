@@ -14,12 +14,15 @@ from polymap.ir import (
     Expression,
     Mistake,
     Number,
+    Operator,
     Statement,
     Tensor,
     Workload,
     WorkloadError,
+    accesses_of,
+    affine,
     did_you_mean,
-    is_plain,
+    with_indices,
     written_tensors,
 )
 from polymap.workload.c import (
@@ -106,10 +109,9 @@ def program(
 
     Right sides are sums, products, quotients, `max`, `min`, comparisons, functions such as `exp` and `sqrt`, and
     numbers; `=`, `+=`, `max=` and `min=` write. Loops stand in the order of first occurrence, the target's dims first.
-    Statements are S0, S1, ...; loops of equal names i, i_2, ... A sum that a later statement reads is set to zero by a
-    statement of its own right before, unless it was written before or is in `initial`; maxima and minima that are read
-    later are set by the program. The options are those of `einsum`; types: also needed where a program divides or calls
-    functions ("float32").
+    Statements are S0, S1, ...; equal names are one dim, so that a loop over it may run several statements. What is
+    accumulated into starts at zero (maxima and minima: at their least and largest value) unless it is in `initial`.
+    The options are those of `einsum`; types: also needed where a program divides or calls functions ("float32").
 
     Raises WorkloadError with every mistake; (einsums:2) is the second one of the list.
     """
@@ -148,14 +150,23 @@ def _typed_workload(
     *,
     associative: bool,
 ) -> Workload:
-    """Return the workload as C reads the loops; data without a type are int."""
-    whole = _with_zeros(read, starts)
+    """Return the workload as C reads the loops, equal names one dim; data without a type are int."""
     ranks = {tensor: rank for each in read for tensor, rank in _tensors_in(each)}
     outside = tuple(Declare(n, kinds.get(n, "int32"), (None,) * rank, None, 1) for n, rank in ranks.items())
-    code = Program(name, outside, tuple(each.nest(extents) for each in whole), wrapped=True)
+    code = Program(name, outside, tuple(each.nest(extents) for each in read), wrapped=True)
     workload, _ = workload_of_program(code, {}, frozenset(ranks), complaints, name, associative=associative)
-    _check_operators(whole, workload, complaints)
-    return workload
+    _check_operators(read, workload, complaints)
+    return _with_shared_dims(workload)
+
+
+def _with_shared_dims(workload: Workload) -> Workload:
+    """Return the program with the loops of one variable, which are equally long, made one dim."""
+    names = {each.name: each.variable or each.name for each in workload.dims}
+    dims = {names[each.name]: replace(each, name=names[each.name], variable="") for each in workload.dims}
+    values = {name: affine(((1, new),)) for name, new in names.items()}
+    whole = [replace(each, dims=tuple(names[name] for name in each.dims)) for each in workload.statements]
+    statements = tuple(with_indices(each, values) for each in whole)
+    return replace(workload, dims=tuple(dims.values()), statements=statements)
 
 
 def _lists(extras: Extras) -> tuple[tuple[str, object], tuple[str, object]]:
@@ -283,21 +294,6 @@ def _all_parts(expression: CExpression) -> Iterator[CExpression]:
         yield from _all_parts(part)
 
 
-def _with_zeros(read: Sequence[Einsum], starts: Sequence[str]) -> list[Einsum]:
-    """Return the statements with those that set sums to zero which later statements read or overwrite."""
-    found: list[Einsum] = []
-    for number, each in enumerate(read):
-        name = _name(each.target)
-        before = any(_name(one.target) == name for one in read[:number])
-        after = read[number + 1 :]
-        is_used = any(name in map(_name, _places(one.value)) or _name(one.target) == name for one in after)
-        if each.operator == "+=" and is_used and not before and name not in starts:
-            dims = tuple(dict.fromkeys(_dims_in(each.target)))
-            found.append(Einsum(each.target, "=", Literal("0", 0, each.line), dims, each.line))
-        found.append(each)
-    return found
-
-
 def _check_operators(read: Sequence[Einsum], workload: Workload, complaints: Complaints) -> None:
     """Note accumulations that round in every step, in a type that does not hold what is accumulated."""
     for each, statement in zip(read, workload.statements, strict=True):
@@ -314,10 +310,19 @@ def _tensor(
     if not is_written and tensor.name in (*starts, *dead):
         what = f"{tensor.name} is initial or temporary, and is only read"
         complaints.mistakes.append(Mistake("PM214", what, "Only written tensors start with values or are temporary."))
-    if tensor.initial and is_plain(workload, tensor.name) and tensor.name not in starts:
+    if tensor.initial and tensor.name not in starts and not _starts_at_zero(workload, tensor.name):
         what = f"{tensor.name} is read before it is set"
         complaints.mistakes.append(Mistake("PM269", what, f"Set it first, or give initial=[{tensor.name!r}]."))
     return replace(tensor, initial=tensor.name in starts, temporary=tensor.name in dead)
+
+
+def _starts_at_zero(workload: Workload, tensor: str) -> bool:
+    """Return whether the first statement that touches a tensor accumulates into it, and others into it do likewise."""
+    first = next(each for each in workload.statements if accesses_of(each, tensor))
+    if any(read.tensor == tensor for read in first.reads) or first.operator is Operator.ASSIGN:
+        return False
+    operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
+    return operators <= {first.operator, Operator.ASSIGN}
 
 
 def _without_types(statement: Statement) -> Statement:

@@ -16,7 +16,7 @@ from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.workload.c.reader import from_c
 from polymap.workload.einsums import einsum
 from tests.cases import Case, random_case, random_general_case
-from tests.programs import KERNELS, random_program_case
+from tests.programs import KERNELS, random_chain, random_program_case
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +44,13 @@ def test_sets_equal_the_simulator_for_programs_of_every_assignment_form(block: i
         assert_equal(random_program_case(random.Random(seed)))
 
 
+@pytest.mark.parametrize("block", range(4))
+def test_sets_equal_the_simulator_for_einsums_that_read_what_others_accumulate(block: int) -> None:
+    for seed in range(block * 40, block * 40 + 40):
+        rng = random.Random(f"chain {seed}")
+        assert_equal(random_program_case(rng, random_chain(rng)))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_sets_equal_the_simulator_in_random_trees_of_a_kernel(name: str) -> None:
     work = from_c(KERNELS[name], sizes={"N": 5})
@@ -65,6 +72,13 @@ MISTAKES = {
         "read_before = first.join(reads.rename(names)).less(",
     ),
     "a stay is drained once per write": ("return writes.minus(again.keep(writes.columns))", "return writes"),
+    "the first term is added to what is loaded": ("overwrites.union(starts)", "overwrites"),
+    "the first term reads the zero": ("note(ledger.reads, number, zero.tally(flow.lanes), -1)", "note({}, 0, {})"),
+    "what starts in an inner node starts here, too": ("(scene.starts, scene.starts_at(number))", "(scene.starts,) * 2"),
+    "a place below which sums are read holds partial sums": (
+        "case PlaceRule.SUMS:",
+        "case PlaceRule.SUMS | PlaceRule.PLAIN:",
+    ),
 }
 
 
@@ -75,9 +89,10 @@ def test_a_mistake_in_the_plain_rule_is_caught_by_the_programs(name: str, monkey
     assert source.count(right) == 1
     mutant = ModuleType("mutant")
     exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    monkeypatch.setattr(sets, "count_plain", mutant.__dict__["count_plain"])
+    monkeypatch.setattr(sets, "count_moves", mutant.__dict__["count_moves"])
     for seed in (*range(60), 749, 996):  # in few an element is accumulated onto before it is overwritten
-        case = random_program_case(random.Random(seed))
+        rng = random.Random(seed)
+        case = random_program_case(rng, random_chain(rng) if seed % 2 else None)
         truth = count_by_simulation(case.workload, case.arch, case.mapping)
         try:
             if count_with_sets(case.workload, case.arch, case.mapping) != truth:

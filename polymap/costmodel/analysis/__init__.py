@@ -19,7 +19,10 @@ with lazy(__name__):
         dataflow as dataflow,
         reuse_counts as reuse_counts,
     )
-    from polymap.costmodel.analysis.footprint import bits_at_once as bits_at_once
+    from polymap.costmodel.analysis.footprint import (
+        bits_at_once as bits_at_once,
+        elements_summed_first as elements_summed_first,
+    )
     from polymap.costmodel.analysis.nest import (
         Held as Held,
         NestFigure as NestFigure,

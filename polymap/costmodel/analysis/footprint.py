@@ -75,20 +75,45 @@ def written_elements(workload: Workload, tensor: str) -> int | None:
 
 @lru_cache(maxsize=256)
 def elements_read_first(workload: Workload, tensor: str) -> int | None:
-    """Return the number of elements of `tensor` that the program reads, or accumulates onto, before any overwrite.
+    """Return the number of elements of `tensor` that the program reads, or accumulates onto, before any overwrite; of a
+    tensor without initial values the first accumulation is none.
 
     It is the same in every legal order, as no read changes places with a write of its element. None where that is out
     of reach.
     """
     try:
         with budget(what="what a program reads before it writes it"):
-            reads, overwrites = _accesses_by_time(workload, tensor)
+            reads, sums, overwrites = _accesses_by_time(workload, tensor)
             axes, times = _axes(reads), tuple(name for name in reads.columns if name.startswith("t"))
+            starts = _starts(workload, tensor)
+            reads, overwrites = reads.union(sums.minus(starts)), overwrites.union(starts)
             earlier = {name: f"before_{name}" for name in times}
             late = reads.join(overwrites.rename(earlier)).less(tuple(earlier.values()), times)
             return reads.minus(late.keep(reads.columns)).keep(axes).count()
     except BudgetError:
         return None
+
+
+@lru_cache(maxsize=256)
+def elements_summed_first(workload: Workload, tensor: str) -> int | None:
+    """Return the number of elements of a tensor without initial values that are accumulated onto before anything else
+    touches them: they start at zero. None where that is out of reach."""
+    try:
+        with budget(what="what a program accumulates onto first"):
+            starts = _starts(workload, tensor)
+            return starts.keep(_axes(starts)).count()
+    except BudgetError:
+        return None
+
+
+def _starts(workload: Workload, tensor: str) -> Table:
+    """Return the rows (element, time) of the accumulations that find zero."""
+    reads, sums, overwrites = _accesses_by_time(workload, tensor)
+    if workload.tensor(tensor).initial or sums.is_empty():
+        return Table.empty(sums.columns)
+    axes, times = _axes(sums), tuple(name for name in sums.columns if name.startswith("t"))
+    others = reads.union(overwrites)
+    return sums.union(others).first(axes, times).minus(others)
 
 
 def _writes_only(workload: Workload) -> Workload:
@@ -100,23 +125,25 @@ def _axes(table: Table) -> tuple[str, ...]:
     return tuple(name for name in table.columns if name.startswith("axis"))
 
 
-def _accesses_by_time(workload: Workload, tensor: str) -> tuple[Table, Table]:
-    """Return two tables of rows (element, time): reads with accumulations, and overwrites."""
+def _accesses_by_time(workload: Workload, tensor: str) -> tuple[Table, Table, Table]:
+    """Return three tables of rows (element, time): reads, accumulations, and overwrites."""
     extents, clocks = workload.extents(), original_schedule(workload)
     longest = max(len(clock) for clock in clocks.values())
     names = (*(f"axis{n}" for n in range(len(workload.tensor(tensor).shape))), *(f"t{n}" for n in range(longest)))
-    reads = overwrites = Table.empty(names)
+    reads = sums = overwrites = Table.empty(names)
     for statement in workload.statements:
         runs = Table.box([(name, extents[name]) for name in statement.dims], statement.constraints)
         clock = (*clocks[statement.name], *(Affine(),) * (longest - len(clocks[statement.name])))
-        overwriting = statement.operator is Operator.ASSIGN
-        for access in dict.fromkeys(statement.reads if overwriting else (statement.target, *statement.reads)):
+        for access in dict.fromkeys(statement.reads):
             if access.tensor == tensor:
                 reads = reads.union(runs.computed(dict(zip(names, (*access.index, *clock), strict=True))))
-        if overwriting and statement.target.tensor == tensor:
-            row = dict(zip(names, (*statement.target.index, *clock), strict=True))
-            overwrites = overwrites.union(runs.computed(row))
-    return reads, overwrites
+        if statement.target.tensor == tensor:
+            written = runs.computed(dict(zip(names, (*statement.target.index, *clock), strict=True)))
+            if statement.operator is Operator.ASSIGN:
+                overwrites = overwrites.union(written)
+            else:
+                sums = sums.union(written)
+    return reads, sums, overwrites
 
 
 @lru_cache(maxsize=256)

@@ -335,6 +335,4 @@ class Scene:
         """Return the rows (times, element) of an access; times beyond a short clock are 0."""
         times = {name: leaf.at(column) for name, column in zip(self.times, leaf.clock, strict=False)}
         times |= {name: Affine() for name in self.times[len(leaf.clock) :]}
-        return leaf.rows.computed(
-            times | {f"e{axis}": value for axis, value in enumerate(leaf.element(access))}
-        )
+        return leaf.rows.computed(times | {f"e{axis}": value for axis, value in enumerate(leaf.element(access))})

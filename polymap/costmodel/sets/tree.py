@@ -15,7 +15,6 @@ from polymap.ir import (
     Architecture,
     Branch,
     Compute,
-    Floor,
     Mapping,
     MappingNode,
     Spatial,
@@ -25,6 +24,7 @@ from polymap.ir import (
     Workload,
     affine,
     dim,
+    substituted,
 )
 from polymap.poly import Columns, Table, Tally
 
@@ -87,7 +87,7 @@ class Leaf:
 
     def element(self, access: Access) -> tuple[Affine, ...]:
         """Return the element that an access touches, in digits."""
-        return tuple(substitute(expression, self.index) for expression in access.index)
+        return tuple(substituted(expression, self.index) for expression in access.index)
 
     def rows_by(self, lanes: Columns) -> Tally:
         """Return the number of instances per value of some lanes."""
@@ -196,7 +196,7 @@ def _leaf(workload: Workload, statement: Statement, path: _Path) -> Leaf:
             constraints.append(-rest + (loop.tile - 1))
         index[loop.dim] = affine(((loop.tile, loop.column), *rest.terms))
     constraints += [-index[name] + (extents[name] - 1) for name in statement.dims if index[name].terms]
-    constraints += [substitute(constraint, index) for constraint in statement.constraints]
+    constraints += [substituted(constraint, index) for constraint in statement.constraints]
     rows = Table.box(((loop.column, loop.trips) for loop in loops), constraints)
     return Leaf(statement, rows, path.clock, _by_fanout(path.lanes), path.turns, path.holders, index)
 
@@ -205,18 +205,3 @@ def _by_fanout(lanes: Iterable[Lane]) -> tuple[Lane, ...]:
     """Return lanes in the order in which instances are numbered: by fan-out, on one fan-out the outermost loop
     first."""
     return tuple(sorted(lanes, key=lambda lane: lane.fanout))
-
-
-def substitute(expression: Affine, values: dict[str, Affine]) -> Affine:
-    """Return the expression with every dim replaced by its value."""
-    total = Affine((), expression.constant)
-    for coefficient, atom in expression.terms:
-        if isinstance(atom, str):
-            total = total + values[atom] * coefficient
-            continue
-        inner = substitute(atom.argument, values)
-        if inner.terms:
-            total = total + Affine(((coefficient, Floor(inner, atom.divisor)),))
-        else:
-            total = total + coefficient * (inner.constant // atom.divisor)
-    return total

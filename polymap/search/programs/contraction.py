@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from polymap.ir import Access, Affine, Dim, Floor, Statement, Tensor, Workload, affine
+from polymap.ir import Access, Affine, Dim, Floor, Statement, Tensor, Workload, affine, substituted
 from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays, arrays_of
-from polymap.search.programs.rewriting import substituted, with_values
+from polymap.search.programs.rewriting import with_values
 from polymap.search.programs.shapes import Shape
 from polymap.search.programs.tuning import TUNING
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polymap.costmodel import Counts, LevelUse, Traffic
-from polymap.ir import Architecture, Operator, is_plain, written_tensors
+from polymap.ir import Architecture, Operator
 from polymap.search.programs.shapes import Nodes, Place
 from polymap.search.programs.stays import NodeCount, Stays, most_held
 
@@ -25,35 +25,27 @@ class _Row:
 
 def rows_of(stays: Stays, tensor: str, holding: Holding) -> dict[int, tuple[int, int, int, int]]:
     """Return (reads, writes, fills, drains) of one tensor per level that holds it, 0 the outermost."""
-    workload = stays.arrays.workload
     rows = {level: _Row() for level in (0, *(level for level, _ in holding))}
-    written = tensor in written_tensors(workload)
-    sums = written and not is_plain(workload, tensor)
     for level, place in holding:
         parent = rows[_holder(holding, place, level)]
-        _move(rows[level], parent, stays.count(tensor, place), sums=sums)
+        _move(rows[level], parent, stays.count(tensor, place))
     _compute(stays, tensor, holding, rows)
-    if sums and not workload.tensor(tensor).initial:
-        rows[0].reads -= _elements(stays, tensor)
     return {level: (row.reads, row.writes, row.fills, row.drains) for level, row in rows.items()}
 
 
-def _move(row: _Row, parent: _Row, count: NodeCount, *, sums: bool) -> None:
-    """Add what a node moves to its own row and to its parent's."""
+def _move(row: _Row, parent: _Row, count: NodeCount) -> None:
+    """Add what a node moves to its own row and to its parent's: a partial sum that enters and comes back to the only
+    instance above is moved as any value is that is written in place."""
     row.fills += count.fills
     row.drains += count.drains
     row.writes += count.fills
-    if sums:  # a partial sum that enters is moved, and added back when it leaves: n arrivals, of which fills find one
-        row.reads += count.fills - count.dying
-        parent.reads += count.stays
-        parent.writes += count.drains
-        return
     parent.reads += count.fills
     row.reads += count.drains
     parent.writes += count.drains
 
 
 def _compute(stays: Stays, tensor: str, holding: Holding, rows: dict[int, _Row]) -> None:
+    """Add what the statements read and write; the first term that is added to zero reads nothing."""
     workload = stays.arrays.workload
     for number, name in enumerate(stays.shape.statements):
         statement = workload.statement(name)
@@ -63,7 +55,8 @@ def _compute(stays: Stays, tensor: str, holding: Holding, rows: dict[int, _Row])
         row.reads += instances * sum(access.tensor == tensor for access in statement.reads)
         if statement.target.tensor == tensor:
             row.writes += instances
-            row.reads += instances if statement.operator is not Operator.ASSIGN else 0
+            if statement.operator is not Operator.ASSIGN:
+                row.reads += instances - stays.starts(tensor, number)
 
 
 def _held_at(holding: Holding, number: int) -> int:
@@ -73,11 +66,6 @@ def _held_at(holding: Holding, number: int) -> int:
 def _holder(holding: Holding, place: Place, level: int) -> int:
     around = (each for each, outer in holding if each < level and outer.low <= place.low and place.high <= outer.high)
     return max(around, default=0)
-
-
-def _elements(stays: Stays, tensor: str) -> int:
-    element = stays.trace(tensor).element
-    return int((element[1:] != element[:-1]).sum()) + 1
 
 
 def counts_of(stays: Stays, arch: Architecture, nodes: Nodes) -> Counts:

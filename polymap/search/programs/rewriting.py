@@ -14,22 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from polymap.ir import (
-    Access,
-    Affine,
-    Apply,
-    Convert,
-    Dim,
-    Expression,
-    Floor,
-    Index,
-    Number,
-    Read,
-    Statement,
-    Workload,
-    affine,
-    dim,
-)
+from polymap.ir import Affine, Dim, Floor, Statement, Workload, affine, dim, substituted, with_indices
 from polymap.search.programs.instances import (
     Ints,
     ProgramArrays,
@@ -178,13 +163,8 @@ def _old_instances(arrays: ProgramArrays, number: int, statement: Statement, tab
 def with_values(statement: Statement, values: Table[str, Affine]) -> Statement:
     """Return the statement with its counters replaced in accesses and expressions; loops and constraints stay."""
     known = statement.counters or tuple((name, dim(name)) for name in statement.dims)
-    return replace(
-        statement,
-        counters=tuple((name, substituted(value, values)) for name, value in known),
-        target=_access(statement.target, values),
-        reads=tuple(_access(each, values) for each in statement.reads),
-        expression=_expression(statement.expression, values),
-    )
+    counters = tuple((name, substituted(value, values)) for name, value in known)
+    return replace(with_indices(statement, values), counters=counters)
 
 
 def inverse(olds: tuple[str, ...], new: Table[str, Affine]) -> dict[str, Affine] | None:
@@ -224,34 +204,3 @@ def _inverted(matrix: list[list[Fraction]]) -> list[list[Fraction]] | None:
                 factor = rows[number][place]
                 rows[number] = [a - factor * b for a, b in zip(rows[number], rows[place], strict=True)]
     return [row[size:] for row in rows]
-
-
-def _access(access: Access, values: Table[str, Affine]) -> Access:
-    return Access(access.tensor, tuple(substituted(each, values) for each in access.index))
-
-
-def _expression(expression: Expression, values: Table[str, Affine]) -> Expression:
-    match expression:
-        case Index(value):
-            return Index(substituted(value, values))
-        case Apply(operation, arguments):
-            return Apply(operation, tuple(_expression(each, values) for each in arguments))
-        case Convert():
-            return replace(expression, value=_expression(expression.value, values))
-        case Read() | Number():
-            return expression
-
-
-def substituted(expression: Affine, values: Table[str, Affine]) -> Affine:
-    """Return the expression with every dim replaced by its value."""
-    total = Affine((), expression.constant)
-    for coefficient, atom in expression.terms:
-        if isinstance(atom, str):
-            total = total + values[atom] * coefficient
-            continue
-        inner = substituted(atom.argument, values)
-        if inner.terms:
-            total = total + Affine(((coefficient, Floor(inner, atom.divisor)),))
-        else:
-            total = total + coefficient * (inner.constant // atom.divisor)
-    return total

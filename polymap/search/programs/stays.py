@@ -11,21 +11,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Statement, Tensor, accesses_of, is_plain, written_tensors
+from polymap.ir import Statement, Tensor, accesses_of
 from polymap.search.programs.instances import ASSIGN, READ, Ints, ProgramArrays
 from polymap.search.programs.shapes import Place, Shape, Timed, Views
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCount:
-    """A node's elements. dying: the drains of a temporary's elements that are needed no more (they are not made, nor
-    among the drains). peak: most held at one time; change, held: the ranks at which what it holds changes, and to
-    how much."""
+    """A node's elements; a temporary's that are needed no more are not drained. peak: most held at a time.
+    change, held: the ranks at which what it holds changes, and to how much."""
 
     fills: int
     drains: int
-    stays: int
-    dying: int
     peak: int
     change: Ints
     held: Ints
@@ -33,15 +30,14 @@ class NodeCount:
 
 @dataclass(slots=True)
 class TensorTrace:
-    """The accesses of one tensor, sorted by element and time. code: 0 read, 1 accumulated, 2 overwritten.
+    """The accesses of one tensor, sorted by element and time. code: 0 read, 1 accumulated, 2 overwritten, 3 accumulated
+    onto zero, before anything else.
     dead: of temporaries, after which of them the element is needed no more; of folding programs, its value."""
 
     tensor: Tensor
     element: Ints
     rank: Ints
     code: Ints
-    plain: bool
-    written: bool
     users: range
     dead: NDArray[np.bool_] | None = None
 
@@ -75,6 +71,11 @@ class Stays:
             self.counts[tensor, place] = found
         return found
 
+    def starts(self, tensor: str, number: int) -> int:
+        """Return how many elements a statement of the shape is the first to touch, adding onto zero."""
+        trace = self.trace(tensor)
+        return int((self.when.leaf[trace.rank[trace.code == 3]] == number).sum())
+
     def places(self, tensor: str) -> list[Place]:
         """Return the places, outermost first, below which the tensor is used."""
         return [place for place in self.when.group.places() if self.uses(tensor, place)]
@@ -99,18 +100,19 @@ def _trace(arrays: ProgramArrays, shape: Shape, when: Timed, tensor: str) -> Ten
     rank = (key >> 2 & (1 << bits) - 1).astype(np.int32)
     element = (key >> 2 + bits).astype(np.int32)
     users = [place for place, name in enumerate(shape.statements) if accesses_of(workload.statement(name), tensor)]
-    written = tensor in written_tensors(workload)
+    other = element[1:] != element[:-1]
+    if len(code) and not workload.tensor(tensor).initial:
+        code[np.append([True], other) & (code == 1)] = 3
     about = workload.tensor(tensor), element, rank, code
     dead = None
     if workload.tensor(tensor).temporary and len(code):
-        other = element[1:] != element[:-1]
         if arrays.folding:
             dead = np.append(other | (code[1:] == 2), [True])
         else:
             uses = np.cumsum(code != 2)
             last = np.append(np.flatnonzero(other), len(code) - 1)
             dead = uses == np.repeat(uses[last], np.diff(last, prepend=-1))
-    return TensorTrace(*about, is_plain(workload, tensor), written, range(users[0], users[-1] + 1), dead)
+    return TensorTrace(*about, range(users[0], users[-1] + 1), dead)
 
 
 def _scaled(count: NodeCount, scale: float) -> NodeCount:
@@ -118,8 +120,6 @@ def _scaled(count: NodeCount, scale: float) -> NodeCount:
     return NodeCount(
         round(count.fills * scale),
         round(count.drains * scale),
-        round(count.stays * scale),
-        round(count.dying * scale),
         round(count.peak * scale),
         count.change,
         np.rint(count.held * scale).astype(np.int64),
@@ -129,34 +129,27 @@ def _scaled(count: NodeCount, scale: float) -> NodeCount:
 def _counted(trace: TensorTrace, place: Place, when: Timed, views: Views) -> NodeCount:
     """views: those of the place."""
     element, rank, code, dead = trace.element, trace.rank, trace.code, trace.dead
-    firsts = np.ones(len(element), dtype=bool)
-    firsts[1:] = element[1:] != element[:-1]
     if not (place.low <= trace.users.start and trace.users.stop <= place.high):
         leaf = when.leaf[rank]
         below = (leaf >= place.low) & (leaf < place.high)
-        element, rank, code, firsts = element[below], rank[below], code[below], firsts[below]
+        element, rank, code = element[below], rank[below], code[below]
         dead = None if dead is None else dead[below]
-    view, starts = views.number[rank], views.starts
-    if not trace.written:
+    view, starts, is_written = views.number[rank], views.starts, bool(code.any())
+    if not is_written:
         view, starts = _own_views(view, views)
     start, new_view = _stays_and_views(element, view)
     held = np.bincount(view[new_view], minlength=len(starts))
     if not len(start):
-        return NodeCount(0, 0, 0, 0, 0, starts[:1], held[:1])
-    fills, drains, dying = len(start), 0, 0
-    if trace.written:
+        return NodeCount(0, 0, 0, starts[:1], held[:1])
+    fills, drains = len(start), 0
+    if is_written:
         ends = np.append(start[1:], len(view)) - 1
         lost = np.zeros(len(ends), dtype=bool) if dead is None else dead[ends]
-        if trace.plain:
-            dirty = np.maximum.reduceat(code, start) > 0
-            fills -= int((code[start] == 2).sum())
-            drains, dying = int((dirty & ~lost).sum()), int((dirty & lost).sum())
-        else:
-            drains, dying = int((~lost).sum()), int(lost.sum())
-            if not trace.tensor.initial:
-                fills -= int(firsts[start].sum())
+        dirty = np.maximum.reduceat(code, start) > 0
+        fills -= int((code[start] >= 2).sum())
+        drains = int((dirty & ~lost).sum())
     moves = np.concatenate((np.ones(1, dtype=bool), held[1:] != held[:-1]))
-    return NodeCount(fills, drains, len(start), dying, int(held.max()), starts[moves], held[moves])
+    return NodeCount(fills, drains, int(held.max()), starts[moves], held[moves])
 
 
 def _stays_and_views(element: Ints, view: Ints) -> tuple[Ints, NDArray[np.bool_]]:

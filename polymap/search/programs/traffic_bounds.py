@@ -12,8 +12,8 @@ becomes resident that was not, and how often one is read or written that is not 
 2. Let j in J be no temporary. What becomes resident is read at the outermost level, or it is overwritten first (or
    begins as zero) and written there when it leaves. So reads are Q_j less such beginnings, and writes are at least
    these, and at least the elements that the program writes, W_j. There are at most O_j such beginnings: the instances
-   that overwrite an element without reading it, or, of an array into which the program only accumulates and that is
-   not `initial`, at most one per element. Hence the traffic of j is at least Q_j + max(0, W_j - O_j).
+   that overwrite an element without reading it, and, of an array that is not `initial`, one per element that is
+   accumulated onto before anything else touches it. Hence the traffic of j is at least Q_j + max(0, W_j - O_j).
 3. Arrays outside of J move what is compulsory, and bounds over arrays that have none in common may be added, each with
    all of Z.
 
@@ -29,7 +29,7 @@ from functools import lru_cache
 from itertools import combinations
 from math import ceil, prod
 
-from polymap.costmodel.analysis import Compulsory, compulsory_traffic, memory_bits
+from polymap.costmodel.analysis import Compulsory, compulsory_traffic, elements_summed_first, memory_bits
 from polymap.ir import Architecture, Operator, Workload, is_plain, written_tensors
 from polymap.search.programs.bound_tuning import TUNING
 from polymap.search.programs.instances import instance_bound
@@ -115,12 +115,13 @@ def _begun(workload: Workload, row: Compulsory) -> int:
     """Return O_j: how often an element begins without being read, at most (a bound by boxes)."""
     if not is_plain(workload, row.tensor):
         return 0 if workload.tensor(row.tensor).initial else row.writes or 0
-    extents = workload.extents()
-    return sum(
+    extents, started = workload.extents(), elements_summed_first(workload, row.tensor)
+    sets = (
         prod(extents[dim] for dim in each.dims)
         for each in workload.statements
         if each.target.tensor == row.tensor and each.operator is Operator.ASSIGN and each.target not in each.reads
     )
+    return sum(sets) + (prod(workload.tensor(row.tensor).shape) if started is None else started)
 
 
 def bounds_of(region: Region, workload: Workload, held: int, lanes: int) -> list[Moved]:

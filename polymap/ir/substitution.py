@@ -1,0 +1,50 @@
+"""Statements over other dims: every dim replaced by a quasi-affine function of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from polymap.ir.loopnest import Access, Apply, Convert, Expression, Index, Number, Read, Statement
+from polymap.ir.quasi_affine import Affine, Floor
+
+
+def with_indices(statement: Statement, values: Mapping[str, Affine]) -> Statement:
+    """Return the statement with its dims replaced in accesses and expressions; loops and constraints stay."""
+    return replace(
+        statement,
+        target=_access(statement.target, values),
+        reads=tuple(_access(each, values) for each in statement.reads),
+        expression=_expression(statement.expression, values),
+    )
+
+
+def _access(access: Access, values: Mapping[str, Affine]) -> Access:
+    return Access(access.tensor, tuple(substituted(each, values) for each in access.index))
+
+
+def _expression(expression: Expression, values: Mapping[str, Affine]) -> Expression:
+    match expression:
+        case Index(value):
+            return Index(substituted(value, values))
+        case Apply(operation, arguments):
+            return Apply(operation, tuple(_expression(each, values) for each in arguments))
+        case Convert():
+            return replace(expression, value=_expression(expression.value, values))
+        case Read() | Number():
+            return expression
+
+
+def substituted(expression: Affine, values: Mapping[str, Affine]) -> Affine:
+    """Return the expression with every dim replaced by its value."""
+    total = Affine((), expression.constant)
+    for coefficient, atom in expression.terms:
+        if isinstance(atom, str):
+            total = total + values[atom] * coefficient
+            continue
+        inner = substituted(atom.argument, values)
+        if inner.terms:
+            total = total + Affine(((coefficient, Floor(inner, atom.divisor)),))
+        else:
+            total = total + coefficient * (inner.constant // atom.divisor)
+    return total
