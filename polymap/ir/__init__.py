@@ -48,6 +48,7 @@ with lazy(__name__):
         is_box as is_box,
         is_plain as is_plain,
         rule_of as rule_of,
+        starting_operator as starting_operator,
         written_tensors as written_tensors,
     )
     from polymap.ir.machine import (

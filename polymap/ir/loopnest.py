@@ -275,6 +275,15 @@ def rule_of(workload: Workload, tensor: str, below: Iterable[Statement] | None =
     return PlaceRule.SUMS if below is None or workload.associative else rule_of(workload, tensor)
 
 
+def starting_operator(workload: Workload, tensor: str) -> Operator | None:
+    """Return the operator of the statement that accumulates first into a tensor without initial values, of which the
+    neutral element is what it starts from; None where something else is the first to touch it."""
+    first = next(each for each in workload.statements if accesses_of(each, tensor))
+    if workload.tensor(tensor).initial or first.target.tensor != tensor or first.operator is Operator.ASSIGN:
+        return None
+    return None if any(access.tensor == tensor for access in first.reads) else first.operator
+
+
 def is_plain(workload: Workload, tensor: str) -> bool:
     """Return whether a tensor is written otherwise than by accumulating alone."""
     return rule_of(workload, tensor) is PlaceRule.PLAIN

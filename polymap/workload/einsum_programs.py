@@ -19,9 +19,9 @@ from polymap.ir import (
     Tensor,
     Workload,
     WorkloadError,
-    accesses_of,
     affine,
     did_you_mean,
+    starting_operator,
     with_indices,
     written_tensors,
 )
@@ -43,6 +43,7 @@ from polymap.workload.c import (
     render,
     workload_of_program,
 )
+from polymap.workload.dependence_analysis import leaves_unwritten
 from polymap.workload.einsums import (
     Extras,
     checked_extent,
@@ -317,12 +318,14 @@ def _tensor(
 
 
 def _starts_at_zero(workload: Workload, tensor: str) -> bool:
-    """Return whether the first statement that touches a tensor accumulates into it, and others into it do likewise."""
-    first = next(each for each in workload.statements if accesses_of(each, tensor))
-    if any(read.tensor == tensor for read in first.reads) or first.operator is Operator.ASSIGN:
-        return False
+    """Return whether the first statement that touches a tensor accumulates into it, and others into it do likewise: of
+    maxima and minima all elements, as what nothing is compared with is no number."""
+    zero = replace(workload, tensors=tuple(replace(each, initial=False) for each in workload.tensors))
+    first = starting_operator(zero, tensor)
     operators = {each.operator for each in workload.statements if each.target.tensor == tensor}
-    return operators <= {first.operator, Operator.ASSIGN}
+    if first is None or not operators <= {first, Operator.ASSIGN}:
+        return False
+    return first in (Operator.ADD, Operator.MULTIPLY) or not leaves_unwritten(zero, zero.tensor(tensor))
 
 
 def _without_types(statement: Statement) -> Statement:

@@ -217,9 +217,12 @@ def convert(value: Values, kind: str, where: Mask = _EVERYWHERE) -> Values:
 
 
 def interpret(workload: Workload, arrays: Data) -> None:
-    """Run a program in textual order, one statement instance at a time."""
+    """Run a program in textual order, one statement instance at a time.
+
+    What is accumulated onto what nothing has set is set by it; of a C program the caller set it.
+    """
     touched: dict[str, NDArray[np.bool_]] = {
-        tensor.name: np.full(tensor.shape, tensor.initial or not _only_accumulates(workload, tensor.name))
+        tensor.name: np.full(tensor.shape, tensor.initial or workload.original is not None)
         for tensor in workload.tensors
     }
     instances: list[tuple[tuple[int, ...], Statement, tuple[int, ...]]] = []
@@ -232,13 +235,6 @@ def interpret(workload: Workload, arrays: Data) -> None:
     instances.sort(key=lambda instance: instance[0])
     for _, statement, row in instances:
         _execute(workload, statement, dict(zip(statement.dims, row, strict=True)), arrays, touched)
-
-
-def _only_accumulates(workload: Workload, tensor: str) -> bool:
-    """Return whether a tensor starts from the neutral element: never read, and written by one accumulation only."""
-    operators = {statement.operator for statement in workload.statements if statement.target.tensor == tensor}
-    read = any(access.tensor == tensor for statement in workload.statements for access in statement.reads)
-    return not read and len(operators) == 1 and Operator.ASSIGN not in operators
 
 
 def _execute(

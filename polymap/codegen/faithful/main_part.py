@@ -12,11 +12,10 @@ from polymap.codegen.lower import (
     TRANSFER,
     Buffer,
     Layout,
-    Rule,
     forms_of,
     has_values_at_start,
 )
-from polymap.ir import Operator, Workload
+from polymap.ir import Operator, PlaceRule, Workload
 
 _EXTREMES = (Operator.MAX, Operator.MIN)
 KINDS = ("reads", "writes", "fills", "drains")
@@ -55,7 +54,7 @@ def main_text(layout: Layout, *, counted: bool) -> str:
             fills += _fill(buffer, kind.c_type, kind.low, kind.high)
         if layout.is_written(tensor.name) and not tensor.temporary:
             writes += _transfer("output", buffer, 1)
-        if layout.rules[tensor.name] is Rule.SUMS and tensor.initial:
+        if tensor.initial and buffer.rule is not PlaceRule.READ_ONLY:
             starts += f"    memset({buffer.name}_partial, 1, sizeof {buffer.name}_partial);\n"
     for row, label in _rows(layout).items():
         values = ", ".join(f"{kind}_{row}" for kind in KINDS)

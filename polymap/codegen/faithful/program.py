@@ -60,7 +60,7 @@ from polymap.codegen.lower import (
     temporal,
     wrap,
 )
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.ir import Architecture, Mapping, PlaceRule, Workload
 
 _ADVANCED = Name("advanced")
 LowerStep = Callable[["_Parts", Use], Block]
@@ -100,7 +100,7 @@ def lower_faithful(workload: Workload, arch: Architecture, mapping: Mapping) -> 
         parts.arrays += buffer_arrays(layout, buffer)
         if buffer.place.level == 0:
             continue
-        if layout.is_written(buffer.place.tensor):
+        if buffer.rule is not PlaceRule.READ_ONLY:
             parts.leaves[buffer.place.number] = parts.keep(leave_function(layout, parts.needs, buffer))
             parts.enters[buffer.place.number] = parts.keep(enter_function(layout, parts.needs, buffer))
         else:

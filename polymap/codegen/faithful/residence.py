@@ -7,11 +7,14 @@ not get the new epoch leave.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import assert_never
 
 from polymap.codegen.faithful.deaths import is_alive, mortal_tensors
 from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, merged_arrivals, merged_reads
 from polymap.codegen.lower import (
+    CHANGED,
+    CLEAN,
     Assign,
     Binary,
     Block,
@@ -32,7 +35,6 @@ from polymap.codegen.lower import (
     Layer,
     Layout,
     Name,
-    Rule,
     Run,
     Scope,
     Stmt,
@@ -49,12 +51,14 @@ from polymap.codegen.lower import (
     instance_layers,
     instance_number,
     instance_order,
+    neutral,
+    operator_of_sums,
     point_layers,
     slot_of,
     temporal,
     wrap,
 )
-from polymap.ir import Access, Operator
+from polymap.ir import Access, Operator, PlaceRule
 
 _INSTANCE, _ELEMENT, _SLOT, _CELL = Name("instance"), Name("element"), Name("slot"), Name("here")
 _ORIGIN, _FIRST = Name("origin"), Name("first")
@@ -110,19 +114,18 @@ def leave_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Functi
         drain: Block = (*_drain_counts(buffer), *bring(buffer.value(_CELL), _ORIGIN))
         return (*staying, *_drain_loop(buffer, if_alive(drain)))
 
-    if layout.rules[buffer.place.tensor] is Rule.SUMS:
-        operator = layout.operator(buffer.place.tensor)
-        body = merged_arrivals(layout, needs, parent, _child(buffer), operator, visit)
+    if buffer.rule is PlaceRule.SUMS:
+        body = merged_arrivals(layout, needs, parent, _child(buffer), operator_of_sums(buffer), visit)
     else:
         there = Name("there")
         written: Block = (
             Declare("const int", there.text, cell_of(parent, Name("parent_instance"), _ORIGIN)),
             Copy(parent.value(there), buffer.value(_CELL)),
             Count(counter("writes", parent)),
-            Assign(parent.partial(there), "=", Int(1)),
+            Assign(parent.partial(there), "=", CHANGED),
         )
         # Only what was written here goes back.
-        dirty = If(buffer.partial(_CELL), if_alive((*_drain_counts(buffer), *written)))
+        dirty = If(Binary("==", buffer.partial(_CELL), CHANGED), if_alive((*_drain_counts(buffer), *written)))
         per_instance: Block = (*staying, _declare_parent_instance(layout, buffer), *_drain_loop(buffer, (dirty,)))
         body = wrap(instance_layers(buffer.place.instance_loops), per_instance)
     names = ("more", *layout.nest.clock_names)
@@ -157,7 +160,7 @@ def _drain_loop(buffer: Buffer, drain: Block) -> Block:
 
 def enter_function(layout: Layout, needs: Needs, buffer: Buffer) -> tuple[Function, Run]:
     """Return the function by which elements enter a written node, after the leaves of the step, and its call."""
-    if layout.rules[buffer.place.tensor] is Rule.SUMS:
+    if buffer.rule is PlaceRule.SUMS:
         body = _enter_sums(layout, buffer)
     else:
         body = _enter_plain(layout, needs, buffer)
@@ -173,12 +176,10 @@ def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
         Count(counter("reads", parent)),
         *_fill_counts(buffer),
         Assign(parent.partial(there), "=", Int(0)),
-        Assign(buffer.partial(_CELL), "=", Int(1)),
+        Assign(buffer.partial(_CELL), "=", CHANGED),
     )
-    starts: Block = (
-        Assign(buffer.value(_CELL), "=", layout.neutral(buffer.place.tensor)),
-        Assign(buffer.partial(_CELL), "=", Int(0)),
-    )
+    zero = neutral(layout.types[buffer.place.tensor], operator_of_sums(buffer))
+    starts: Block = (Assign(buffer.value(_CELL), "=", zero), Assign(buffer.partial(_CELL), "=", Int(0)))
     new: Block = (
         Declare("const int", there.text, cell_of(parent, Name("parent_instance"), _ORIGIN)),
         If(parent.partial(there), moves, starts),
@@ -195,49 +196,66 @@ def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
 
 def _enter_plain(layout: Layout, needs: Needs, buffer: Buffer) -> Block:
     """Return the entries of a tensor written in place: new elements are loaded unless their first access overwrites
-    them."""
-    clean = Assign(buffer.partial(_CELL), "=", Int(0))
-    targets = [use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor]
+    them, or accumulates onto what is zero above."""
+    tensor = buffer.place.tensor
+    targets = [use.statement for use in buffer.place.uses if use.statement.target.tensor == tensor]
     overwrites = any(statement.operator is Operator.ASSIGN for statement in targets)
-    reads = any(access.tensor == buffer.place.tensor for use in buffer.place.uses for access in use.statement.reads)
-    reads = reads or any(statement.operator is not Operator.ASSIGN for statement in targets)
+    accumulates = any(statement.operator is not Operator.ASSIGN for statement in targets)
+    reads = any(access.tensor == tensor for use in buffer.place.uses for access in use.statement.reads)
+    starts = accumulates and layout.starts_at_zero(tensor)
 
     def visit(ask: Ask) -> Block:
-        loaded: Block = (If(_lacks_epoch(buffer), (*ask(_CELL, _ORIGIN), clean, *_record_element(buffer))),)
-        overwritten: Block = (If(_lacks_epoch(buffer), (clean, *_record_element(buffer))),)
-        if overwrites and reads:
-            walk = _walk(layout, buffer, clock_below(layout.nest, buffer.place), loaded, overwritten)
+        loaded: Block = (*ask(_CELL, _ORIGIN), Assign(buffer.partial(_CELL), "=", CLEAN), *_record_element(buffer))
+        zero: Block = (Assign(buffer.partial(_CELL), "=", Int(0)), *_record_element(buffer))
+        there = cell_of(layout.parent(buffer), Name("parent_instance"), _ORIGIN)
+        summed: Block = (If(layout.parent(buffer).partial(there), loaded, zero),) if starts else loaded
+        first = _Firsts(*((If(_lacks_epoch(buffer), each),) for each in (loaded, summed, zero)))
+        if starts or (overwrites and (reads or accumulates)):
+            walk = _walk(layout, buffer, clock_below(layout.nest, buffer.place), first)
         else:
-            walk = tile(layout, buffer, loaded if reads else overwritten)
-        return (_declare_instance(buffer), _declare_first_cell(buffer), *walk)
+            walk = tile(layout, buffer, first.read if reads or accumulates else first.overwritten)
+        above = (_declare_parent_instance(layout, buffer),) if starts else ()
+        return (_declare_instance(buffer), _declare_first_cell(buffer), *above, *walk)
 
     return merged_reads(layout, needs, layout.parent(buffer), _child(buffer), _fill_counts(buffer), visit)
 
 
-def _walk(layout: Layout, buffer: Buffer, clock: Clock, read: Block, overwritten: Block) -> Block:
+@dataclass(frozen=True, slots=True)
+class _Firsts:
+    """What happens to an element that is not held, by its first access."""
+
+    read: Block
+    accumulated: Block
+    overwritten: Block
+
+    def by(self, operator: Operator) -> Block:
+        return self.overwritten if operator is Operator.ASSIGN else self.accumulated
+
+
+def _walk(layout: Layout, buffer: Buffer, clock: Clock, first: _Firsts) -> Block:
     """Return loops over all accesses of the current instance in the order of the clock; in every step reads come
     first."""
     match clock:
         case ClockLoop(loop, above, inner):
             layers, stop = clock_bound(layout.frame, loop, above, temporal(above))
-            body = _walk(layout, buffer, inner, read, overwritten)
+            body = _walk(layout, buffer, inner, first)
             return wrap(layers, (For(loop.name, Int(0), stop, body),))
         case ClockBranch(_, _, children):
-            return tuple(Scope(_walk(layout, buffer, child, read, overwritten)) for child in children)
+            return tuple(Scope(_walk(layout, buffer, child, first)) for child in children)
         case ClockStep(use):
-            return _accesses_of_use(layout, buffer, use, read, overwritten)
+            return _accesses_of_use(layout, buffer, use, first)
     assert_never(clock)
 
 
-def _accesses_of_use(layout: Layout, buffer: Buffer, use: Use, read: Block, overwritten: Block) -> Block:
+def _accesses_of_use(layout: Layout, buffer: Buffer, use: Use, first: _Firsts) -> Block:
     statement, tensor = use.statement, buffer.place.tensor
     below = instance_order(
         loop for loop in use.loops if not loop.is_temporal and loop not in buffer.place.instance_loops
     )
     fixed = frozenset(loop.name for loop in use.loops)
-    touched = [(access, read) for access in dict.fromkeys(statement.reads) if access.tensor == tensor]
+    touched = [(access, first.read) for access in dict.fromkeys(statement.reads) if access.tensor == tensor]
     if statement.target.tensor == tensor:
-        touched.append((statement.target, overwritten if statement.operator is Operator.ASSIGN else read))
+        touched.append((statement.target, first.by(statement.operator)))
     blocks: list[Block] = []
     for access, body in touched:
         layers, values = point_layers(layout.frame, use, fixed, _dims(access))

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.codegen.faithful.transfers import Ask, Bring, Child, Needs, arrival, merged_arrivals, merged_reads
+from polymap.codegen.faithful.transfers import (
+    Ask,
+    Bring,
+    Child,
+    Needs,
+    arrival,
+    looked_at,
+    merged_arrivals,
+    merged_reads,
+)
 from polymap.codegen.lower import (
+    CHANGED,
     Array,
     Assign,
     Block,
@@ -195,7 +205,8 @@ def _operand(step: Step, index: int, access: Access, values: Values) -> Block:
         return (Declare(kind, name, Element(step.operand(index), (_UNIT,))),)
     cell, axes = _cell_of_access(step, access, values, name)
     holder = step.holder(access)
-    return (*axes, Declare(kind, name, holder.value(cell)), Count(counter("reads", holder)))
+    read: Block = (Declare(kind, name, holder.value(cell)), Count(counter("reads", holder)))
+    return (*axes, *read, *looked_at(step.layout, holder, cell))
 
 
 def _cell_of_access(step: Step, access: Access, values: Values, name: str) -> tuple[Expr, Block]:
@@ -216,7 +227,7 @@ def _result(step: Step, values: Values) -> Block:
     declared = Declare("const int", "cell", cell)
     holder, operator = step.holder(target), step.use.statement.operator
     if operator is Operator.ASSIGN:
-        dirty = Assign(holder.partial(Name("cell")), "=", Int(1))
+        dirty = Assign(holder.partial(Name("cell")), "=", CHANGED)
         return (*axes, declared, Copy(holder.value(Name("cell")), result), Count(counter("writes", holder)), dirty)
     return (*axes, declared, *arrival(step.layout, holder, operator, Name("cell"), result))
 

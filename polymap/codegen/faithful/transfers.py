@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from polymap.codegen.lower import (
+    CHANGED,
+    CLEAN,
     Assign,
     Binary,
     Block,
@@ -28,7 +30,6 @@ from polymap.codegen.lower import (
     Layout,
     Loop,
     Name,
-    Rule,
     Run,
     add,
     c_name,
@@ -40,7 +41,7 @@ from polymap.codegen.lower import (
     multiply,
     wrap,
 )
-from polymap.ir import Multicast, Operator
+from polymap.ir import Multicast, Operator, PlaceRule
 
 # How a child asks for an element: (where it goes, the parent's slot) -> statements.
 Ask = Callable[[Expr, Expr], Block]
@@ -125,8 +126,9 @@ def merged_reads(
     if not same and not united:
         # Everyone reads alone.
         def direct(target: Expr, origin: Expr) -> Block:
-            source = parent.value(add(Name(AT), origin))
-            return (Copy(Element(child.target, (target,)), source), read, *counts)
+            cell = add(Name(AT), origin)
+            copied = Copy(Element(child.target, (target,)), parent.value(cell))
+            return (copied, read, *looked_at(layout, parent, cell), *counts)
 
         body: Block = (_parent_at(parent, above), *visit(direct))
         return wrap(instance_layers(instance_order(iter((*above, *apart)))), body)
@@ -143,7 +145,8 @@ def merged_reads(
     line, marks = bus(layout, tensor), mark(layout, tensor)
     unite = _append_to_message(marks) if united else ()
     item = Element(message, (Name("m"),))
-    copies: Block = (Copy(Element(line, (item,)), parent.value(add(Name(AT), item))), read)
+    cell = add(Name(AT), item)
+    copies: Block = (Copy(Element(line, (item,)), parent.value(cell)), read, *looked_at(layout, parent, cell))
     send: Block = (For("m", Int(0), length, copies),)
     if same:
         send = (If(Name(f"!already_sent({message}, {length.text}, {marks})"), send),)
@@ -182,20 +185,31 @@ def _append_to_message(marks: str) -> Block:
     )
 
 
+def looked_at(layout: Layout, parent: Buffer, cell: Expr) -> Block:
+    """Return the statements by which what is read counts as a value, also where nothing was written."""
+    if parent.rule is not PlaceRule.PLAIN or not layout.starts_at_zero(parent.place.tensor):
+        return ()
+    partial = parent.partial(cell)
+    return (If(Binary("==", partial, Int(0)), (Assign(partial, "=", CLEAN),)),)
+
+
 def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, value: Expr) -> Block:
     """Return the statements that accumulate a value into a parent's copy: one write, and one read if the copy is not
-    zero.
-
-    An array that is written in place always holds a value, and becomes dirty.
-    """
+    zero. One that is written in place and starts with a value always has one."""
     copy, partial = parent.value(cell), parent.partial(cell)
     kind = layout.types[parent.place.tensor]
     again: Block = (Copy(copy, combine(kind, operator, copy, value)), Count(counter("reads", parent)))
     written = Count(counter("writes", parent))
-    if layout.rules[parent.place.tensor] is Rule.PLAIN:
-        return (*again, written, Assign(partial, "=", Int(1)))
-    first: Block = (Copy(copy, value), Assign(partial, "=", Int(1)))
-    return (If(partial, again, first), written)
+    changed = Assign(partial, "=", CHANGED)
+    if parent.rule is PlaceRule.PLAIN:
+        is_plain = not layout.starts_at_zero(parent.place.tensor) and not _gives_sums(layout, parent)
+        return (*(again if is_plain else (If(partial, again, (Copy(copy, value),)),)), written, changed)
+    return (If(partial, again, (Copy(copy, value), changed)), written)
+
+
+def _gives_sums(layout: Layout, parent: Buffer) -> bool:
+    """Return whether a place of partial sums may take a copy of the parent away."""
+    return any(each.place.parent == parent.place.number and each.rule is PlaceRule.SUMS for each in layout.buffers)
 
 
 def merged_arrivals(

@@ -32,9 +32,10 @@ with lazy(__name__):
         total as total,
     )
     from polymap.codegen.lower.buffers import (
+        CHANGED as CHANGED,
+        CLEAN as CLEAN,
         Buffer as Buffer,
         Layout as Layout,
-        Rule as Rule,
         axis_values as axis_values,
         buffer_arrays as buffer_arrays,
         cell_of as cell_of,
@@ -45,7 +46,8 @@ with lazy(__name__):
         element_number as element_number,
         forms_of as forms_of,
         layout_of as layout_of,
-        rules as rules,
+        neutral as neutral,
+        operator_of_sums as operator_of_sums,
         slot_of as slot_of,
     )
     from polymap.codegen.lower.elements import (

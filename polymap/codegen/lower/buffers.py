@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 from polymap.codegen.lower.ast import (
     Array,
@@ -40,8 +39,12 @@ from polymap.ir import (
     Index,
     Mistake,
     Operator,
+    PlaceRule,
     Tensor,
     Workload,
+    rule_of,
+    starting_operator,
+    written_tensors,
 )
 from polymap.workload.c import LARGEST_INDEX
 
@@ -50,32 +53,15 @@ _LARGEST_PROGRAM_BYTES = 2**31 - 2**24
 _NEUTRAL = {Operator.ADD: 0, Operator.MULTIPLY: 1}
 
 
-class Rule(Enum):
-    """How a tensor's copies move (docs/counting.md): read only; partial sums; or loaded, written and drained."""
-
-    READ_ONLY = "read only"
-    SUMS = "partial sums"
-    PLAIN = "plain"
-
-
-def rules(workload: Workload) -> dict[str, Rule]:
-    """Return tensor name -> rule. Sums: arrays into which the program only accumulates, with one operator."""
-    operators: dict[str, set[Operator]] = {tensor.name: set() for tensor in workload.tensors}
-    for statement in workload.statements:
-        operators[statement.target.tensor].add(statement.operator)
-    read = {access.tensor for statement in workload.statements for access in statement.reads}
-    found: dict[str, Rule] = {}
-    for name, used in operators.items():
-        sums = len(used) == 1 and Operator.ASSIGN not in used and name not in read
-        found[name] = Rule.SUMS if sums else Rule.PLAIN if used else Rule.READ_ONLY
-    return found
+CLEAN, CHANGED = Int(1), Int(2)  # what stands in a copy, as `partial` says: 0 is zero, nothing that anybody wrote
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A place as arrays: cell = instance * slots + slot."""
+    """A place as arrays: cell = instance * slots + slot. rule: by which its elements move."""
 
     place: StoragePoint
+    rule: PlaceRule
     name: str
     modulus: tuple[int, ...]
     slots: int
@@ -111,7 +97,6 @@ class Layout:
     frame: Frame
     buffers: tuple[Buffer, ...]
     types: dict[str, ElementType]
-    rules: dict[str, Rule]
 
     def parent(self, buffer: Buffer) -> Buffer:
         parent = buffer.place.parent
@@ -119,24 +104,30 @@ class Layout:
         return self.buffers[parent]
 
     def is_written(self, tensor: str) -> bool:
-        return self.rules[tensor] is not Rule.READ_ONLY
+        return tensor in written_tensors(self.nest.workload)
 
-    def operator(self, tensor: str) -> Operator:
-        """Return the operator of a tensor of partial sums."""
-        assert self.rules[tensor] is Rule.SUMS  # asked where partial sums are zeroed or added
-        return next(s.operator for s in self.nest.workload.statements if s.target.tensor == tensor)
+    def starts_at_zero(self, tensor: str) -> bool:
+        """Return whether the program may accumulate onto elements that have no value yet."""
+        return starting_operator(self.nest.workload, tensor) is not None
 
-    def neutral(self, tensor: str) -> Expr:
-        """Return the neutral element of the tensor's accumulation."""
-        operator, kind = self.operator(tensor), self.types[tensor]
-        if operator in _NEUTRAL:
-            return Int(_NEUTRAL[operator])
-        if kind.is_float:
-            return Name("-INFINITY" if operator is Operator.MAX else "INFINITY")
-        if kind.is_unsigned and operator is Operator.MAX:
-            return Int(0)
-        bits = kind.c_type.removesuffix("_t").upper()
-        return Name(f"{bits}_{'MIN' if operator is Operator.MAX else 'MAX'}")
+
+def operator_of_sums(buffer: Buffer) -> Operator:
+    """Return the operator that accumulates into a place of partial sums."""
+    assert buffer.rule is PlaceRule.SUMS
+    targets = (use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor)
+    return next(targets).operator
+
+
+def neutral(kind: ElementType, operator: Operator) -> Expr:
+    """Return the neutral element of an accumulation."""
+    if operator in _NEUTRAL:
+        return Int(_NEUTRAL[operator])
+    if kind.is_float:
+        return Name("-INFINITY" if operator is Operator.MAX else "INFINITY")
+    if kind.is_unsigned and operator is Operator.MAX:
+        return Int(0)
+    bits = kind.c_type.removesuffix("_t").upper()
+    return Name(f"{bits}_{'MIN' if operator is Operator.MAX else 'MAX'}")
 
 
 def combine(kind: ElementType, operator: Operator, left: Expr, right: Expr) -> Expr:
@@ -168,7 +159,7 @@ def layout_of(nest: Nest) -> Layout:
     names = {dim.name: f"d{i}" for i, dim in enumerate(workload.dims)}
     buffers = tuple(_buffer(nest, place) for place in nest.places)
     frame = Frame(names, workload.extents())
-    return Layout(nest, frame, buffers, element_types(workload), rules(workload))
+    return Layout(nest, frame, buffers, element_types(workload))
 
 
 def check_memory(total_bytes: int) -> None:
@@ -230,7 +221,8 @@ def _buffer(nest: Nest, place: StoragePoint) -> Buffer:
     level_name = c_name(f"L{place.level}", level)
     row = f"{level_name}_{tensor_name}"
     name = tensor_name if place.level == 0 else f"N{place.number}_{tensor_name}"
-    buffer = Buffer(place, name, modulus, slots, row, f"{level_name} {tensor_name}")
+    rule = rule_of(nest.workload, tensor.name, (use.statement for use in place.uses))
+    buffer = Buffer(place, rule, name, modulus, slots, row, f"{level_name} {tensor_name}")
     if buffer.cells > LARGEST_INDEX:
         what = f"the program would need {buffer.cells} cells for {tensor.name} in '{level}', more than {LARGEST_INDEX}"
         raise BudgetError(Mistake("PM601", what, "Generate code for a smaller layer, or count with evaluate()."))
@@ -278,7 +270,7 @@ def cell_of(buffer: Buffer, instance: Expr, slot: Expr) -> Expr:
 def buffer_arrays(layout: Layout, buffer: Buffer) -> list[Array]:
     """Return the arrays of a buffer."""
     place, kind = buffer.place, layout.types[buffer.place.tensor].c_type
-    is_written = layout.is_written(place.tensor)
+    is_written = buffer.rule is not PlaceRule.READ_ONLY
     level = c_name(f"L{place.level}", layout.nest.arch.levels[place.level].name)
     if place.level == 0:
         arrays = [Array(kind, buffer.name, (max(1, buffer.slots),), f"in {level}")]

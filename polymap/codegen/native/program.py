@@ -39,7 +39,6 @@ from polymap.codegen.lower import (
     Loop,
     Name,
     Program,
-    Rule,
     Scope,
     StoragePoint,
     Text,
@@ -54,6 +53,7 @@ from polymap.codegen.lower import (
     inlined,
     layout_of,
     multiply,
+    neutral,
     order_of_sums,
     point_layers,
     prune,
@@ -72,10 +72,13 @@ from polymap.ir import (
     Mapping,
     Mistake,
     Operator,
+    PlaceRule,
     Statement,
     Tensor,
     Workload,
     WorkloadError,
+    rule_of,
+    starting_operator,
 )
 
 
@@ -267,11 +270,13 @@ def _zeros(native: Native) -> Block:
     blocks: list[Block] = []
     for use in native.layout.nest.uses:
         target = use.statement.target
-        if native.layout.rules[target.tensor] is Rule.SUMS and not _tensor(native, target).initial:
+        start = starting_operator(native.layout.nest.workload, target.tensor)
+        if start is not None and use.statement.operator is not Operator.ASSIGN:
             bare = Use(use.statement, (), ())
             layers, values = point_layers(native.frame, bare, frozenset(), _dims(target))
-            neutral = Assign(_element(native, target), "=", native.layout.neutral(target.tensor))
-            blocks.append(wrap(layers, (*axis_values(native.layout, target, values), neutral)))
+            value = neutral(native.layout.types[target.tensor], start)
+            setting = Assign(_element(native, target), "=", value)
+            blocks.append(wrap(layers, (*axis_values(native.layout, target, values), setting)))
     return tuple(Scope(block) for block in blocks)
 
 
@@ -310,7 +315,8 @@ def _accumulation(array: str, kind: ElementType, operator: Operator, value: Expr
 
 def _stage(layout: Layout, place: StoragePoint, sunk: frozenset[str]) -> list[Stage]:
     """Return the buffer of a place, or none: the innermost place of a tensor with loops inside that accumulate."""
-    if place.level == 0 or len(place.uses) != 1 or layout.rules[place.tensor] is not Rule.SUMS:
+    sums = rule_of(layout.nest.workload, place.tensor) is PlaceRule.SUMS
+    if place.level == 0 or len(place.uses) != 1 or not sums:
         return []
     use = place.uses[0]
     target = use.statement.target

@@ -10,12 +10,10 @@ from polymap.codegen.lower import (
     IN_TURN,
     LINE_BYTES,
     Block,
-    Rule,
     Stmt,
     check_indices,
     check_memory,
     lines_of,
-    rules,
     sums_in_turn,
 )
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
@@ -33,7 +31,7 @@ from polymap.codegen.source import (
     isl_loops,
     loops_of,
 )
-from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, written_tensors
+from polymap.ir import BudgetError, Mistake, Workload, WorkloadError, starting_operator, written_tensors
 from polymap.poly import budget
 from polymap.schedules import Schedule
 from polymap.workload import leaves_unwritten, unset_read
@@ -118,14 +116,14 @@ def _initial_values(workload: Workload, storage: Storage) -> Block:
     if workload.original is not None:
         return ()
     found: list[Stmt] = []
-    kinds, written = rules(workload), written_tensors(workload)
+    written = written_tensors(workload)
     for name, form in storage.forms.items():
         tensor = workload.tensor(name)
         if name not in written or tensor.initial:
             continue
-        if kinds[name] is Rule.SUMS:
-            operator = next(each.operator for each in workload.statements if each.target.tensor == name)
-            found += fill_loop(form, operator)
+        start = starting_operator(workload, name)
+        if start is not None:
+            found += fill_loop(form, start)
         elif _is_read_unset(workload, name) or (not tensor.temporary and leaves_unwritten(workload, tensor)):
             found += fill_loop(form, None)
     return tuple(found)
