@@ -26,10 +26,8 @@ from polymap.ir import (
     Workload,
     accesses_of,
     dim,
-    is_plain,
     written_tensors,
 )
-from polymap.search.problem import Rules, rules_from_document
 from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
@@ -61,7 +59,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     evidence = _with_tree(search, evidence, search.workload, apart)
     inside, workload = list[Nodes](), search.workload
     for nest, nodes in zip(nests, mapped, strict=True):
-        children, workload = _set_inside(workload, nest, nodes)
+        children, workload = _set_inside(search, workload, nest, nodes)
         inside += children
     return _kept_on_chip(search, _with_tree(search, evidence, workload, tuple(inside)))
 
@@ -93,24 +91,11 @@ def _mapped(search: Search, nest: Nest, share: float) -> Nodes:
     )
     dims = tuple(each for each in workload.dims if each.name in statement.dims)
     alone = replace(workload, dims=dims, tensors=tensors, statements=(statement,), original=None, bare=None)
-    relative = Relative(alone, search.arch, _rules(search, alone, nest))
-    found = answer_of(search, relative, search.objective, share)
+    found = answer_of(search, Relative(alone, search.arch, ()), search.objective, share)
     if found is None or found.best is None:
         return (*(Temporal(each.name, 1) for each in dims), Compute(statement.name))  # as written
     outermost = search.arch.levels[0].name  # which holds everything anyway
     return tuple(node for node in found.best.nodes if not (isinstance(node, Storage) and node.level == outermost))
-
-
-def _rules(search: Search, alone: Workload, nest: Nest) -> Rules:
-    """Return the rules of a nest's mapping: siblings do not share the accumulation into an array that is also set or
-    read, as each would lose what the others add."""
-    target = nest.statement.target
-    if not is_plain(search.workload, target.tensor):
-        return ()
-    kept = {name for index in target.index for name in index.dims}
-    reduced = [each.name for each in alone.dims if each.name not in kept]
-    table = {fanout.name: {"forbid": reduced} for fanout in search.arch.fanouts}
-    return rules_from_document({"fanouts": table}, alone, search.arch) if reduced and table else ()
 
 
 def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
@@ -120,12 +105,12 @@ def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
     return [(*(Temporal(name, 1) for name in nest.sets.dims), Compute(nest.sets.name)), nodes]
 
 
-def _set_inside(workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:
+def _set_inside(search: Search, workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:
     """Return the same where the result is set right below its outermost node, in loops called like those around it, and
     the program with its loops renamed; as before it where it is held nowhere, or indexed otherwise."""
     names = _renaming(nest, workload)
     at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
-    if nest.sets is None or names is None or at is None:
+    if nest.sets is None or names is None or at is None or _shares_sums(search, nest, nodes[: at + 1]):
         return _one_by_one(nest, nodes), workload
     below = at + 1
     while isinstance(nodes[below], Storage):
@@ -133,6 +118,14 @@ def _set_inside(workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Node
     loops = (node for node in nodes[below:] if isinstance(node, Temporal | Spatial) and node.dim in names.values())
     children = ((*loops, Compute(nest.sets.name)), nodes[below:])
     return [(*nodes[:below], Branch(children))], _renamed(workload, nest.sets, names)
+
+
+def _shares_sums(search: Search, nest: Nest, nodes: Nodes) -> bool:
+    """Return whether several instances of the last node hold partial sums of one element."""
+    node, kept = nodes[-1], {name for index in nest.statement.target.index for name in index.dims}
+    assert isinstance(node, Storage)
+    above = {fanout.name for fanout in search.arch.fanouts_above(node.level)}
+    return any(isinstance(each, Spatial) and each.fanout in above and each.dim not in kept for each in nodes)
 
 
 def _holds(node: MappingNode, tensor: str) -> bool:
