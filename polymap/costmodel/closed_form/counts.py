@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from polymap.arithmetic import too_large
 from polymap.costmodel.closed_form.accounting import Busiest, Row, Wire, rows_of, wires_of
+from polymap.costmodel.closed_form.branches import count_branches
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
 from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, DividingCrossings, count_dividing
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
@@ -52,10 +53,16 @@ def count_closed_form(
 
     metered: the busiest instance of a level without a bandwidth, which no cost depends on, may be left out.
 
-    It applies to one statement over a box with one linear access per tensor (read-only tensors may have several). It
-    does not apply to temporary or in-place tensors, where partial sums depend on more history than it follows, or where
-    a tile is a set of integers with too many gaps.
+    It applies to one statement over a box with one linear access per tensor (read-only tensors may have several), and
+    to trees with branches of such statements. It does not apply to temporary or in-place tensors of a nest, where
+    partial sums depend on more history than it follows, or where a tile is a set of integers with too many gaps.
     """
+    if len(workload.statements) > 1:
+        return count_branches(workload, arch, mapping, partial(_count_nest, metered=metered), metered=metered)
+    return _count_nest(workload, arch, mapping, metered=metered)
+
+
+def _count_nest(workload: Workload, arch: Architecture, mapping: Mapping, *, metered: bool) -> Counts | None:
     model = _workload_model(workload)
     if model is None:
         return None

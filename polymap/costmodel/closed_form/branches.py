@@ -1,0 +1,450 @@
+"""Trees with branches in closed form: a child of a branch is counted as often as it runs, with the tiles that it gets,
+as a tree of its own that begins with empty nodes (docs/closed_form.md, "Branches").
+
+What differs between runs is how long the tiles are, and whether the sums that a child adds to have a value yet. Nodes
+above a branch hold what its children touch together: the same elements in every iteration, or the formulas do not
+apply.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping as Table
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+
+from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
+from polymap.ir import (
+    Access,
+    Architecture,
+    Branch,
+    Compute,
+    Mapping,
+    MappingNode,
+    Operator,
+    Read,
+    Role,
+    Spatial,
+    Statement,
+    Storage,
+    Temporal,
+    Tensor,
+    Workload,
+    accesses_of,
+    is_box,
+)
+
+Nodes = tuple[MappingNode, ...]
+CountNest = Callable[[Workload, Architecture, Mapping], Counts | None]
+
+
+class OutOfReach(Exception):
+    """The formulas do not apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a subtree. extents: of the tiles that it gets. fresh: tensors whose elements in it have no value
+    yet. dying: tensors that nothing uses after it. holders: tensor -> the level that it is loaded from."""
+
+    extents: dict[str, int]
+    fresh: frozenset[str]
+    dying: frozenset[str]
+    holders: dict[str, int]
+
+
+@dataclass(slots=True)
+class Total:
+    """What is counted so far. rows: (level, tensor) -> reads, writes, fills, drains. busiest: level -> bits that its
+    first instance reads, writes, and moves."""
+
+    rows: dict[tuple[int, str], Counter[str]] = field(default_factory=dict[tuple[int, str], Counter[str]])
+    busiest: dict[int, Counter[str]] = field(default_factory=dict[int, Counter[str]])
+    wires: dict[tuple[str, str], Counter[str]] = field(default_factory=dict[tuple[str, str], Counter[str]])
+    steps: int = 0
+
+    def add(self, level: int, tensor: str, times: int, **amounts: int) -> None:
+        row = self.rows.setdefault((level, tensor), Counter())
+        for what, amount in amounts.items():
+            row[what] += times * amount
+
+
+def count_branches(
+    workload: Workload, arch: Architecture, mapping: Mapping, count_nest: CountNest, *, metered: bool
+) -> Counts | None:
+    """Return the counts of a tree with branches that `check_mapping` accepts, or None where the formulas do not apply.
+
+    count_nest: counts a nest of one statement, in closed form. It is applied to every child that is one.
+    """
+    counter = BranchCounter(workload, arch, count_nest, metered=metered)
+    try:
+        return counter.counts(mapping)
+    except OutOfReach:
+        return None
+
+
+@dataclass(slots=True)
+class BranchCounter:
+    """The walk over a tree: one visit per child and kind of run."""
+
+    workload: Workload
+    arch: Architecture
+    count_nest: CountNest
+    metered: bool
+    total: Total = field(default_factory=Total)
+
+    def counts(self, mapping: Mapping) -> Counts:
+        _check_program(self.workload, statements_below(mapping.nodes))
+        written = {each.target.tensor for each in self.workload.statements}
+        overwritten = {each.target.tensor for each in self.workload.statements if each.operator is Operator.ASSIGN}
+        fresh = frozenset(each.name for each in self.workload.tensors if not each.initial or each.name in overwritten)
+        dying = frozenset(each.name for each in self.workload.tensors if each.temporary and each.name in written)
+        run = Run(self.workload.extents(), fresh, dying, {each.name: 0 for each in self.workload.tensors})
+        held = self.visit(mapping.nodes, run, 1)
+        instances = sum(prod(run.extents[name] for name in each.dims) for each in self.workload.statements)
+        traffic = tuple(self._traffic(mapping))
+        uses = tuple(self._use(number, held, traffic) for number in range(len(self.arch.levels)))
+        wires = tuple(
+            WireUse(
+                fanout.name, each.name, *(self.total.wires.get((fanout.name, each.name), Counter())[k] for k in _WIRE)
+            )
+            for fanout in self.arch.fanouts
+            for each in self.workload.tensors
+            if fanout.has_energies
+        )
+        return Counts(instances, self.total.steps, traffic, uses, wires)
+
+    def _traffic(self, mapping: Mapping) -> Iterator[Traffic]:
+        held = {(0, each.name) for each in self.workload.tensors} | set(_stored(self.arch, mapping.nodes))
+        for number, level in enumerate(self.arch.levels):
+            for each in self.workload.tensors:
+                if (number, each.name) in held:
+                    row = self.total.rows.get((number, each.name), Counter())
+                    yield Traffic(level.name, each.name, *(row[what] for what in _MOVES))
+
+    def _use(self, number: int, held: Counter[int], traffic: tuple[Traffic, ...]) -> LevelUse:
+        name = self.arch.levels[number].name
+        if self.arch.fanouts_above(name):
+            busy = self.total.busiest.get(number, Counter())
+            return LevelUse(name, held[number], *(busy[what] for what in ("reads", "writes", "moved")))
+        bits = {each.name: each.bits for each in self.workload.tensors}
+        here = [row for row in traffic if row.level == name]
+        reads, writes = (sum(getattr(row, what) * bits[row.tensor] for row in here) for what in ("reads", "writes"))
+        return LevelUse(name, held[number], reads, writes, reads + writes)
+
+    def visit(self, nodes: Nodes, run: Run, times: int) -> Counter[int]:
+        """Count so many runs of a subtree. Return the bits that each level holds in one, at most."""
+        last = nodes[-1]
+        if isinstance(last, Compute):
+            return self._visit_nest(nodes, run, times)
+        assert isinstance(last, Branch)
+        chain = nodes[:-1]
+        leaves = tuple(self.workload.statement(name) for name in statements_below(nodes))
+        held, holders = self._visit_nodes_above(chain, leaves, run, times)
+        inside = replace(run, holders=holders)
+        most = Counter[int]()
+        for child in last.children:
+            own = [self.workload.statement(name) for name in statements_below(child)]
+            for number, each in self._runs_of_child(chain, own, len(leaves), inside):
+                most |= self.visit(child, each, times * number)
+        return held + most
+
+    def _visit_nest(self, nodes: Nodes, run: Run, times: int) -> Counter[int]:
+        """Count runs of a child that is one statement in its loops."""
+        (name,) = statements_below(nodes)
+        statement = self.workload.statement(name)
+        nest, target = nest_of_run(self.workload, statement, run), statement.target.tensor
+        mapping = Mapping(tuple(_own_nodes(nodes, statement, run)))
+        counts = self.count_nest(nest, self.arch, mapping)
+        if counts is None:
+            raise OutOfReach(name, target)
+        self._check_first_instance(nest, mapping)
+        numbers = {level.name: number for number, level in enumerate(self.arch.levels)}
+        for row in counts.traffic:
+            level = numbers[row.level] or run.holders[row.tensor]
+            self.total.add(level, row.tensor, times, **{what: getattr(row, what) for what in _MOVES})
+        for wire in counts.wires:
+            crossed = self.total.wires.setdefault((wire.fanout, wire.tensor), Counter())
+            for what in _WIRE:
+                crossed[what] += times * getattr(wire, what)
+        self.total.steps += times * counts.steps
+        held = Counter[int]()
+        for number, use in enumerate(counts.uses):
+            busy = self.total.busiest.setdefault(number, Counter())
+            busy["reads"] += times * use.busiest_read_bits
+            busy["writes"] += times * use.busiest_write_bits
+            busy["moved"] += times * use.busiest_total_bits
+            held[number] = use.occupancy_bits
+        return held
+
+    def _check_first_instance(self, nest: Workload, mapping: Mapping) -> None:
+        """Refuse a nest of which another instance of a level than the first may move more bits, where these count: the
+        figures of several nests are added."""
+        if not any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels):
+            if self.metered:
+                return
+        tiles = nest.extents()
+        for node in mapping.nodes:
+            if isinstance(node, Temporal | Spatial):
+                if tiles[node.dim] % min(node.tile, tiles[node.dim]):
+                    raise OutOfReach("ragged")
+                tiles[node.dim] = min(node.tile, tiles[node.dim])
+
+    def _runs_of_child(self, chain: Nodes, own: list[Statement], beside: int, run: Run) -> Iterator[tuple[int, Run]]:
+        """Yield the kinds of runs of a child below some loops, and how many there are of each."""
+        loops = [node for node in chain if isinstance(node, Temporal)]
+        dims = {name for statement in own for name in statement.dims}
+        mine = list(dict.fromkeys(loop.dim for loop in loops if loop.dim in dims))
+        if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
+            raise OutOfReach("a child of which a part runs in some iterations alone")
+        dying = frozenset(name for name in run.dying if self._dies_in(name, own, loops))
+        kinds = [tiles_of(run.extents[name], [loop.tile for loop in loops if loop.dim == name]) for name in mine]
+        found = Counter[tuple[tuple[int, ...], frozenset[str]]]()
+        for chosen in product(*kinds):
+            again = {name for name, (_, _, is_first) in zip(mine, chosen, strict=True) if not is_first}
+            stale = {each.target.tensor for each in own if again - _indices(each.target)}
+            found[tuple(length for length, _, _ in chosen), run.fresh - stale] += prod(many for _, many, _ in chosen)
+        for (lengths, fresh), number in found.items():
+            extents = run.extents | dict(zip(mine, lengths, strict=True))
+            yield number, Run(extents, fresh, dying, run.holders)
+
+    def _dies_in(self, tensor: str, own: list[Statement], loops: list[Temporal]) -> bool:
+        """Return whether nothing uses a tensor's elements after the run of a child that touches them."""
+        users = [each for each in self.workload.statements if accesses_of(each, tensor)]
+        if any(each not in own for each in users):
+            return False
+        accessed = {name for each in users for access in accesses_of(each, tensor) for name in _indices(access)}
+        if any(loop.dim not in accessed for loop in loops):
+            raise OutOfReach(tensor)
+        return True
+
+    def _visit_nodes_above(
+        self, chain: Nodes, leaves: tuple[Statement, ...], run: Run, times: int
+    ) -> tuple[Counter[int], dict[str, int]]:
+        """Count what the nodes above a branch load and drain. Return the bits that they hold, and the holders below."""
+        held, holders = Counter[int](), dict(run.holders)
+        if any(isinstance(node, Spatial) for node in chain):
+            raise OutOfReach("spatial loops above a branch")
+        stored = dict.fromkeys(tensor for node in chain if isinstance(node, Storage) for tensor in node.tensors)
+        for name in stored:
+            users = [each for each in leaves if accesses_of(each, name)]
+            levels = self._levels(chain, name)
+            if not users or not levels:
+                continue
+            shared = SharedTensor.of(self, chain, name, users, run)
+            for number in levels:
+                moved = shared.moved(number)
+                held[number] += moved.tile * self.workload.tensor(name).bits
+                fills, drains = moved.fills, moved.drains
+                self.total.add(number, name, times, reads=drains, writes=fills, fills=fills, drains=drains)
+                self.total.add(holders[name], name, times, reads=fills, writes=drains)
+                holders[name] = number
+        return held, holders
+
+    def _levels(self, chain: Nodes, tensor: str) -> list[int]:
+        """Return the levels below the outermost in which nodes of a chain hold a tensor."""
+        names = [node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors]
+        if any(self.arch.fanouts_above(name) for name in names):
+            raise OutOfReach("a node above a branch with siblings")
+        return [number for name in names if (number := self.arch.level_index(name))]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a node above a branch loads and drains, and what it holds, in elements."""
+
+    fills: int
+    drains: int
+    tile: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTensor:
+    """A tensor with nodes above a branch. stays: level -> how often an element enters a tile, and the largest tile.
+    of_writer: the same where only the statement that writes it is below. touched: elements."""
+
+    stays: dict[int, tuple[int, int]]
+    of_writer: dict[int, tuple[int, int]]
+    touched: int
+    is_written: bool
+    is_read: bool
+    is_fresh: bool
+    dies: bool
+
+    @staticmethod
+    def of(counter: BranchCounter, chain: Nodes, name: str, users: list[Statement], run: Run) -> SharedTensor:
+        loops = [node.dim for node in chain if isinstance(node, Temporal)]
+        main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
+        writers = [each for each in users if each.target.tensor == name]
+        indices = {access.index for each in users for access in accesses_of(each, name)}
+        covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
+        if len(indices) > 1 or not covered or len(writers) > 1:
+            raise OutOfReach(name)
+        if writers and not set(_loops_above(chain, name)) <= set(main.dims):
+            raise OutOfReach(name)  # nothing is held in iterations in which nobody works
+        (index,) = indices
+        access = Access(name, index)
+        writer = writers[0] if writers else main
+        return SharedTensor(
+            counter_stays(counter, chain, main, access, run),
+            counter_stays(counter, chain, writer, access, run),
+            *counter_stays(counter, _at_the_top(chain, name), main, access, run)[_first_level(counter, chain, name)][
+                :1
+            ],
+            bool(writers),
+            len(users) > len(writers),
+            name in run.fresh,
+            name in run.dying,
+        )
+
+    def moved(self, level: int) -> Moved:
+        """Return what the node in a level moves.
+
+        An element that is written is loaded whenever it enters but for the first time, if it has no value before; it is
+        drained from each tile in which it is written, but for the last time if nothing uses it after.
+        """
+        entries, tile = self.stays[level]
+        if not self.is_written:
+            return Moved(entries, 0, tile)
+        drains = self.of_writer[level][0]
+        if self.dies and drains == entries:
+            drains -= self.touched
+        return Moved(entries - (self.touched if self.is_fresh else 0), drains, tile)
+
+
+_MOVES = ("reads", "writes", "fills", "drains")
+_WIRE = ("messages", "deliveries", "collections", "sums")
+
+
+def _check_program(workload: Workload, order: tuple[str, ...]) -> None:
+    """Refuse programs beyond one statement that writes each tensor, over a box, before others read it, and all of it
+    where it is temporary. order: of the statements in the tree."""
+    written = [each.target.tensor for each in workload.statements]
+    for each in workload.statements:
+        injective = each.operator is not Operator.ASSIGN or set(each.dims) <= _indices(each.target)
+        reads_itself = any(access.tensor == each.target.tensor for access in each.reads)
+        if not is_box(each) or not injective or reads_itself or written.count(each.target.tensor) > 1:
+            raise OutOfReach(each.name)
+    for tensor in workload.tensors:
+        users = [each for each in workload.statements if accesses_of(each, tensor.name)]
+        indices = {access.index for each in users for access in accesses_of(each, tensor.name)}
+        unread = tensor.temporary and (len(users) < 2 or len(indices) > 1)
+        overwritten = tensor.initial and len(users) > 1  # a value from before the program may be read first
+        first = min(users, key=lambda each: order.index(each.name)).target.tensor == tensor.name
+        in_order = not workload.associative and len(users) > 1  # no places of partial sums
+        if tensor.name in written and (unread or overwritten or not first or in_order):
+            raise OutOfReach(tensor.name)
+
+
+def _indices(access: Access) -> set[str]:
+    return {name for form in access.index for name in form.dims}
+
+
+def statements_below(nodes: Nodes) -> tuple[str, ...]:
+    """Return the statements below some nodes, from left to right."""
+    last = nodes[-1]
+    if isinstance(last, Compute):
+        return (last.statement,)
+    assert isinstance(last, Branch)
+    return tuple(name for child in last.children for name in statements_below(child))
+
+
+def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
+    for node in nodes:
+        if isinstance(node, Storage):
+            yield from ((arch.level_index(node.level), tensor) for tensor in node.tensors)
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from _stored(arch, child)
+
+
+def nest_of_run(workload: Workload, statement: Statement, run: Run) -> Workload:
+    """Return the nest of one statement in a run: what overwrites each element once adds to it from zero."""
+    target = statement.target.tensor
+    tensors = tuple(
+        replace(each, initial=each.name == target and target not in run.fresh, temporary=False)
+        for each in workload.tensors
+        if accesses_of(statement, each.name)
+    )
+    dims = tuple(replace(each, extent=run.extents[each.name]) for each in workload.dims if each.name in statement.dims)
+    operator = Operator.ADD if statement.operator is Operator.ASSIGN else statement.operator
+    alone = replace(statement, operator=operator)
+    return Workload(workload.name, dims, tensors, (alone,), workload.associative)
+
+
+def _own_nodes(nodes: Nodes, statement: Statement, run: Run) -> Iterator[MappingNode]:
+    """Yield the nodes of a child that concern its statement."""
+    for node in nodes:
+        if isinstance(node, Storage):
+            tensors = tuple(name for name in node.tensors if accesses_of(statement, name))
+            if tensors:
+                yield replace(node, tensors=tensors)
+        elif isinstance(node, Temporal | Spatial):
+            if node.dim in statement.dims:
+                yield node
+        else:
+            yield node
+
+
+def tiles_of(extent: int, tiles: Iterable[int]) -> list[tuple[int, int, bool]]:
+    """Return how long the tiles are that nested loops cut a range into, how many there are, and whether it is the
+    first."""
+    lengths, first = Counter({extent: 1}), extent
+    for tile in tiles:
+        cut = Counter[int]()
+        for length, number in lengths.items():
+            whole, rest = divmod(length, tile)
+            cut[tile] += number * whole
+            cut[rest] += number if rest else 0
+        lengths, first = cut, min(first, tile)
+    lengths[first] -= 1
+    return [(first, 1, True), *((length, number, False) for length, number in lengths.items() if number)]
+
+
+def _loops_above(chain: Nodes, tensor: str) -> list[str]:
+    """Return the dims of the loops above the last node for a tensor."""
+    last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
+    return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
+
+
+def _first_level(counter: BranchCounter, chain: Nodes, tensor: str) -> int:
+    names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
+    return next(number for name in names if (number := counter.arch.level_index(name)))
+
+
+def _at_the_top(chain: Nodes, tensor: str) -> Nodes:
+    """Return the nodes of a chain that hold a tensor, above its loops."""
+    nodes = tuple(node for node in chain if isinstance(node, Storage) and tensor in node.tensors)
+    return (*nodes, *(node for node in chain if isinstance(node, Temporal)))
+
+
+def counter_stays(
+    counter: BranchCounter, chain: Nodes, user: Statement, access: Access, run: Run
+) -> dict[int, tuple[int, int]]:
+    """Return, per level in which nodes of a chain hold a tensor, how often an element enters the tile, and how many
+    elements the largest tile has, where one statement below the chain touches it: what a nest loads that reads it."""
+    name, out = access.tensor, Tensor("", (), (), 1, Role.OUTPUT)
+    loops = [node for node in chain if isinstance(node, Temporal) and node.dim in user.dims]
+    used = set(_indices(access)) | {loop.dim for loop in loops}
+    dims = tuple(replace(each, extent=run.extents[each.name]) for each in counter.workload.dims if each.name in used)
+    names = tuple(each.name for each in dims)
+    tensor = replace(counter.workload.tensor(name), initial=False, temporary=False)
+    sums = Statement("S", names, (), Access("", ()), Operator.ADD, (access,), Read(0), (0,) * (len(names) + 1))
+    nest = Workload("stays", dims, (out, tensor), (sums,))
+    kept = (
+        Storage(node.level, (name,)) if isinstance(node, Storage) else node
+        for node in chain
+        if node in loops or (isinstance(node, Storage) and name in node.tensors)
+    )
+    mapping = Mapping((*kept, *(Temporal(each, 1) for each in names), Compute("S")))
+    counts = counter.count_nest(nest, counter.arch, mapping)
+    if counts is None:
+        raise OutOfReach(name)
+    numbers = {level.name: number for number, level in enumerate(counter.arch.levels)}
+    tiles = {numbers[use.level]: use.occupancy_bits // tensor.bits for use in counts.uses}
+    return {
+        number: (row.fills, tiles[number])
+        for row in counts.traffic
+        if row.tensor == name and (number := numbers[row.level])
+    }
