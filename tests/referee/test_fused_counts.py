@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-from pathlib import Path
 
 import pytest
 
 from polymap.arch import arch_from_document
-from polymap.costmodel.closed_form import branches
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.simulator import count_by_simulation
 from polymap.ir.errors import MappingError
