@@ -78,8 +78,10 @@ def provers() -> Table:
         Line,
         anneal_near_mappings,
         begin_as_written,
+        begin_chains,
         begin_near_relatives,
         begin_nest_after_nest,
+        bound_by_refunds,
         bound_products,
         bound_structures,
         enumerate_few_trees,
@@ -105,6 +107,8 @@ def provers() -> Table:
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
+        Line(begin_chains, Kind.PROGRAM, first(TUNING.chains_share)),  # neighbouring nests that share loops
+        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
         Line(bound_structures, sizes | one_value, first(TUNING.first_structures_share)),  # of all mappings
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate

@@ -181,9 +181,9 @@ class BranchCounter:
     def _check_first_instance(self, nest: Workload, mapping: Mapping) -> None:
         """Refuse a nest of which another instance of a level than the first may move more bits, where these count: the
         figures of several nests are added."""
-        if not any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels):
-            if self.metered:
-                return
+        is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
+        if self.metered and not is_priced:
+            return
         tiles = nest.extents()
         for node in mapping.nodes:
             if isinstance(node, Temporal | Spatial):

@@ -5,6 +5,7 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.search.run.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
+    from polymap.search.run.chains import begin_chains as begin_chains
     from polymap.search.run.driver import (
         Kind as Kind,
         Line as Line,
@@ -34,3 +35,4 @@ with lazy(__name__):
         search_dividing_tiles as search_dividing_tiles,
         try_what_rules_limit as try_what_rules_limit,
     )
+    from polymap.search.run.refunds import bound_by_refunds as bound_by_refunds

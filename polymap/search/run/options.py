@@ -123,6 +123,23 @@ class Tuning:
     """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
     nests_share: float = 0.3
     """Of what is left of the limit, for all nests of a program together, each mapped alone."""
+    chains_share: float = 0.5
+    """Of the limit, for trees in which neighbouring nests share loops."""
+    refunds_share: float = 0.2
+    """And for what the nests cost at least, each alone."""
+    leg_share: float = 0.05
+    """Of what is left of the limit, for one nest in them."""
+    most_in_a_segment: int = 4
+    """Nests that share loops."""
+    most_loops_around: int = 3
+    """Loops that they share."""
+    most_tiles_around: int = 12
+    """Tiles that are tried for each."""
+    saved_inside: float = 0.05
+    """Of what the best tree of a segment costs below the outermost level: states that cost more than this more there
+    are not looked at."""
+    states_without_gain: int = 2
+    """States of one kind, one after the other, that are no better than the ones before."""
     climb_s_per_instance: float = 4e-6
     """CPU seconds per instance of a program until climbing has scored its first shapes (not swept)."""
     program_bound_share: float = 0.4

@@ -10,10 +10,11 @@ from polymap.costmodel.analysis import compulsory_bits
 from polymap.ir import Mapping
 from polymap.search.dividing import Count
 from polymap.search.problem import floor_of
-from polymap.search.programs import ProgramSearch, ProgramTree, instance_bound, may_be_climbed
+from polymap.search.programs import ProgramSearch, ProgramTree, may_be_climbed
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search, counted_space
 from polymap.search.run.evidence import Evidence
+from polymap.search.run.legs import takes_long_to_climb
 from polymap.search.run.options import TUNING
 from polymap.search.run.programs import Drawn, sampled
 from polymap.search.run.provers import kept_annealer
@@ -43,7 +44,7 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
     starts, evidence = search.engines.get(Starts), _bound_by_capacities(search, evidence)
     annealer = kept_annealer(search, divide=search.divides)
     is_known = bool(evidence.incumbents)
-    climbed = None if is_known and _takes_long(search) else _climbed(search, alone=annealer is None)
+    climbed = None if is_known and takes_long_to_climb(search) else _climbed(search, alone=annealer is None)
     if climbed is not None and annealer is None:
         return _with_tree(search, evidence, climbed, 0)
     if is_known and annealer is None:
@@ -91,11 +92,6 @@ def _bound_by_capacities(search: Search, evidence: Evidence) -> Evidence:
     for place, one in enumerate(search.objective.singles):
         evidence = evidence.with_floor(place, floor_of(workload, arch, one, max(0, more)))
     return evidence
-
-
-def _takes_long(search: Search) -> bool:
-    """Return whether climbing looks at a few shapes at most before the limit, and would not end with it."""
-    return search.limits.left_s() < TUNING.climb_s_per_instance * instance_bound(search.workload)
 
 
 def _climbed(search: Search, *, alone: bool) -> ProgramTree | None:

@@ -67,7 +67,7 @@ def _without_wire_energies(search: Search, objective: Objective) -> tuple[list[t
         return [], Fraction(0)
     answers = (one for one in (answer, answer.dividing) if one is not None and one.best is not None)
     found = [pair for one in answers for pair in _scored(search, cast("Mapping", one.best))]
-    return found, _at_least(relative, answer, objective) or Fraction(0)
+    return found, at_least(relative, answer, objective) or Fraction(0)
 
 
 def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fraction]]:
@@ -96,14 +96,18 @@ def _scored(search: Search, mapping: Mapping) -> list[tuple[Mapping, Fraction]]:
     return [(mapping, score.value)]
 
 
-def answer_of(search: Search, relative: Relative, objective: Objective, share: float) -> SearchResult | None:
-    """Return the answer to the same question about a related nest; None where the lattice search does not cover it."""
+def answer_of(
+    search: Search, relative: Relative, objective: Objective, share: float, *, divides: bool | None = None
+) -> SearchResult | None:
+    """Return the answer to the same question about a related nest; None where the lattice search does not cover it.
+    divides: whether over dividing tiles alone (None: as it is asked)."""
     workload, arch, rules = relative.workload, relative.arch, relative.rules
     if search.limits() or analyse(workload, arch, rules).reason is not None:
         return None
-    tiles, seed = search.asked.tiles, search.asked.seed
+    divides = search.divides if divides is None else divides
+    tiles, seed = "divide" if divides else "any", search.asked.seed
     asked = Question(workload, arch, objective, rules, tiles, seed, Hints(counts_space=False))
-    kind = Kind.DIVIDING if search.divides else Kind.RELATED
+    kind = Kind.DIVIDING if divides else Kind.RELATED
     return search.ask(asked, kind, share, (), Engines())[0]
 
 
@@ -114,7 +118,7 @@ def _floor(search: Search, objective: Objective) -> Fraction:
     if powers is not None and powers.energy and powers.cycles:
         parts = (_floor(search, parse_objective(name, arch)) for name in ("energy", "latency"))
         return powers.product(*parts)
-    adds_up = objective.goal is Goal.ENERGY and _is_plain(arch)
+    adds_up = objective.goal is Goal.ENERGY and is_plain_energy(arch)
     relative = with_one_element(workload, arch, search.rules, all_reads=adds_up)
     least = _least(search, relative, objective)
     if least is None:
@@ -123,22 +127,22 @@ def _floor(search: Search, objective: Objective) -> Fraction:
     more = _moved_besides(workload, arch, objective, often) if len(often) == 1 else Fraction(0)
     if not more or not may_stay_out(arch, search.rules, often):
         return least + more
-    relative = with_one_element(workload, arch, search.rules, all_reads=_is_plain(arch))
+    relative = with_one_element(workload, arch, search.rules, all_reads=is_plain_energy(arch))
     outside = _least(search, nowhere_held(relative, often), objective)
     return least + more if outside is None else min(least + more, max(least, outside))
 
 
-def _is_plain(arch: Architecture) -> bool:
+def is_plain_energy(arch: Architecture) -> bool:
     """Return whether energy is what accesses cost, however long the run, and of whatever size."""
     return not arch.has_wire_energies and not any(level.leak_pj_per_cycle or level.burst_bits for level in arch.levels)
 
 
 def _least(search: Search, relative: Relative, objective: Objective) -> Fraction | None:
     """Return what the related nest costs at least; None where there is no mapping of it."""
-    return _at_least(relative, answer_of(search, relative, objective, TUNING.one_element_share), objective)
+    return at_least(relative, answer_of(search, relative, objective, TUNING.one_element_share), objective)
 
 
-def _at_least(relative: Relative, found: SearchResult | None, objective: Objective) -> Fraction | None:
+def at_least(relative: Relative, found: SearchResult | None, objective: Objective) -> Fraction | None:
     """Return what a nest costs at least by an answer (None: there is none); None where there is no mapping of it."""
     if found is None or found.bound is None:
         return Fraction(0) if found is None or found.status != "INFEASIBLE" else None

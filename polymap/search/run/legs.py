@@ -1,0 +1,146 @@
+"""One statement of a program as a nest of its own, some of its tensors given: what programs ask the search of nests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from polymap.ir import (
+    Architecture,
+    MappingNode,
+    MemoryLevel,
+    Operator,
+    Statement,
+    Storage,
+    Workload,
+    accesses_of,
+    is_box,
+)
+from polymap.search.problem import AtLeast, Held, Rules
+from polymap.search.programs import instance_bound
+from polymap.search.result import SearchResult
+from polymap.search.run.driver import Search
+from polymap.search.run.options import TUNING
+from polymap.search.run.relatives import answer_of, at_least
+from polymap.search.run.self_products import Relative
+
+Nodes = tuple[MappingNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A statement over tiles of its dims.
+
+    given: tensors of which all that it touches stands in a level around it. taken_bits: of that level, what others
+    hold meanwhile.
+    """
+
+    statement: str
+    extents: tuple[tuple[str, int], ...]
+    given: tuple[str, ...] = ()
+    level: int = 0
+    taken_bits: int = 0
+
+
+def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
+    """Return the nest that accumulates what the statement does; None where it is none over a box. A statement that sets
+    each element once adds to it from zero."""
+    statement, extents = workload.statement(leg.statement), dict(leg.extents)
+    target = statement.target
+    sets = statement.operator is Operator.ASSIGN
+    indexed = [form.dims[0] for form in target.index if len(form.dims) == 1 and form.is_linear]
+    if not is_box(statement) or (sets and not set(statement.dims) <= set(indexed)):
+        return None
+    tensors = tuple(
+        replace(each, initial=each.initial and each.name == target.tensor and not sets, temporary=False)
+        for each in workload.tensors
+        if accesses_of(statement, each.name)
+    )
+    dims = tuple(replace(each, extent=extents[each.name]) for each in workload.dims if each.name in statement.dims)
+    alone = replace(statement, operator=Operator.ADD if sets else statement.operator)
+    return replace(workload, dims=dims, tensors=tensors, statements=(alone,), original=None, bare=None)
+
+
+def answer_to_leg(search: Search, leg: Leg, share: float, rules: Rules = ()) -> SearchResult | None:
+    """Return what the search of nests answers for a leg; None where it does not cover it."""
+    nest = nest_of_leg(search.workload, leg)
+    if nest is None:
+        return None
+    level = search.arch.levels[leg.level].name
+    for name in leg.given:
+        rules = (*rules, Held(level, name, must=True), AtLeast(level, name, elements_touched(nest, name)))
+    arch = _with_less_room(search.arch, level, leg.taken_bits)
+    return None if arch is None else answer_of(search, Relative(nest, arch, rules), search.objective, share)
+
+
+def least_of_leg(search: Search, leg: Leg, share: float, rules: Rules) -> Fraction | None:
+    """Return what a leg costs at least, 0 where that is not known; None where it has no mapping."""
+    nest = nest_of_leg(search.workload, leg)
+    if nest is None:
+        return Fraction(0)
+    relative = Relative(nest, search.arch, rules)
+    # Where other loops are tried, too, tiles that divide their extents may not divide these.
+    divides = search.divides and takes_long_to_climb(search)
+    return at_least(relative, answer_of(search, relative, search.objective, share, divides=divides), search.objective)
+
+
+def takes_long_to_climb(search: Search) -> bool:
+    """Return whether climbing looks at a few shapes at most before the limit, and would not end with it."""
+    return search.limits.left_s() < TUNING.climb_s_per_instance * instance_bound(search.workload)
+
+
+def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes:
+    """Return the nodes of a leg's best mapping without those that stand around it: what the outermost level holds
+    anyway, and what is given."""
+    assert found.best is not None
+    level, outermost = search.arch.levels[leg.level].name, search.arch.levels[0].name
+    nodes: list[MappingNode] = []
+    for node in found.best.nodes:
+        if isinstance(node, Storage):
+            given = leg.given if node.level == level else ()
+            tensors = tuple(name for name in node.tensors if name not in given and node.level != outermost)
+            nodes += [Storage(node.level, tensors)] if tensors else []
+        else:
+            nodes.append(node)
+    return tuple(nodes)
+
+
+def elements_touched(nest: Workload, tensor: str) -> int:
+    """Return the elements of a tensor with one access, each axis of a dim of its own, that a nest touches."""
+    (statement,), extents = nest.statements, nest.extents()
+    access = accesses_of(statement, tensor)[0]
+    return prod(extents[name] for form in access.index for name in form.dims)
+
+
+def _with_less_room(arch: Architecture, level: str, bits: int) -> Architecture | None:
+    """Return the machine with so many bits fewer for tiles in a level; None where there are not as many."""
+    if not bits:
+        return arch
+    nodes = list(arch.nodes)
+    for number, node in enumerate(nodes):
+        if isinstance(node, MemoryLevel) and node.name == level and node.usable_bits is not None:
+            if bits >= node.usable_bits:
+                return None
+            nodes[number] = replace(node, capacity_bits=(node.usable_bits - bits) * node.buffering)
+    return replace(arch, nodes=tuple(nodes))
+
+
+def part_of(workload: Workload, statements: tuple[Statement, ...], name: str | None = None) -> Workload:
+    """Return some statements as a program of their own, which reads what those before them wrote."""
+    first = min(each.position for each in statements)
+    others = [each for each in workload.statements if each not in statements]
+    before = {each.target.tensor for each in others if each.position < first}
+    later = [each for each in others if each.position > first]
+    tensors = tuple(
+        replace(
+            each,
+            initial=each.initial or each.name in before,
+            temporary=each.temporary and not any(accesses_of(one, each.name) for one in later),
+        )
+        for each in workload.tensors
+        if any(accesses_of(one, each.name) for one in statements)
+    )
+    dims = tuple(each for each in workload.dims if any(each.name in one.dims for one in statements))
+    own = name or f"{workload.name}: {statements[-1].name}"
+    return replace(workload, name=own, dims=dims, tensors=tensors, statements=statements, original=None)
