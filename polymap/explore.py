@@ -78,10 +78,6 @@ def provers() -> Table:
         Line,
         anneal_near_mappings,
         begin_as_written,
-        begin_chains,
-        begin_near_relatives,
-        begin_nest_after_nest,
-        bound_by_refunds,
         bound_products,
         bound_structures,
         enumerate_few_trees,
@@ -91,7 +87,6 @@ def provers() -> Table:
         refine_structures,
         refuse_clashing_words,
         refute_rules,
-        sample_programs,
         search_dividing_tiles,
         search_front,
         search_order,
@@ -105,11 +100,7 @@ def provers() -> Table:
         Line(refuse_clashing_words, asked | Kind.RELATED),  # refutes what the words of the requirements exclude
         Line(refute_rules, asked | Kind.RELATED, rules=True),  # and rules that no mapping meets, whatever its tiles
         Line(enumerate_few_trees, Kind.PROGRAM),  # where one tensor is read through several accesses: all trees
-        Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
-        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
-        Line(begin_chains, Kind.PROGRAM, first(TUNING.chains_share)),  # neighbouring nests that share loops
-        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
-        Line(sample_programs, Kind.PROGRAM),  # else the best of samples
+        *provers_of_programs(),
         Line(bound_structures, sizes | one_value, first(TUNING.first_structures_share)),  # of all mappings
         Line(search_dividing_tiles, asked & ~Kind.PROGRAM | Kind.RELATED),  # branch and bound, with a certificate
         Line(enumerate_few_trees, sizes),  # all trees of a small space
@@ -123,4 +114,28 @@ def provers() -> Table:
         Line(bound_products, one_value, of_rest(TUNING.products_share), rules=False),  # geometric programs
         Line(refine_structures, one_value, rules=False),
         Line(begin_as_written, one_value, rules=False, without_mapping=True),
+    )
+
+
+def provers_of_programs() -> Table:
+    """Return which provers are asked of what is no nest of one accumulation with an access per tensor."""
+    from polymap.search.run import (
+        TUNING,
+        Kind,
+        Line,
+        begin_chains,
+        begin_near_relatives,
+        begin_nest_after_nest,
+        bound_by_refunds,
+        first,
+        further,
+        sample_programs,
+    )
+
+    return (
+        Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
+        Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
+        Line(begin_chains, Kind.PROGRAM, first(TUNING.chains_share)),  # neighbouring nests that share loops
+        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
+        Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

@@ -12,7 +12,7 @@ import pytest
 from polymap.arch import arch_from_document
 from polymap.costmodel import evaluate
 from polymap.costmodel.simulator import count_by_simulation
-from polymap.costmodel.simulator.state import PartialSums, Store
+from polymap.costmodel.simulator.state import Copy, PartialSums, Store
 from polymap.ir import (
     ArchError,
     Architecture,
@@ -154,10 +154,10 @@ def moves_of_simulator(
                 apart = tuple(c for f, c in zip(self.fanouts, where, strict=False) if not f.reduction)
                 groups.setdefault(apart, set()).add(element)
             for group in groups.values():
-                found = frozenset(element for element in group if copies.get(element))
+                found = frozenset(element for element in group if copies.get(element, Copy.ZERO) is not Copy.ZERO)
                 moved[self.tree.places[holder].tensor] += [(False, found)] if found else []
                 moved[self.tree.places[holder].tensor].append((True, frozenset(group)))
-                copies.update(dict.fromkeys(group, True))
+                copies.update(dict.fromkeys(group, Copy.CHANGED))
         return arrivals(self, holder, sent)
 
     def entering(self: PartialSums, place: int, tiles) -> None:
@@ -166,9 +166,11 @@ def moves_of_simulator(
             copies = dict(self.store.at((parent, ())))
             for where in sorted(tiles):
                 held = self.store.at((place, where))
-                taken = frozenset(e for e in tiles[where] if e not in held and copies.get(e))
+                taken = frozenset(
+                    e for e in tiles[where] if e not in held and copies.get(e, Copy.ZERO) is not Copy.ZERO
+                )
                 moved[self.store.tree.places[place].tensor] += [(False, taken)] if taken else []
-                copies.update(dict.fromkeys(taken, False))
+                copies.update(dict.fromkeys(taken, Copy.ZERO))
         enter(self, place, tiles)
 
     with monkeypatch.context() as patched:

@@ -44,20 +44,26 @@ SEEDS = 60
 
 
 def ran(workload: Workload) -> dict[str, tuple[int, int]]:
-    """Return tensor -> (elements read before the program overwrites them, elements written): by running it."""
+    """Return tensor -> (elements read before the program overwrites them, elements written): by running it. What is
+    added to an element without a value is not read."""
     read: dict[str, set[tuple[int, ...]]] = {tensor.name: set() for tensor in workload.tensors}
     written: dict[str, set[tuple[int, ...]]] = {tensor.name: set() for tensor in workload.tensors}
     overwritten: set[tuple[str, tuple[int, ...]]] = set()
+    seen: set[tuple[str, tuple[int, ...]]] = set()
     for statement, point in instances(workload):
+        values = dict(zip(statement.dims, point, strict=True))
+        own = {(each.tensor, tuple(form.evaluate(values) for form in each.index)) for each in statement.reads}
+        place = statement.target.tensor, tuple(form.evaluate(values) for form in statement.target.index)
+        if not workload.tensor(place[0]).initial and place not in seen | own:
+            overwritten.add(place)
+        seen |= {place} | own
         for (tensor, element), is_read, is_written in touched(statement, point):
             if is_read and (tensor, element) not in overwritten:
                 read[tensor].add(element)
             if is_written:
                 written[tensor].add(element)
         if statement.operator is Operator.ASSIGN:
-            values = dict(zip(statement.dims, point, strict=True))
-            target = tuple(index.evaluate(values) for index in statement.target.index)
-            overwritten.add((statement.target.tensor, target))
+            overwritten.add(place)
     return {name: (len(read[name]), len(written[name])) for name in read}
 
 

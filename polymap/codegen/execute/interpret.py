@@ -219,7 +219,7 @@ def convert(value: Values, kind: str, where: Mask = _EVERYWHERE) -> Values:
 def interpret(workload: Workload, arrays: Data) -> None:
     """Run a program in textual order, one statement instance at a time.
 
-    What is accumulated onto what nothing has set is set by it; of a C program the caller set it.
+    What is accumulated onto what nothing has touched is set by it; of a C program the caller set it.
     """
     touched: dict[str, NDArray[np.bool_]] = {
         tensor.name: np.full(tensor.shape, tensor.initial or workload.original is not None)
@@ -245,6 +245,8 @@ def _execute(
     touched: dict[str, NDArray[np.bool_]],
 ) -> None:
     columns = {dim: np.array([value]) for dim, value in point.items()}
+    for access in statement.reads:
+        touched[access.tensor][_index(workload, access, point)] = True
     reads = [arrays[access.tensor][_index(workload, access, point)] for access in statement.reads]
     value = _value(statement.expression, [np.asarray([read]) for read in reads], columns)
     value = np.asarray(value).reshape(-1)[:1]

@@ -176,7 +176,7 @@ def _enter_sums(layout: Layout, buffer: Buffer) -> Block:
         Count(counter("reads", parent)),
         *_fill_counts(buffer),
         Assign(parent.partial(there), "=", Int(0)),
-        Assign(buffer.partial(_CELL), "=", CHANGED),
+        Assign(buffer.partial(_CELL), "=", Int(1)),
     )
     zero = neutral(layout.types[buffer.place.tensor], operator_of_sums(buffer))
     starts: Block = (Assign(buffer.value(_CELL), "=", zero), Assign(buffer.partial(_CELL), "=", Int(0)))

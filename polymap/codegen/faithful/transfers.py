@@ -200,11 +200,11 @@ def arrival(layout: Layout, parent: Buffer, operator: Operator, cell: Expr, valu
     kind = layout.types[parent.place.tensor]
     again: Block = (Copy(copy, combine(kind, operator, copy, value)), Count(counter("reads", parent)))
     written = Count(counter("writes", parent))
-    changed = Assign(partial, "=", CHANGED)
     if parent.rule is PlaceRule.PLAIN:
+        changed = Assign(partial, "=", CHANGED)
         is_plain = not layout.starts_at_zero(parent.place.tensor) and not _gives_sums(layout, parent)
         return (*(again if is_plain else (If(partial, again, (Copy(copy, value),)),)), written, changed)
-    return (If(partial, again, (Copy(copy, value), changed)), written)
+    return (If(partial, again, (Copy(copy, value), Assign(partial, "=", Int(1)))), written)
 
 
 def _gives_sums(layout: Layout, parent: Buffer) -> bool:

@@ -43,7 +43,6 @@ from polymap.ir import (
     Tensor,
     Workload,
     rule_of,
-    starting_operator,
     written_tensors,
 )
 from polymap.workload.c import LARGEST_INDEX
@@ -108,12 +107,16 @@ class Layout:
 
     def starts_at_zero(self, tensor: str) -> bool:
         """Return whether the program may accumulate onto elements that have no value yet."""
-        return starting_operator(self.nest.workload, tensor) is not None
+        workload = self.nest.workload
+        if workload.original is not None or workload.tensor(tensor).initial:
+            return False  # a C text sets what has no value before it adds to it
+        targets = (each for each in workload.statements if each.target.tensor == tensor)
+        return any(each.operator is not Operator.ASSIGN for each in targets)
 
 
 def operator_of_sums(buffer: Buffer) -> Operator:
     """Return the operator that accumulates into a place of partial sums."""
-    assert buffer.rule is PlaceRule.SUMS
+    assert buffer.rule is PlaceRule.SUMS, "only partial sums begin at a neutral element"
     targets = (use.statement for use in buffer.place.uses if use.statement.target.tensor == buffer.place.tensor)
     return next(targets).operator
 

@@ -69,9 +69,16 @@ def answer_to_leg(search: Search, leg: Leg, share: float, rules: Rules = ()) -> 
         return None
     level = search.arch.levels[leg.level].name
     for name in leg.given:
-        rules = (*rules, Held(level, name, must=True), AtLeast(level, name, elements_touched(nest, name)))
+        rules = (*rules, *held_first(search.arch, name, leg.level), AtLeast(level, name, elements_touched(nest, name)))
     arch = _with_less_room(search.arch, level, leg.taken_bits)
     return None if arch is None else answer_of(search, Relative(nest, arch, rules), search.objective, share)
+
+
+def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
+    """Return the rules that a tensor comes from the outermost level straight into a level below it."""
+    names = [each.name for each in arch.levels]
+    between = (Held(name, tensor, must=False) for name in names[1:level])
+    return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
 
 
 def least_of_leg(search: Search, leg: Leg, share: float, rules: Rules) -> Fraction | None:

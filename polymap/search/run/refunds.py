@@ -17,12 +17,12 @@ from itertools import product
 from math import prod
 
 from polymap.ir import Tensor, accesses_of
-from polymap.search.problem import Goal, Held, Rules
+from polymap.search.problem import Goal, Rules
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.chains import simple_accesses
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, least_of_leg
+from polymap.search.run.legs import Leg, held_first, least_of_leg
 from polymap.search.run.options import TUNING
 from polymap.search.run.relatives import is_plain_energy
 
@@ -103,16 +103,13 @@ class Refunds:
             extents = self.search.workload.extents()
             dims = self.search.workload.statement(statement).dims
             leg = Leg(statement, tuple((name, extents[name]) for name in dims))
-            rules: Rules = tuple(rule for name, level in where.items() for rule in self._held(name, level))
+            rules: Rules = tuple(
+                rule for name, level in where.items() for rule in held_first(self.search.arch, name, level)
+            )
             cost = least_of_leg(self.search, leg, TUNING.leg_share, rules)
             refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]
-
-    def _held(self, tensor: str, level: int) -> Rules:
-        names = [each.name for each in self.search.arch.levels]
-        between = tuple(Held(name, tensor, must=False) for name in names[1:level]) if level else ()
-        return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
 
     def _refund(self, statement: str, tensor: str, level: int) -> Fraction:
         """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
