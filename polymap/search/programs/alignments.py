@@ -4,12 +4,23 @@ to be tried, each decided exactly afterwards."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import count, product
 
 import numpy as np
 
-from polymap.ir import Access, Affine, Floor, PolymapError, Statement, Workload, affine
+from polymap.ir import (
+    Access,
+    Affine,
+    Dim,
+    Floor,
+    PolymapError,
+    Statement,
+    Workload,
+    affine,
+    substituted,
+    with_indices,
+)
 from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
 from polymap.search.programs.rewriting import Rewrite, Rewriting
 from polymap.search.programs.tuning import TUNING
@@ -26,6 +37,36 @@ class NewLoop:
     name: str
     shift: int = 0
     skews: tuple[tuple[str, int], ...] = ()
+
+
+def with_loops_apart(workload: Workload) -> tuple[Workload, Rewriting]:
+    """Return the program with a dim of its own for every loop of the text, and the rewriting that gives loops their old
+    names again: () where no two loops are over one dim."""
+    owners: dict[str, tuple[object, ...]] = {}
+    names: dict[tuple[object, ...], str] = {}
+    own: list[tuple[str, ...]] = []
+    for each in workload.statements:
+        loops = [(each.position[: depth + 1], each.dims[: depth + 1]) for depth in range(len(each.dims))]
+        for loop, dim in zip(loops, each.dims, strict=True):
+            if owners.setdefault(dim, loop) == loop:
+                names[loop] = dim
+            elif loop not in names:
+                taken = {*names.values(), *workload.extents()}
+                names[loop] = next(name for n in count(2) if (name := f"{dim}_{n}") not in taken)
+        own.append(tuple(names[loop] for loop in loops))
+    if all(new == each.dims for new, each in zip(own, workload.statements, strict=True)):
+        return workload, ()
+    known = {each.name: each for each in workload.dims}
+    dims: dict[str, Dim] = {}
+    statements: list[Statement] = []
+    back: list[Rewrite] = []
+    for new, each in zip(own, workload.statements, strict=True):
+        values = {old: affine(((1, name),)) for old, name in zip(each.dims, new, strict=True)}
+        dims |= {name: replace(known[old], name=name) for old, name in zip(each.dims, new, strict=True)}
+        constraints = tuple(substituted(one, values) for one in each.constraints)
+        statements.append(replace(with_indices(each, values), dims=new, constraints=constraints, counters=()))
+        back.append(Rewrite(each.name, each.position, tuple((old, values[old]) for old in each.dims)))
+    return replace(workload, dims=tuple(dims.values()), statements=tuple(statements)), tuple(back)
 
 
 def merged_rewritings(workload: Workload) -> tuple[Rewriting, ...]:

@@ -80,6 +80,7 @@ class Climber:
         work: Work | None = None,
     ) -> None:
         self.apart = apart
+        self.names: Rewriting = ()  # gives loops that have a dim of their own here the names that they have outside
         self.nests = nests_of(arrays.workload)
         self.work = Work() if work is None else work
         self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
@@ -294,6 +295,7 @@ class Climber:
         workload = self.programs[()].workload
         joined = len(set(self.nests.values())) < len({each.position[0] for each in workload.statements})
         merged = merged_rewritings(workload) if joined or not self.apart else ((),)
+        merged = merged if self.apart else tuple(dict.fromkeys((*merged, self.names)))
         by_isl = () if self.apart else scheduled_rewritings(workload, self.stop, by_work=self.work.limit is not None)
         scheduled = [(each, self._source(each)) for each in self._possible(by_isl)]
         shapes = [(each, shape) for each in self._possible(merged) for shape in self._bases(each)]

@@ -10,6 +10,7 @@ from polymap.costmodel import Cost, cost_of_counts, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, BudgetError, Mapping, MemoryLevel, Workload
 from polymap.search.problem import Goal, Objective, objective_values
+from polymap.search.programs.alignments import with_loops_apart
 from polymap.search.programs.climbing import Climber, Found
 from polymap.search.programs.contraction import contracted
 from polymap.search.programs.counting import counts_of
@@ -54,7 +55,8 @@ class ProgramSearch:
     def __init__(
         self, workload: Workload, arch: Architecture, objective: Objective, seed: int, *, apart: bool = False
     ) -> None:
-        self.workload, self.arch, self.objective, self.seed = workload, arch, objective, seed
+        self.workload, self._names = with_loops_apart(workload)
+        self.arch, self.objective, self.seed = arch, objective, seed
         self.apart = apart
         self.best: ProgramTree | None = None
         self.complete = ""
@@ -76,6 +78,7 @@ class ProgramSearch:
             weights = weights_of(self.arch, self.objective)
             floors = _floors(self.workload, weights)
             self._climber = Climber(arrays, self.arch, weights, floors, self.seed, stop, apart=self.apart)
+            self._climber.names = self._names
         has_buffers = not self.apart and any(each.temporary and not each.initial for each in self.workload.tensors)
         first = stop.part(0.5) if has_buffers else stop
         self._climber.stop, self._climber.work = first, first.work
@@ -99,7 +102,7 @@ class ProgramSearch:
     def _walked(self, climber: Climber, stop: Callable[[], bool]) -> str:
         """Look at all trees of the program, and of its rewritings where these are few; return the name of the space
         that was walked, "" where the search was stopped."""
-        if not climber.walk((), stop):
+        if not climber.walk(self._names, stop):
             return ""
         rewritings = climber.few_rewritings(TUNING.most_shapes)
         if rewritings is None or not all(climber.walk(each, stop) for each in rewritings[1:]):

@@ -1,0 +1,83 @@
+"""No tree costs less than the nests alone less what never passes: random trees of random chains, walked step by step."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from polymap.arch import arch_from_document
+from polymap.costmodel.evaluation import simulate
+from polymap.explore import provers
+from polymap.ir.errors import BudgetError, MappingError
+from polymap.ir.loopnest import Workload
+from polymap.ir.machine import Architecture
+from polymap.ir.mapping import Mapping
+from polymap.schedules.check import check_mapping
+from polymap.search.resources import never
+from polymap.search.run.options import Options
+from polymap.search.run.provers import read_question
+from polymap.search.run.refunds import bound_by_refunds
+from polymap.workload.einsum_programs import program
+from tests.programs import random_tree
+
+CHAINS = (
+    ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
+    ("T[m,n] += A[m,k] * B[k,n]", "E[n,m] = max(T[m,n], 0)"),
+    ("T[m,n] += A[m,k] * B[k,n]", "E[m] += T[m,n] * x[n]", "F[n] max= T[m,n]"),
+    ("T[c,p] += I[p+r] * W[c,r]", "U[c,p] = max(T[c,p], 0)", "F[d,p] += U[c,p] * V[c,d]"),
+)
+
+
+def chain_and_machine(rng: random.Random) -> tuple[Workload, Architecture]:
+    texts = rng.choice(CHAINS)
+    names = [
+        name
+        for name in "mnkpcrd"
+        if any(f"{name}]" in text or f"{name}," in text or f"{name}+" in text for text in texts)
+    ]
+    work = program(
+        list(texts),
+        sizes={name: rng.choice((2, 3, 4, 6)) for name in names},
+        temporary=[name for name in "TU" if any(f"{name}[" in text for text in texts) and rng.random() < 0.8],
+        bits=8,
+    )
+    several = rng.random() < 0.5
+    nodes = [
+        {"level": "DRAM", "word_bits": 8, "read_pj": rng.choice((7, 100)), "write_pj": rng.choice((0, 50))},
+        {"level": "G", "word_bits": 8, "capacity_bits": 8 * rng.randint(5, 40), "read_pj": 2, "write_pj": 3},
+        *([{"fanout": "X", "size": 2, "reduction": rng.random() < 0.5}] if several else []),
+        *([{"level": "R", "word_bits": 8, "capacity_bits": 8 * rng.randint(3, 9), "read_pj": 1}] if several else []),
+        {"compute": "PE", "pj": 1},
+    ]
+    return work, arch_from_document({"name": "random", "nodes": nodes})
+
+
+def least_of_random_trees(rng: random.Random, work: Workload, arch: Architecture, objective: str, number: int) -> float:
+    """Return the least value of legal ones among so many random trees."""
+    least = float("inf")
+    for _ in range(number):
+        mapping: Mapping = random_tree(rng, work, arch)
+        try:
+            check_mapping(work, arch, mapping)
+            cost = simulate(work, arch, mapping)
+        except (MappingError, BudgetError):
+            continue
+        if cost.legal:
+            moved = sum(row.reads + row.writes for row in cost.traffic if row.level == "DRAM") * 8
+            least = min(least, cost.energy_pj if objective == "energy" else moved)
+    return least
+
+
+def floor_of(work: Workload, arch: Architecture, objective: str) -> float:
+    asked, known = read_question(work, arch, Options(objective, "any", time_limit_s=10), provers)
+    return float(bound_by_refunds(asked, known, never).floors[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_no_random_tree_is_below_the_floor(seed: int) -> None:
+    rng = random.Random(f"refunds {seed}")
+    work, arch = chain_and_machine(rng)
+    objective = rng.choice(("energy", "traffic:DRAM"))
+    assert floor_of(work, arch, objective) <= least_of_random_trees(rng, work, arch, objective, 150)

@@ -1,0 +1,109 @@
+"""Chains of nests are fused where that pays, and what is claimed of them holds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import polymap as pm
+from polymap.explore import provers, search
+from polymap.ir import Workload
+from polymap.search.resources import never
+from polymap.search.run.chains import Chains, Segment, begin_chains, tiles_tried
+from polymap.search.run.evidence import Evidence
+from polymap.search.run.options import Options
+from polymap.search.run.provers import read_question
+from polymap.search.run.refunds import bound_by_refunds
+from tests.referee.test_refunds import chain_and_machine
+from tests.unit.search.run.test_nest_after_nest import begun as begun_apart, buffer
+
+PAIR = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
+FLAT3_PAIR, FLAT3_ATTENTION = 35_373_056, 129_761_280  # pJ: by an exhaustive search over the states of a pair
+
+
+def pair(m: int, n: int, k: int) -> Workload:
+    return pm.program(PAIR, m=m, n=n, k=k, p=k, temporary=["T"], bits=8)
+
+
+def begun(work: Workload, machine: str, objective: str) -> Evidence:
+    asked, known = read_question(work, pm.load_arch(machine), Options(objective, "divide"), provers)
+    return begin_chains(asked, known, never)
+
+
+def test_two_products_share_the_loop_over_the_intermediate() -> None:
+    work = pair(512, 256, 32)
+    best = begun(work, "flat3", "energy").incumbents[0]
+    assert best.values == (FLAT3_PAIR,)
+    asked, known = read_question(work, pm.load_arch("flat3"), Options("energy", "divide"), provers)
+    floor = bound_by_refunds(asked, known, never).floors[0]
+    assert 0.998 * FLAT3_PAIR <= floor <= FLAT3_PAIR
+
+
+def test_attention_is_proven() -> None:
+    found = search(pair(512, 512, 64), pm.load_arch("flat3"), "energy", "divide", time_limit_s=60)
+    assert (found.status, found.value, found.bound) == ("OPTIMAL", FLAT3_ATTENTION, FLAT3_ATTENTION)
+
+
+def test_attention_through_a_small_buffer_reads_keys_and_values_once_per_block_of_queries() -> None:
+    asked, known = read_question(pair(512, 512, 64), buffer(4_129), Options("traffic:DRAM", "divide"), provers)
+    assert begin_chains(asked, known, never).incumbents[0].values == (8 * 1_114_112,)
+
+
+def test_three_nests_share_loops_on_an_array() -> None:
+    texts = ["T[c,p,q] += I[c,p+r,q+s] * W[c,r,s]", "U[c,p,q] = max(T[c,p,q], 0)", "E[k,p,q] += U[c,p,q] * F[k,c]"]
+    sizes = {"c": 96, "p": 28, "q": 28, "r": 3, "s": 3, "k": 24}
+    work = pm.program(texts, sizes=sizes, temporary=["T", "U"], bits=8)
+    fused = begun(work, "eyeriss_like", "energy").incumbents[0].values[0]
+    assert fused < 0.6 * begun_apart(work, "eyeriss_like", "energy").incumbents[0].values[0]
+
+
+def test_states_fit_and_say_what_moves() -> None:
+    work = pair(8, 6, 4)
+    asked, _ = read_question(work, buffer(90), Options("traffic:DRAM", "divide"), provers)
+    segment = Segment.of(work)
+    assert segment is not None
+    assert segment.shared == ("m", "n")
+    states = list(segment.states(asked.arch, {"m": [4], "n": [3]}))
+    assert all(state.bits <= 8 * 90 for state in states)
+    (held,) = [state for state in states if state.loops == (("n", 3),) and len(state.held) == 2]
+    assert held.held == (("A", 0), ("E", 0))
+    assert held.bits == 8 * (8 * 3 + 8 * 4 + 8 * 4)
+    assert held.moved == 8 * (8 * 4 + 4 * 6 + 6 * 4 + 8 * 4)  # A, B, D and E once
+
+
+def test_tiles_of_large_and_prime_extents_are_few() -> None:
+    assert tiles_tried(1, divides=True) == []
+    assert tiles_tried(13, divides=True) == [1]
+    for extent in (10**9 + 7, 2**40, 720_720):
+        for divides in (False, True) if extent < 10**7 else (False,):
+            tiles = tiles_tried(extent, divides=divides)
+            assert 1 <= len(tiles) <= 12
+            assert all(0 < tile < extent for tile in tiles)
+
+
+def test_what_statements_touch_unalike_is_not_kept() -> None:
+    assert Segment.of(pm.program(["T[p] += A[p+r] * W[r]", "E[q] += T[q+s] * V[s]"], p=6, r=3, q=4, s=3)) is None
+    assert Segment.of(pm.program(["T[m] += A[m]", "E[n] += B[n]"], m=4, n=4)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_answers_are_counted_run_and_never_worse_than_the_nests_apart(seed: int) -> None:
+    rng = random.Random(f"explore {seed}")
+    work, arch = chain_and_machine(rng)
+    objective, tiles = rng.choice(("energy", "traffic:DRAM", "latency", "edp")), rng.choice(("divide", "any"))
+    found = search(work, arch, objective, tiles, time_limit_s=20, work_limit=3_000)
+    assert found.best is not None
+    assert found.workload is not None
+    assert found.value is not None
+    cost = pm.simulate(found.workload, arch, found.best)
+    assert cost.legal
+    assert objective != "energy" or cost.energy_pj == found.value
+    run = pm.run_c(found.workload, arch, found.best)
+    assert run.matches_reference
+    assert run.counts_match
+    asked, known = read_question(work, arch, Options(objective, tiles), provers)
+    apart = begun_apart(work, arch, objective) if tiles == "divide" else known
+    assert all(found.value <= float(one.values[0]) for one in apart.incumbents)
+    assert Chains(asked, never).part(work.statements[:1]) is not None
