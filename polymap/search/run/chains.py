@@ -30,7 +30,7 @@ from polymap.ir import (
     Workload,
     accesses_of,
 )
-from polymap.search.problem import Goal, divisors, objective_values
+from polymap.search.problem import Goal, Objective, divisors, objective_values, parse_single
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
@@ -81,32 +81,42 @@ class State:
 
 
 def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose the trees of the segments that cost least together."""
-    statements = search.workload.statements
-    if len(statements) < 2 or search.rules or search.objective.goal not in _ADDITIVE:
+    """Propose the trees of the segments that cost least together: by what is asked, where it adds up over segments,
+    else by energy and by latency."""
+    if len(search.workload.statements) < 2 or search.rules:
         return evidence
-    chains = Chains(search, stop)
-    best: list[Part | None] = [Part(Fraction(0), ())]
-    for end in range(1, len(statements) + 1):
-        found = [
-            Part(before.value + part.value, (*before.nodes, *part.nodes))
-            for begin in range(max(0, end - TUNING.most_in_a_segment), end)
-            if (before := best[begin]) is not None and (part := chains.part(statements[begin:end])) is not None
-        ]
-        best.append(min(found, key=lambda part: part.value, default=None))
-    whole = best[-1]
-    if whole is None:
-        return evidence
-    nodes = whole.nodes
-    return chains.proposed(evidence, nodes[0] if len(nodes) == 1 else (Branch(nodes),))
+    if any(each.values == evidence.floors for each in evidence.incumbents):
+        return evidence  # no tree is better
+    texts = (each.text if each.goal in _ADDITIVE else None for each in search.objective.singles)
+    for text in dict.fromkeys(name for one in texts for name in ((one,) if one else ("energy", "latency"))):
+        chains = Chains(search, stop, parse_single(text, search.arch))
+        nodes = chains.best_tree(search.workload.statements)
+        evidence = evidence if nodes is None else chains.proposed(evidence, nodes)
+    return evidence
 
 
 class Chains:
-    """The parts of a program found so far."""
+    """The parts of a program found so far, by one objective."""
 
-    def __init__(self, search: Search, stop: Stop) -> None:
-        self._search, self._stop = search, stop
+    def __init__(self, search: Search, stop: Stop, objective: Objective) -> None:
+        self._search, self._stop, self._objective = search, stop, objective
         self._legs: dict[Leg, Nodes | None] = {}
+        self._tried = 0  # states of the segment at hand
+
+    def best_tree(self, statements: tuple[Statement, ...]) -> Nodes | None:
+        """Return the segments that cost least together, one after the other; None where some statement has no tree."""
+        best: list[Part | None] = [Part(Fraction(0), ())]
+        for end in range(1, len(statements) + 1):
+            found = [
+                Part(before.value + part.value, (*before.nodes, *part.nodes))
+                for begin in range(max(0, end - TUNING.most_in_a_segment), end)
+                if (before := best[begin]) is not None and (part := self.part(statements[begin:end])) is not None
+            ]
+            best.append(min(found, key=lambda part: part.value, default=None))
+        whole = best[-1]
+        if whole is None:
+            return None
+        return whole.nodes[0] if len(whole.nodes) == 1 else (Branch(whole.nodes),)
 
     def part(self, statements: tuple[Statement, ...]) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
@@ -123,6 +133,7 @@ class Chains:
         for state in segment.states(self._search.arch, tiles):
             kinds.setdefault(state.kind, []).append(state)
         best: Part | None = None
+        self._tried = 0
         groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
         for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
             best = self._best_of(segment, group, best)
@@ -134,12 +145,11 @@ class Chains:
         least: Fraction | None = None
         failed = 0
         for state in states:
-            if self._stop() or failed == TUNING.states_without_gain:
+            if self._stop() or failed == TUNING.states_without_gain or self._tried == TUNING.most_states_tried:
                 break
-            if best is not None and self._outside(state) - best.outside >= TUNING.saved_inside * (
-                best.value - best.outside
-            ):
+            if best is not None and self._moves_too_much(state, best):
                 break  # and so are those after it, which move more
+            self._tried += 1
             found = self._of_state(segment.program, state)
             if found is None or (least is not None and found.value >= least):
                 failed += 1
@@ -154,7 +164,7 @@ class Chains:
 
     def _outside(self, state: State) -> Fraction:
         """Return what a state costs at the outermost level, as far as the objective adds it up."""
-        objective, outermost = self._search.objective, self._search.arch.levels[0]
+        objective, outermost = self._objective, self._search.arch.levels[0]
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(state.moved)
         return outermost.access_pj(state.read, state.written) if objective.goal is Goal.ENERGY else Fraction(0)
@@ -183,7 +193,7 @@ class Chains:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         if leg not in self._legs:
-            found = answer_to_leg(self._search, leg, TUNING.leg_share)
+            found = answer_to_leg(self._search, leg, self._objective, TUNING.leg_share)
             is_found = found is not None and found.best is not None
             self._legs[leg] = nodes_of_leg(self._search, leg, found) if found is not None and is_found else None
         return self._legs[leg]
@@ -196,7 +206,7 @@ class Chains:
             return None
         if not cost.legal:
             return None
-        return Part(objective_values(program, arch, self._search.objective, cost)[0], (nodes,))
+        return Part(objective_values(program, arch, self._objective, cost)[0], (nodes,))
 
     def proposed(self, evidence: Evidence, nodes: Nodes) -> Evidence:
         """Return the evidence with the tree of all parts, if it is legal and counted in time."""

@@ -17,7 +17,7 @@ from polymap.ir import (
     accesses_of,
     is_box,
 )
-from polymap.search.problem import AtLeast, Held, Rules
+from polymap.search.problem import AtLeast, Held, Objective, Rules
 from polymap.search.programs import instance_bound
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
@@ -62,8 +62,9 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     return replace(workload, dims=dims, tensors=tensors, statements=(alone,), original=None, bare=None)
 
 
-def answer_to_leg(search: Search, leg: Leg, share: float, rules: Rules = ()) -> SearchResult | None:
+def answer_to_leg(search: Search, leg: Leg, objective: Objective, share: float) -> SearchResult | None:
     """Return what the search of nests answers for a leg; None where it does not cover it."""
+    rules: Rules = ()
     nest = nest_of_leg(search.workload, leg)
     if nest is None:
         return None
@@ -71,7 +72,7 @@ def answer_to_leg(search: Search, leg: Leg, share: float, rules: Rules = ()) -> 
     for name in leg.given:
         rules = (*rules, *held_first(search.arch, name, leg.level), AtLeast(level, name, elements_touched(nest, name)))
     arch = _with_less_room(search.arch, level, leg.taken_bits)
-    return None if arch is None else answer_of(search, Relative(nest, arch, rules), search.objective, share)
+    return None if arch is None else answer_of(search, Relative(nest, arch, rules), objective, share)
 
 
 def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
@@ -81,7 +82,7 @@ def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
     return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
 
 
-def least_of_leg(search: Search, leg: Leg, share: float, rules: Rules) -> Fraction | None:
+def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float, rules: Rules) -> Fraction | None:
     """Return what a leg costs at least, 0 where that is not known; None where it has no mapping."""
     nest = nest_of_leg(search.workload, leg)
     if nest is None:
@@ -89,7 +90,7 @@ def least_of_leg(search: Search, leg: Leg, share: float, rules: Rules) -> Fracti
     relative = Relative(nest, search.arch, rules)
     # Where other loops are tried, too, tiles that divide their extents may not divide these.
     divides = search.divides and takes_long_to_climb(search)
-    return at_least(relative, answer_of(search, relative, search.objective, share, divides=divides), search.objective)
+    return at_least(relative, answer_of(search, relative, objective, share, divides=divides), objective)
 
 
 def takes_long_to_climb(search: Search) -> bool:

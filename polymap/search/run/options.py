@@ -135,6 +135,8 @@ class Tuning:
     """Loops that they share."""
     most_tiles_around: int = 12
     """Tiles that are tried for each."""
+    most_states_tried: int = 60
+    """States of a segment of which the tree is built."""
     saved_inside: float = 0.05
     """Of what the best tree of a segment costs below the outermost level: states that cost more than this more there
     are not looked at."""

@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 
 from polymap.ir import Tensor, accesses_of
-from polymap.search.problem import Goal, Rules
+from polymap.search.problem import Goal, Objective, Rules, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.chains import simple_accesses
 from polymap.search.run.driver import Search
@@ -32,19 +32,32 @@ Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes t
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor of a program to what its statements cost alone, less what never passes."""
     passed = passed_tensors(search)
-    objective = search.objective
-    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
-    if not passed or search.rules or not (is_energy or objective.goal is Goal.TRAFFIC):
+    if not passed or search.rules:
         return evidence
-    refunds = Refunds(search, stop, {})
+    for place, objective in enumerate(search.objective.singles):
+        try:
+            evidence = evidence.with_floor(place, _floor(search, objective, passed, stop))
+        except OutOfTime:
+            break
+    return evidence
+
+
+def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], stop: Stop) -> Fraction | None:
+    """Return what no tree costs less than by an objective, None where nothing is known."""
+    powers = objective.goal.powers
+    if powers is not None and powers.energy and powers.cycles:
+        energy, latency = (parse_single(name, search.arch) for name in ("energy", "latency"))
+        least = _floor(search, energy, passed, stop)
+        return None if least is None else powers.product(least, floor_of(search.workload, search.arch, latency))
+    is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
+    if not is_energy and objective.goal is not Goal.TRAFFIC:
+        return None
+    refunds = Refunds(search, objective, stop, {})
     coupled = [each for each in passed if len(_users(search, each.name)) == 2]
     names = [each.name for each in coupled]
     choices = product(*(_levels(search, each) for each in coupled))
-    try:
-        totals = [refunds.least(dict(zip(names, levels, strict=True)), passed) for levels in choices]
-    except OutOfTime:
-        return evidence
-    return evidence.with_floor(0, min((total for total in totals if total is not None), default=None))
+    totals = [refunds.least(dict(zip(names, levels, strict=True)), passed) for levels in choices]
+    return min((total for total in totals if total is not None), default=None)
 
 
 def passed_tensors(search: Search) -> tuple[Tensor, ...]:
@@ -75,6 +88,7 @@ class Refunds:
     """What statements cost at least. known: by statement and where the tensors that it passes on or gets stay."""
 
     search: Search
+    objective: Objective
     stop: Stop
     known: dict[tuple[str, tuple[tuple[str, int], ...]], Fraction | None]
 
@@ -106,7 +120,7 @@ class Refunds:
             rules: Rules = tuple(
                 rule for name, level in where.items() for rule in held_first(self.search.arch, name, level)
             )
-            cost = least_of_leg(self.search, leg, TUNING.leg_share, rules)
+            cost = least_of_leg(self.search, leg, self.objective, TUNING.leg_share, rules)
             refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]
@@ -125,7 +139,7 @@ class Refunds:
 
     def _cost(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost."""
-        level, objective = self.search.arch.levels[number], self.search.objective
+        level, objective = self.search.arch.levels[number], self.objective
         if objective.goal is Goal.ENERGY:
             return level.access_pj(read, written)
         return Fraction(read + written if objective.level == level.name else 0)
