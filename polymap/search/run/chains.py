@@ -21,7 +21,6 @@ from polymap.ir import (
     Architecture,
     Branch,
     BudgetError,
-    Compute,
     Mapping,
     MappingNode,
     Statement,
@@ -34,7 +33,7 @@ from polymap.search.problem import Goal, Objective, divisors, objective_values, 
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, Nodes, answer_to_leg, nodes_of_leg, part_of
+from polymap.search.run.legs import Leg, Nodes, as_written, legs_of, part_of
 from polymap.search.run.options import TUNING
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -100,7 +99,6 @@ class Chains:
 
     def __init__(self, search: Search, stop: Stop, objective: Objective) -> None:
         self._search, self._stop, self._objective = search, stop, objective
-        self._legs: dict[Leg, Nodes | None] = {}
         self._tried = 0  # states of the segment at hand
 
     def best_tree(self, statements: tuple[Statement, ...]) -> Nodes | None:
@@ -122,9 +120,9 @@ class Chains:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
         program = part_of(self._search.workload, statements)
         if len(statements) == 1:
-            nodes = self._leg(Leg(statements[0].name, tuple(program.extents().items())))
-            written = (*(Temporal(name, 1) for name in statements[0].dims), Compute(statements[0].name))
-            return self._counted(program, nodes or written)
+            (statement,), extents = statements, program.extents()
+            nodes = self._leg(Leg(statement.name, tuple((name, extents[name]) for name in statement.dims)))
+            return self._counted(program, nodes or as_written(statement))
         segment = Segment.of(program)
         if segment is None:
             return None
@@ -178,7 +176,7 @@ class Chains:
         for statement in program.statements:
             given = tuple(name for name in (*state.kept, *above) if accesses_of(statement, name))
             own = sum(_elements(_index(statement, name), inside) * bits[name] for name in given)
-            extents = tuple((name, inside[name]) for name in whole if name in statement.dims)
+            extents = tuple((name, inside[name]) for name in statement.dims)
             nodes = self._leg(Leg(statement.name, extents, given, state.level, state.bits - own))
             if nodes is None:
                 return None
@@ -192,11 +190,7 @@ class Chains:
         return self._counted(program, (*chain, Branch(tuple(legs))))
 
     def _leg(self, leg: Leg) -> Nodes | None:
-        if leg not in self._legs:
-            found = answer_to_leg(self._search, leg, self._objective, TUNING.leg_share)
-            is_found = found is not None and found.best is not None
-            self._legs[leg] = nodes_of_leg(self._search, leg, found) if found is not None and is_found else None
-        return self._legs[leg]
+        return legs_of(self._search).nodes(self._search, leg, self._objective, TUNING.leg_share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         arch = self._search.arch

@@ -8,11 +8,13 @@ from math import prod
 
 from polymap.ir import (
     Architecture,
+    Compute,
     MappingNode,
     MemoryLevel,
     Operator,
     Statement,
     Storage,
+    Temporal,
     Workload,
     accesses_of,
     is_box,
@@ -112,6 +114,31 @@ def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes:
         else:
             nodes.append(node)
     return tuple(nodes)
+
+
+class Legs:
+    """The best nodes of the legs that were asked for, by objective; None: there are none."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Leg], Nodes | None] = {}
+
+    def nodes(self, search: Search, leg: Leg, objective: Objective, share: float) -> Nodes | None:
+        """Return the nodes of a leg without those that stand around it. share: of what is left of the limit."""
+        key = objective.text, leg
+        if key not in self._known:
+            found = answer_to_leg(search, leg, objective, share)
+            self._known[key] = None if found is None or found.best is None else nodes_of_leg(search, leg, found)
+        return self._known[key]
+
+
+def legs_of(search: Search) -> Legs:
+    """Return the legs of a question, which its provers share."""
+    return search.engines.made(Legs, Legs)
+
+
+def as_written(statement: Statement) -> Nodes:
+    """Return a statement in its loops."""
+    return (*(Temporal(name, 1) for name in statement.dims), Compute(statement.name))
 
 
 def elements_touched(nest: Workload, tensor: str) -> int:

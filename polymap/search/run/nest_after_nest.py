@@ -32,9 +32,8 @@ from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
+from polymap.search.run.legs import Leg, as_written, legs_of
 from polymap.search.run.options import TUNING
-from polymap.search.run.relatives import answer_of
-from polymap.search.run.self_products import Relative
 
 Nodes = tuple[MappingNode, ...]
 
@@ -54,7 +53,10 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     if len(search.workload.statements) < 2 or not nests or search.rules or len(search.objective.singles) > 1:
         return evidence
     shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
-    mapped = [_mapped(search, nest, share) for nest, share in zip(nests, shares, strict=True)]
+    extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
+    for nest, share in zip(nests, shares, strict=True):
+        leg = Leg(nest.statement.name, tuple((name, extents[name]) for name in nest.statement.dims))
+        mapped.append(legs.nodes(search, leg, search.objective, share) or as_written(nest.statement))
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
     evidence = _with_tree(search, evidence, search.workload, apart)
     inside, workload = list[Nodes](), search.workload
@@ -81,28 +83,11 @@ def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
     return tuple(found)
 
 
-def _mapped(search: Search, nest: Nest, share: float) -> Nodes:
-    """Return the nodes of a nest's statement: of the best mapping of it alone, where there is one that is found."""
-    statement, workload = nest.statement, search.workload
-    tensors = tuple(
-        replace(each, initial=each.initial and nest.sets is None, temporary=False)
-        for each in workload.tensors
-        if accesses_of(statement, each.name)
-    )
-    dims = tuple(each for each in workload.dims if each.name in statement.dims)
-    alone = replace(workload, dims=dims, tensors=tensors, statements=(statement,), original=None, bare=None)
-    found = answer_of(search, Relative(alone, search.arch, ()), search.objective, share)
-    if found is None or found.best is None:
-        return (*(Temporal(each.name, 1) for each in dims), Compute(statement.name))  # as written
-    outermost = search.arch.levels[0].name  # which holds everything anyway
-    return tuple(node for node in found.best.nodes if not (isinstance(node, Storage) and node.level == outermost))
-
-
 def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
     """Return the children of the branch at the root for a nest: what it accumulates into is set before."""
     if nest.sets is None:
         return [nodes]
-    return [(*(Temporal(name, 1) for name in nest.sets.dims), Compute(nest.sets.name)), nodes]
+    return [as_written(nest.sets), nodes]
 
 
 def _set_inside(search: Search, workload: Workload, nest: Nest, nodes: Nodes) -> tuple[list[Nodes], Workload]:

@@ -121,7 +121,7 @@ class Tuning:
     """And for the nest with one element in that tensor's place, which bounds them."""
     free_wires_share: float = 0.8
     """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
-    nests_share: float = 0.3
+    nests_share: float = 0.5
     """Of what is left of the limit, for all nests of a program together, each mapped alone."""
     chains_share: float = 0.5
     """Of the limit, for trees in which neighbouring nests share loops."""
