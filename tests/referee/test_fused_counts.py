@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from polymap.arch import arch_from_document
+from polymap.costmodel.closed_form import branches, counts
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.simulator import count_by_simulation
 from polymap.ir.errors import MappingError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
-from polymap.ir.mapping import Mapping
+from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Temporal
 from polymap.schedules.check import check_mapping
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
@@ -38,7 +43,7 @@ def fused_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
         list(texts),
         sizes={name: rng.choice((1, 2, 3, 4, 5)) for name in names},
         temporary=[name for name in read if rng.random() < 0.6],
-        initial=[texts[-1][0]] if "+=" in texts[-1] and rng.random() < 0.3 else [],
+        initial=[texts[-1][0]] if rng.random() < 0.3 else [],
         bits=rng.choice((8, 4)),
     )
     multicast, adds = rng.choice(("identical", "union", "none")), rng.random() < 0.5
@@ -55,11 +60,33 @@ def fused_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
     arch = arch_from_document({"name": "random", "nodes": nodes})
     while True:
         mapping = random_tree(rng, work, arch)
+        mapping = with_loop_around(rng, work, mapping) if rng.random() < 0.4 else mapping
         try:
             check_mapping(work, arch, mapping)
         except MappingError:
             continue
         return work, with_room(arch, work, mapping), mapping
+
+
+def with_loop_around(rng: random.Random, work: Workload, mapping: Mapping) -> Mapping:
+    """Return the tree with one more loop above its branch, also over a dim that some statements lack."""
+    dim = rng.choice([each for each in work.dims if each.extent > 1] or [work.dims[0]])
+    tile = rng.randrange(1, max(2, dim.extent))
+
+    def smaller(nodes: tuple[MappingNode, ...]) -> tuple[MappingNode, ...]:
+        found: list[MappingNode] = []
+        for node in nodes:
+            if isinstance(node, Branch):
+                found.append(Branch(tuple(smaller(child) for child in node.children)))
+            elif isinstance(node, Temporal | Spatial) and node.dim == dim.name:
+                found.append(replace(node, tile=min(node.tile, tile)))
+            else:
+                found.append(node)
+        return tuple(found)
+
+    *chain, last = mapping.nodes
+    at = rng.randrange(len(chain) + 1)
+    return Mapping((*chain[:at], Temporal(dim.name, tile), *smaller((*chain[at:], last))))
 
 
 def compared(seeds: range) -> tuple[int, int]:
@@ -82,3 +109,45 @@ def test_fused_trees_are_counted_as_they_run() -> None:
 @pytest.mark.soak
 def test_thousands_of_fused_trees_are_counted_as_they_run() -> None:
     assert compared(range(1_000, 21_000))[1] == 0
+
+
+# Mistakes in the formulas: (right, wrong) in the source of `branches`.
+MISTAKES = {
+    "sums begin anew in every run": (
+        "stale = {each.target.tensor for each in own if again - _indices(each.target)}",
+        "stale = set()",
+    ),
+    "every run of a child counts once": ("self.visit(child, each, times * number)", "self.visit(child, each, times)"),
+    "what children hold adds up": ("most |= self.visit(", "most += self.visit("),
+    "nodes above a branch take no room": ("return held + most", "return most"),
+    "what is dead is drained": ("drains -= self.touched", "drains -= 0"),
+    "what has no value yet is loaded": ("entries - (self.touched if self.is_fresh else 0)", "entries"),
+    "a child loads from outside": ("numbers[row.level] or run.holders[row.tensor]", "numbers[row.level]"),
+    "what a node above a branch loads is free": (
+        "self.total.add(holders[name], name, times, reads=fills, writes=drains)",
+        "pass",
+    ),
+    "a last tile is as long as the others": ("cut[rest] += number", "cut[tile] += number"),
+    "what is overwritten is loaded": ("if not each.initial or each.name in overwritten)", "if not each.initial)"),
+    "what is read is drained": ("drains = self.of_writer[level][0]", "drains = entries"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong = MISTAKES[name]
+    source = Path(branches.__file__).read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    mutant = ModuleType("mutant")
+    monkeypatch.setitem(sys.modules, "mutant", mutant)
+    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
+    monkeypatch.setattr(counts, "count_branches", mutant.__dict__["count_branches"])
+    for seed in range(3_000):
+        case = fused_case(random.Random(f"fused {seed}"))
+        try:
+            found = count_closed_form(*case)
+        except (AssertionError, KeyError, ValueError, TypeError):
+            return
+        if found is not None and found != count_by_simulation(*case):
+            return
+    pytest.fail("no tree sees it")

@@ -1,12 +1,15 @@
-"""No tree costs less than the nests alone less what never passes: random trees of random chains, walked step by step."""
+"""No tree costs less than the nests alone less what never passes: random trees of random chains, step by step."""
 
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from polymap.arch import arch_from_document
+from polymap.arch import arch_from_document, load_arch
 from polymap.costmodel.evaluation import simulate
 from polymap.explore import provers
 from polymap.ir.errors import BudgetError, MappingError
@@ -15,6 +18,7 @@ from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
 from polymap.schedules.check import check_mapping
 from polymap.search.resources import never
+from polymap.search.run import refunds
 from polymap.search.run.options import Options
 from polymap.search.run.provers import read_question
 from polymap.search.run.refunds import bound_by_refunds
@@ -81,3 +85,34 @@ def test_no_random_tree_is_below_the_floor(seed: int) -> None:
     work, arch = chain_and_machine(rng)
     objective = rng.choice(("energy", "traffic:DRAM"))
     assert floor_of(work, arch, objective) <= least_of_random_trees(rng, work, arch, objective, 150)
+
+
+# Mistakes in the bound: (right, wrong) in the source of `refunds`.
+MISTAKES = {
+    "nothing is refunded": ("max(Fraction(0), cost - refund)", "cost"),
+    "the inner level is not refunded": (
+        "self._cost(source, bits, 0) + self._cost(drain, 0, bits)",
+        "self._cost(0, bits * (source == 0), bits * (drain == 0))",
+    ),
+    "a writer is not refunded": ("(writes and not workload.tensor(tensor).temporary)", "writes"),
+    "every tensor passes": ("return [0, *(number", "return [0]; return [0, *(number"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_bound_is_caught(name: str) -> None:
+    right, wrong = MISTAKES[name]
+    source = Path(refunds.__file__).read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    mutant = ModuleType("mutant")
+    sys.modules["mutant"] = mutant
+    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
+    for values in ((512, 512, 64, 129_761_280), (512, 256, 32, 35_373_056), (4096, 4096, 8, None)):
+        m, n, k, known = values
+        work = program(list(CHAINS[0]), m=m, n=n, k=k, p=k, temporary=["T"], bits=8)
+        asked, floors = read_question(work, load_arch("flat3"), Options("energy", "divide"), provers)
+        floor = mutant.__dict__["bound_by_refunds"](asked, floors, never).floors[0]
+        least = known or bound_by_refunds(asked, floors, never).floors[0]
+        if floor > least:
+            return
+    pytest.fail("the floor is no higher than what is possible")

@@ -141,6 +141,7 @@ class BranchCounter:
         assert isinstance(last, Branch)
         chain = nodes[:-1]
         leaves = tuple(self.workload.statement(name) for name in statements_below(nodes))
+        self._check_last_uses(chain, leaves)
         held, holders = self._visit_nodes_above(chain, leaves, run, times)
         inside = replace(run, holders=holders)
         most = Counter[int]()
@@ -149,6 +150,17 @@ class BranchCounter:
             for number, each in self._runs_of_child(chain, own, len(leaves), inside):
                 most |= self.visit(child, each, times * number)
         return held + most
+
+    def _check_last_uses(self, chain: Nodes, leaves: tuple[Statement, ...]) -> None:
+        """Refuse a branch in which a statement goes on to write a temporary tensor after all have read it: its last sums
+        are dead."""
+        loops = {node.dim for node in chain if isinstance(node, Temporal)}
+        for writer in leaves:
+            name = writer.target.tensor
+            readers = [each for each in leaves if any(access.tensor == name for access in each.reads)]
+            last = any(loops & set(writer.dims) <= set(each.dims) for each in readers)
+            if self.workload.tensor(name).temporary and readers and not last:
+                raise OutOfReach(name)
 
     def _visit_nest(self, nodes: Nodes, run: Run, times: int) -> Counter[int]:
         """Count runs of a child that is one statement in its loops."""
