@@ -262,7 +262,7 @@ def test_maxima_are_accumulations(operator: str) -> None:
     many = pm.program([f"y[m] {operator} A[m,k]", "z[m] = 2 * m"], m=4, k=3)
     assert many.statements[0].operator.value == operator
     read = pm.program([f"y[m] {operator} A[m,k]", "z[m] = y[m]"], m=4, k=3)
-    data = {"A": np.arange(-9, 3).reshape(4, 3)}
+    data: dict[str, Any] = {"A": np.arange(-9, 3).reshape(4, 3)}
     np.testing.assert_array_equal(reference(read, data).values["z"], getattr(data["A"], operator[:3])(axis=1))
     with pytest.raises(pm.WorkloadError, match="PM269 y is read before it is set"):
         pm.program([f"y[2*m] {operator} A[m,k]", "z[m] = y[m]"], m=4, k=3)

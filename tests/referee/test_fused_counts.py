@@ -31,6 +31,7 @@ CHAINS = (
     ("T[m,n] += A[m,k] * B[k,n]", "U[m,p] += A[m,k] * D[k,p]", "E[m] += T[m,n] * U[m,p]"),
     ("S[b,m,n] += Q[b,m,c] * K[b,n,c]", "M[b,m] max= S[b,m,n]", "E[b,m] += S[b,m,n] * M[b,m]"),
     ("T[m] += A[m,k]", "E[n] += B[n,k]", "F[m,n] = T[m] * E[n]"),
+    ("T[m,n] = 1", "T[m,n] += A[m,k] * B[k,n]", "E[m,p] = 0", "E[m,p] += T[m,n] * D[n,p]"),
 )
 
 
@@ -38,7 +39,7 @@ def fused_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
     """Return a chain in a random tree, at most one node of each level on a way, with room for its spatial loops."""
     texts = rng.choice(CHAINS)
     names = sorted(set(re.findall(r"[a-z]", re.sub("max", "", " ".join(texts)))) - {"x"})
-    read = [text[0] for text in texts if sum(f"{text[0]}[" in each.split("=", 1)[1] for each in texts)]
+    read = [name for name in dict.fromkeys(text[0] for text in texts) if any(f"{name}[" in each[6:] for each in texts)]
     work = program(
         list(texts),
         sizes={name: rng.choice((1, 2, 3, 4, 5)) for name in names},

@@ -86,19 +86,24 @@ def count_branches(
 
 @dataclass(slots=True)
 class BranchCounter:
-    """The walk over a tree: one visit per child and kind of run."""
+    """The walk over a tree: one visit per child and kind of run. set_before: tensor -> the statement that sets what
+    another one accumulates into. order: of the statements in the tree."""
 
     workload: Workload
     arch: Architecture
     count_nest: CountNest
     metered: bool
     total: Total = field(default_factory=Total)
+    set_before: dict[str, str] = field(default_factory=dict[str, str])
+    order: tuple[str, ...] = ()
 
     def counts(self, mapping: Mapping) -> Counts:
-        _check_program(self.workload, statements_below(mapping.nodes))
+        self.order = statements_below(mapping.nodes)
+        _check_program(self.workload, self.order)
         written = {each.target.tensor for each in self.workload.statements}
         overwritten = {each.target.tensor for each in self.workload.statements if each.operator is Operator.ASSIGN}
         fresh = frozenset(each.name for each in self.workload.tensors if not each.initial or each.name in overwritten)
+        self.set_before = _set_before(self.workload)
         dying = frozenset(each.name for each in self.workload.tensors if each.temporary and each.name in written)
         run = Run(self.workload.extents(), fresh, dying, {each.name: 0 for each in self.workload.tensors})
         held = self.visit(mapping.nodes, run, 1)
@@ -152,8 +157,8 @@ class BranchCounter:
         return held + most
 
     def _check_last_uses(self, chain: Nodes, leaves: tuple[Statement, ...]) -> None:
-        """Refuse a branch in which a statement goes on to write a temporary tensor after all have read it: its last sums
-        are dead."""
+        """Refuse a branch in which a statement goes on to write a temporary tensor after all have read it: its last
+        sums are dead."""
         loops = {node.dim for node in chain if isinstance(node, Temporal)}
         for writer in leaves:
             name = writer.target.tensor
@@ -166,7 +171,9 @@ class BranchCounter:
         """Count runs of a child that is one statement in its loops."""
         (name,) = statements_below(nodes)
         statement = self.workload.statement(name)
-        nest, target = nest_of_run(self.workload, statement, run), statement.target.tensor
+        target = statement.target.tensor
+        is_set = self.set_before.get(target, name) != name
+        nest = nest_of_run(self.workload, statement, replace(run, fresh=run.fresh - {target}) if is_set else run)
         mapping = Mapping(tuple(_own_nodes(nodes, statement, run)))
         counts = self.count_nest(nest, self.arch, mapping)
         if counts is None:
@@ -206,6 +213,7 @@ class BranchCounter:
     def _runs_of_child(self, chain: Nodes, own: list[Statement], beside: int, run: Run) -> Iterator[tuple[int, Run]]:
         """Yield the kinds of runs of a child below some loops, and how many there are of each."""
         loops = [node for node in chain if isinstance(node, Temporal)]
+        names = {each.name for each in own}
         dims = {name for statement in own for name in statement.dims}
         mine = list(dict.fromkeys(loop.dim for loop in loops if loop.dim in dims))
         if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
@@ -216,6 +224,7 @@ class BranchCounter:
         for chosen in product(*kinds):
             again = {name for name, (_, _, is_first) in zip(mine, chosen, strict=True) if not is_first}
             stale = {each.target.tensor for each in own if again - _indices(each.target)}
+            stale |= {name for name, setter in self.set_before.items() if setter not in names}
             found[tuple(length for length, _, _ in chosen), run.fresh - stale] += prod(many for _, many, _ in chosen)
         for (lengths, fresh), number in found.items():
             extents = run.extents | dict(zip(mine, lengths, strict=True))
@@ -224,7 +233,8 @@ class BranchCounter:
     def _dies_in(self, tensor: str, own: list[Statement], loops: list[Temporal]) -> bool:
         """Return whether nothing uses a tensor's elements after the run of a child that touches them."""
         users = [each for each in self.workload.statements if accesses_of(each, tensor)]
-        if any(each not in own for each in users):
+        last = max(self.order.index(each.name) for each in own)
+        if not any(each in own for each in users) or any(self.order.index(each.name) > last for each in users):
             return False
         accessed = {name for each in users for access in accesses_of(each, tensor) for name in _indices(access)}
         if any(loop.dim not in accessed for loop in loops):
@@ -291,7 +301,8 @@ class SharedTensor:
         writers = [each for each in users if each.target.tensor == name]
         indices = {access.index for each in users for access in accesses_of(each, name)}
         covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
-        if len(indices) > 1 or not covered or len(writers) > 1:
+        alike = len({frozenset(loops) & frozenset(each.dims) for each in writers}) < 2
+        if len(indices) > 1 or not covered or not alike:
             raise OutOfReach(name)
         if writers and not set(_loops_above(chain, name)) <= set(main.dims):
             raise OutOfReach(name)  # nothing is held in iterations in which nobody works
@@ -336,17 +347,31 @@ def _check_program(workload: Workload, order: tuple[str, ...]) -> None:
     for each in workload.statements:
         injective = each.operator is not Operator.ASSIGN or set(each.dims) <= _indices(each.target)
         reads_itself = any(access.tensor == each.target.tensor for access in each.reads)
-        if not is_box(each) or not injective or reads_itself or written.count(each.target.tensor) > 1:
+        more = written.count(each.target.tensor) - (each.target.tensor in _set_before(workload))
+        if not is_box(each) or not injective or reads_itself or more > 1:
             raise OutOfReach(each.name)
     for tensor in workload.tensors:
         users = [each for each in workload.statements if accesses_of(each, tensor.name)]
         indices = {access.index for each in users for access in accesses_of(each, tensor.name)}
-        unread = tensor.temporary and (len(users) < 2 or len(indices) > 1)
-        overwritten = tensor.initial and len(users) > 1  # a value from before the program may be read first
+        unread = tensor.temporary and (not any(each.target.tensor != tensor.name for each in users) or len(indices) > 1)
+        overwritten = (
+            tensor.initial and len(users) > 1 and tensor.name not in _set_before(workload)
+        )  # a value from before the program may be read first
         first = min(users, key=lambda each: order.index(each.name)).target.tensor == tensor.name
         in_order = not workload.associative and len(users) > 1  # no places of partial sums
         if tensor.name in written and (unread or overwritten or not first or in_order):
             raise OutOfReach(tensor.name)
+
+
+def _set_before(workload: Workload) -> dict[str, str]:
+    """Return the tensors that one statement sets and another accumulates into, both all of it, with the first one."""
+    found: dict[str, str] = {}
+    for each in workload.tensors:
+        writers = [one for one in workload.statements if one.target.tensor == each.name]
+        if [one.operator is Operator.ASSIGN for one in writers] == [True, False]:
+            sets, adds = writers
+            found |= {each.name: sets.name} if sets.target == adds.target and not sets.reads else {}
+    return found
 
 
 def _indices(access: Access) -> set[str]:

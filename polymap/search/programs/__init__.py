@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.search.programs.alignments import with_loops_joined as with_loops_joined
     from polymap.search.programs.contraction import folded as folded, may_be_folded as may_be_folded
     from polymap.search.programs.instances import (
         READ as READ,

@@ -22,7 +22,7 @@ from polymap.ir import (
     with_indices,
 )
 from polymap.search.programs.instances import ACCUMULATE, READ, ProgramArrays
-from polymap.search.programs.rewriting import Rewrite, Rewriting
+from polymap.search.programs.rewriting import Rewrite, Rewriting, with_values
 from polymap.search.programs.tuning import TUNING
 from polymap.search.resources import never
 from polymap.transform import isl_order
@@ -67,6 +67,40 @@ def with_loops_apart(workload: Workload) -> tuple[Workload, Rewriting]:
         statements.append(replace(with_indices(each, values), dims=new, constraints=constraints, counters=()))
         back.append(Rewrite(each.name, each.position, tuple((old, values[old]) for old in each.dims)))
     return replace(workload, dims=tuple(dims.values()), statements=tuple(statements)), tuple(back)
+
+
+def with_loops_joined(workload: Workload) -> Workload:
+    """Return the program in which equally long loops of different nests that index one axis of a tensor alone are over
+    one dim, as far as no statement has two loops over it."""
+    extents, names = workload.extents(), {each.name: each.name for each in workload.dims}
+    first: dict[tuple[str, int, int], str] = {}  # tensor, axis and what is added -> dim
+
+    def may_join(old: str, new: str) -> bool:
+        both = any({names[dim] for dim in each.dims} >= {old, new} for each in workload.statements)
+        return extents[old] == extents[new] and not both
+
+    for each in workload.statements:
+        for access in (each.target, *each.reads):
+            for axis, form in enumerate(access.index):
+                if len(form.dims) == 1 and form.terms == ((1, form.dims[0]),):
+                    own = names[form.dims[0]]
+                    known = names[first.setdefault((access.tensor, axis, form.constant), own)]
+                    if own != known and may_join(own, known):
+                        names = {dim: known if name == own else name for dim, name in names.items()}
+    if all(old == new for old, new in names.items()):
+        return workload
+    values = {old: affine(((1, new),)) for old, new in names.items()}
+    statements = tuple(
+        replace(
+            with_values(each, values),
+            dims=tuple(names[dim] for dim in each.dims),
+            constraints=tuple(substituted(one, values) for one in each.constraints),
+        )
+        for each in workload.statements
+    )
+    used = set(names.values())
+    dims = tuple(each for each in workload.dims if each.name in used)
+    return replace(workload, dims=dims, statements=statements)
 
 
 def merged_rewritings(workload: Workload) -> tuple[Rewriting, ...]:

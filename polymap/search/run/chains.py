@@ -30,6 +30,7 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.search.problem import Goal, Objective, divisors, objective_values, parse_single
+from polymap.search.programs import with_loops_joined
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
@@ -88,21 +89,22 @@ def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
         return evidence  # no tree is better
     texts = (each.text if each.goal in _ADDITIVE else None for each in search.objective.singles)
     for text in dict.fromkeys(name for one in texts for name in ((one,) if one else ("energy", "latency"))):
-        chains = Chains(search, stop, parse_single(text, search.arch))
-        nodes = chains.best_tree(search.workload.statements)
+        chains = Chains(search, with_loops_joined(search.workload), stop, parse_single(text, search.arch))
+        nodes = chains.best_tree()
         evidence = evidence if nodes is None else chains.proposed(evidence, nodes)
     return evidence
 
 
 class Chains:
-    """The parts of a program found so far, by one objective."""
+    """The parts of a program, by one objective. workload: the program, or it with its loops renamed."""
 
-    def __init__(self, search: Search, stop: Stop, objective: Objective) -> None:
-        self._search, self._stop, self._objective = search, stop, objective
+    def __init__(self, search: Search, workload: Workload, stop: Stop, objective: Objective) -> None:
+        self._search, self._workload, self._stop, self._objective = search, workload, stop, objective
         self._tried = 0  # states of the segment at hand
 
-    def best_tree(self, statements: tuple[Statement, ...]) -> Nodes | None:
+    def best_tree(self) -> Nodes | None:
         """Return the segments that cost least together, one after the other; None where some statement has no tree."""
+        statements = self._workload.statements
         best: list[Part | None] = [Part(Fraction(0), ())]
         for end in range(1, len(statements) + 1):
             found = [
@@ -118,7 +120,7 @@ class Chains:
 
     def part(self, statements: tuple[Statement, ...]) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
-        program = part_of(self._search.workload, statements)
+        program = part_of(self._workload, statements)
         if len(statements) == 1:
             (statement,), extents = statements, program.extents()
             nodes = self._leg(Leg(statement.name, tuple((name, extents[name]) for name in statement.dims)))
@@ -178,9 +180,9 @@ class Chains:
             own = sum(_elements(_index(statement, name), inside) * bits[name] for name in given)
             extents = tuple((name, inside[name]) for name in statement.dims)
             nodes = self._leg(Leg(statement.name, extents, given, state.level, state.bits - own))
-            if nodes is None:
+            if nodes is None and statement.reads:
                 return None
-            legs.append(nodes)
+            legs.append(nodes or as_written(statement))
         chain: list[MappingNode] = []
         for number in range(len(state.loops) + 1):
             here = tuple(name for name, place in state.held if place == number)
@@ -190,7 +192,7 @@ class Chains:
         return self._counted(program, (*chain, Branch(tuple(legs))))
 
     def _leg(self, leg: Leg) -> Nodes | None:
-        return legs_of(self._search).nodes(self._search, leg, self._objective, TUNING.leg_share)
+        return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, TUNING.leg_share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         arch = self._search.arch
@@ -206,12 +208,12 @@ class Chains:
         """Return the evidence with the tree of all parts, if it is legal and counted in time."""
         search, mapping = self._search, Mapping(nodes)
         try:
-            cost = evaluate_in_cpu_time(search.workload, search.arch, mapping, max(1, search.limits.left_s() / 4))
+            cost = evaluate_in_cpu_time(self._workload, search.arch, mapping, max(1, search.limits.left_s() / 4))
         except BudgetError:
             return evidence
         if not cost.legal:
             return evidence
-        found = search.incumbent(mapping, cost)
+        found = search.incumbent(mapping, cost, self._workload)
         search.report(mapping, found.values[0], evidence.floors[0])
         return evidence.with_incumbents((found,))
 

@@ -64,10 +64,12 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     return replace(workload, dims=dims, tensors=tensors, statements=(alone,), original=None, bare=None)
 
 
-def answer_to_leg(search: Search, leg: Leg, objective: Objective, share: float) -> SearchResult | None:
-    """Return what the search of nests answers for a leg; None where it does not cover it."""
+def answer_to_leg(
+    search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
+) -> SearchResult | None:
+    """Return what the search of nests answers for a leg of a program; None where it does not cover it."""
     rules: Rules = ()
-    nest = nest_of_leg(search.workload, leg)
+    nest = nest_of_leg(workload, leg)
     if nest is None:
         return None
     level = search.arch.levels[leg.level].name
@@ -122,11 +124,12 @@ class Legs:
     def __init__(self) -> None:
         self._known: dict[tuple[str, Leg], Nodes | None] = {}
 
-    def nodes(self, search: Search, leg: Leg, objective: Objective, share: float) -> Nodes | None:
-        """Return the nodes of a leg without those that stand around it. share: of what is left of the limit."""
+    def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
+        """Return the nodes of a leg without those that stand around it. workload: the program, or it with its loops
+        renamed. share: of what is left of the limit."""
         key = objective.text, leg
         if key not in self._known:
-            found = answer_to_leg(search, leg, objective, share)
+            found = answer_to_leg(search, workload, leg, objective, share)
             self._known[key] = None if found is None or found.best is None else nodes_of_leg(search, leg, found)
         return self._known[key]
 

@@ -56,7 +56,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
     for nest, share in zip(nests, shares, strict=True):
         leg = Leg(nest.statement.name, tuple((name, extents[name]) for name in nest.statement.dims))
-        mapped.append(legs.nodes(search, leg, search.objective, share) or as_written(nest.statement))
+        mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
     evidence = _with_tree(search, evidence, search.workload, apart)
     inside, workload = list[Nodes](), search.workload
