@@ -127,7 +127,6 @@ def provers_of_programs() -> Table:
         begin_near_relatives,
         begin_nest_after_nest,
         bound_by_refunds,
-        first,
         further,
         sample_programs,
     )
@@ -135,7 +134,7 @@ def provers_of_programs() -> Table:
     return (
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
-        Line(begin_chains, Kind.PROGRAM, first(TUNING.chains_share)),  # neighbouring nests that share loops
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
+        Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

@@ -231,10 +231,11 @@ class BranchCounter:
             yield number, Run(extents, fresh, dying, run.holders)
 
     def _dies_in(self, tensor: str, own: list[Statement], loops: list[Temporal]) -> bool:
-        """Return whether nothing uses a tensor's elements after the run of a child that touches them."""
+        """Return whether nothing uses a tensor's elements after the run of a child that writes them."""
         users = [each for each in self.workload.statements if accesses_of(each, tensor)]
         last = max(self.order.index(each.name) for each in own)
-        if not any(each in own for each in users) or any(self.order.index(each.name) > last for each in users):
+        writes = any(each.target.tensor == tensor for each in own)
+        if not writes or any(self.order.index(each.name) > last for each in users):
             return False
         accessed = {name for each in users for access in accesses_of(each, tensor) for name in _indices(access)}
         if any(loop.dim not in accessed for loop in loops):

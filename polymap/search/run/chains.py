@@ -9,6 +9,7 @@ are looked at by what they move at the outermost level; each tree is counted as 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,6 +24,7 @@ from polymap.ir import (
     BudgetError,
     Mapping,
     MappingNode,
+    MemoryLevel,
     Statement,
     Storage,
     Temporal,
@@ -34,7 +36,7 @@ from polymap.search.programs import with_loops_joined
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, Nodes, as_written, legs_of, part_of
+from polymap.search.run.legs import Leg, Nodes, as_written, legs_of, part_of, takes_long_to_climb
 from polymap.search.run.options import TUNING
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -104,19 +106,43 @@ class Chains:
 
     def best_tree(self) -> Nodes | None:
         """Return the segments that cost least together, one after the other; None where some statement has no tree."""
-        statements = self._workload.statements
+        parts, count = self._parts(), len(self._workload.statements)
         best: list[Part | None] = [Part(Fraction(0), ())]
-        for end in range(1, len(statements) + 1):
+        for end in range(1, count + 1):
             found = [
                 Part(before.value + part.value, (*before.nodes, *part.nodes))
-                for begin in range(max(0, end - TUNING.most_in_a_segment), end)
-                if (before := best[begin]) is not None and (part := self.part(statements[begin:end])) is not None
+                for begin in range(end)
+                if (before := best[begin]) is not None and (part := parts.get((begin, end))) is not None
             ]
             best.append(min(found, key=lambda part: part.value, default=None))
         whole = best[-1]
         if whole is None:
             return None
         return whole.nodes[0] if len(whole.nodes) == 1 else (Branch(whole.nodes),)
+
+    def _parts(self) -> dict[tuple[int, int], Part]:
+        """Return the segments for which nodes were found, each in its share of the time, short ones first."""
+        statements, limits = self._workload.statements, self._search.limits
+        end_share = TUNING.chains_share_of_large if takes_long_to_climb(self._search) else TUNING.chains_share
+        ends = [
+            (begin, begin + length)
+            for length in range(1, TUNING.most_in_a_segment + 1)
+            for begin in range(len(statements) - length + 1)
+        ]
+        passing = [each for each in ends if Segment.of(part_of(self._workload, statements[slice(*each)])) is not None]
+        found: dict[tuple[int, int], Part] = {}
+        for begin, end in ends:
+            own, outer = statements[begin:end], self._stop
+            if len(own) > 1 and (begin, end) not in passing:
+                continue
+            if len(own) > 1:
+                left, spent = len(passing) - passing.index((begin, end)), limits.share()
+                is_over = limits.until(spent + max(0.0, end_share - spent) / left)
+                self._stop = lambda outer=outer, is_over=is_over: outer() or is_over()
+            part = self.part(own)
+            self._stop = outer
+            found |= {} if part is None else {(begin, end): part}
+        return found
 
     def part(self, statements: tuple[Statement, ...]) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
@@ -135,8 +161,12 @@ class Chains:
         best: Part | None = None
         self._tried = 0
         groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
+        alike = Counter[int]()  # kinds without a gain, by what their first states move
         for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
-            best = self._best_of(segment, group, best)
+            before, moved = best, group[0].moved
+            if alike[moved] < TUNING.kinds_alike:
+                best = self._best_of(segment, group, best)
+                alike[moved] += best is before
         return best
 
     def _best_of(self, segment: Segment, states: list[State], best: Part | None) -> Part | None:
@@ -278,27 +308,28 @@ class Segment:
                 for order in permutations(self.shared, many):
                     for chosen in product(*(tiles[name] for name in order)):
                         loops = tuple(zip(order, chosen, strict=True))
-                        yield from self._states_by_what_is_held(loops, level, arch.levels[level].usable_bits)
+                        yield from self._states_by_what_is_held(loops, level, arch.levels[level])
 
     def _states_by_what_is_held(
-        self, loops: tuple[tuple[str, int], ...], level: int, room: int | None
+        self, loops: tuple[tuple[str, int], ...], number: int, level: MemoryLevel
     ) -> Iterator[State]:
+        room = level.usable_bits
         inside = self.whole | dict(loops)
         base = sum(self.bits[name] * _elements(access, inside) for name, access in self.kept_access.items())
         if room is not None and base > room:
             return
-        for chosen in product(*(self._choices(name, loops) for name in self.others)):
+        for chosen in product(*(self._choices(name, loops, level) for name in self.others)):
             taken = base + sum(each.taken for each in chosen)
             if room is None or taken <= room:
                 held = tuple((each.tensor, each.place) for each in chosen if each.place is not None)
                 read, written = sum(each.read for each in chosen), sum(each.written for each in chosen)
-                yield State(loops, level, self.kept, held, taken, read, written)
+                yield State(loops, number, self.kept, held, taken, read, written)
 
-    def _choices(self, name: str, loops: tuple[tuple[str, int], ...]) -> list[Choice]:
+    def _choices(self, name: str, loops: tuple[tuple[str, int], ...], level: MemoryLevel) -> list[Choice]:
         """Return what may be done with a tensor: nothing, or hold it above a loop over a dim that it lacks."""
-        access = self.others[name]
-        places = [None, *(place for place, (dim, _) in enumerate(loops) if dim not in _dims(access))]
-        return [self._choice(name, access, loops, place) for place in places]
+        access, may_be_held = self.others[name], level.may_hold(self.program.tensor(name))
+        places = [place for place, (dim, _) in enumerate(loops) if may_be_held and dim not in _dims(access)]
+        return [self._choice(name, access, loops, place) for place in (None, *places)]
 
     def _choice(self, name: str, access: Access, loops: tuple[tuple[str, int], ...], place: int | None) -> Choice:
         size = self.bits[name] * _elements(access, self.whole)

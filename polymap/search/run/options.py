@@ -124,18 +124,23 @@ class Tuning:
     nests_share: float = 0.5
     """Of what is left of the limit, for all nests of a program together, each mapped alone."""
     chains_share: float = 0.5
-    """Of the limit, for trees in which neighbouring nests share loops."""
+    """Of the limit, up to which trees are looked for in which neighbouring nests share loops."""
+    chains_share_of_large: float = 0.9
+    """The same for programs that are too large to be climbed."""
     refunds_share: float = 0.2
     """And for what the nests cost at least, each alone."""
     leg_share: float = 0.05
     """Of what is left of the limit, for one nest in them."""
-    most_in_a_segment: int = 4
+    most_in_a_segment: int = 6
     """Nests that share loops."""
     most_loops_around: int = 3
     """Loops that they share."""
     most_tiles_around: int = 12
     """Tiles that are tried for each."""
-    most_states_tried: int = 60
+    kinds_alike: int = 8
+    """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
+    left out."""
+    most_states_tried: int = 40
     """States of a segment of which the tree is built."""
     saved_inside: float = 0.05
     """Of what the best tree of a segment costs below the outermost level: states that cost more than this more there
