@@ -71,6 +71,7 @@ CASES = {
         56,  # W, three lines of X; neither C nor N with its 128
         10 * 10 + 18 + 2 + 2 + 128,
         4 * 128,
+        work=800,
     ),
     "blur": Case(
         ("B[y,x] = I[y,x] + I[y,x+1] + I[y,x+2]", "O[v,u] = B[v,u] + B[v+1,u] + B[v+2,u]"),
