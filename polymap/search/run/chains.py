@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from math import prod
 
 from polymap.costmodel import evaluate_in_cpu_time
@@ -30,6 +30,7 @@ from polymap.ir import (
     Temporal,
     Workload,
     accesses_of,
+    is_box,
 )
 from polymap.search.problem import Goal, Objective, divisors, objective_values, parse_single
 from polymap.search.programs import with_loops_joined
@@ -37,6 +38,7 @@ from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import Leg, Nodes, as_written, legs_of, part_of, takes_long_to_climb
+from polymap.search.run.nest_after_nest import nests_in_sequence
 from polymap.search.run.options import TUNING
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -85,7 +87,9 @@ class State:
 def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose the trees of the segments that cost least together: by what is asked, where it adds up over segments,
     else by energy and by latency."""
-    if len(search.workload.statements) < 2 or search.rules:
+    statements = search.workload.statements
+    are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
+    if len(statements) < 2 or search.rules or not are_nests:
         return evidence
     if any(each.values == evidence.floors for each in evidence.incumbents):
         return evidence  # no tree is better
@@ -132,19 +136,15 @@ class Chains:
         passing = [each for each in ends if Segment.of(part_of(self._workload, statements[slice(*each)])) is not None]
         found: dict[tuple[int, int], Part] = {}
         for begin, end in ends:
-            own, outer = statements[begin:end], self._stop
-            if len(own) > 1 and (begin, end) not in passing:
+            if end - begin > 1 and (begin, end) not in passing:
                 continue
-            if len(own) > 1:
-                left, spent = len(passing) - passing.index((begin, end)), limits.share()
-                is_over = limits.until(spent + max(0.0, end_share - spent) / left)
-                self._stop = lambda outer=outer, is_over=is_over: outer() or is_over()
-            part = self.part(own)
-            self._stop = outer
+            left, spent = len(passing) - passing.index((begin, end)) if end - begin > 1 else 1, limits.share()
+            is_over = limits.until(spent + max(0.0, end_share - spent) / left)
+            part = self.part(statements[begin:end], is_over)
             found |= {} if part is None else {(begin, end): part}
         return found
 
-    def part(self, statements: tuple[Statement, ...]) -> Part | None:
+    def part(self, statements: tuple[Statement, ...], is_over: Stop) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
         program = part_of(self._workload, statements)
         if len(statements) == 1:
@@ -156,7 +156,7 @@ class Chains:
             return None
         tiles = {name: tiles_tried(segment.whole[name], divides=self._search.divides) for name in segment.shared}
         kinds = dict[tuple[object, ...], list[State]]()
-        for state in segment.states(self._search.arch, tiles):
+        for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
             kinds.setdefault(state.kind, []).append(state)
         best: Part | None = None
         self._tried = 0
@@ -165,17 +165,17 @@ class Chains:
         for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
             before, moved = best, group[0].moved
             if alike[moved] < TUNING.kinds_alike:
-                best = self._best_of(segment, group, best)
+                best = self._best_of(segment, group, best, lambda: self._stop() or is_over())
                 alike[moved] += best is before
         return best
 
-    def _best_of(self, segment: Segment, states: list[State], best: Part | None) -> Part | None:
+    def _best_of(self, segment: Segment, states: list[State], best: Part | None, stop: Stop) -> Part | None:
         """Return the better of a part and the best of some states, which differ in their tiles; the first few without
         a gain end it."""
         least: Fraction | None = None
         failed = 0
         for state in states:
-            if self._stop() or failed == TUNING.states_without_gain or self._tried == TUNING.most_states_tried:
+            if stop() or failed == TUNING.states_without_gain or self._tried == TUNING.most_states_tried:
                 break
             if best is not None and self._moves_too_much(state, best):
                 break  # and so are those after it, which move more
@@ -302,7 +302,7 @@ class Segment:
         )
 
     def states(self, arch: Architecture, tiles: dict[str, list[int]]) -> Iterator[State]:
-        """Yield the states of which the tiles fit."""
+        """Yield the states of which the tiles fit, those of few loops first."""
         for level in levels_above_fanouts(arch, self.program, self.kept):
             for many in range(min(len(self.shared), TUNING.most_loops_around) + 1):
                 for order in permutations(self.shared, many):

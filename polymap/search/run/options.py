@@ -137,6 +137,8 @@ class Tuning:
     """Loops that they share."""
     most_tiles_around: int = 12
     """Tiles that are tried for each."""
+    most_states_listed: int = 20_000
+    """States of a segment, those of few loops first, of which the best are tried."""
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
