@@ -19,7 +19,7 @@ from polymap.ir import (
     accesses_of,
     is_box,
 )
-from polymap.search.problem import AtLeast, Held, Objective, Rules
+from polymap.search.problem import AtLeast, Held, Objective, Rules, rules_from_document
 from polymap.search.programs import instance_bound
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
@@ -35,7 +35,7 @@ class Leg:
     """A statement over tiles of its dims.
 
     given: tensors of which all that it touches stands in a level around it. taken_bits: of that level, what others
-    hold meanwhile.
+    hold meanwhile. shares_sums: whether siblings may add parts of one sum.
     """
 
     statement: str
@@ -43,6 +43,7 @@ class Leg:
     given: tuple[str, ...] = ()
     level: int = 0
     taken_bits: int = 0
+    shares_sums: bool = True
 
 
 def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
@@ -68,15 +69,23 @@ def answer_to_leg(
     search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
 ) -> SearchResult | None:
     """Return what the search of nests answers for a leg of a program; None where it does not cover it."""
-    rules: Rules = ()
     nest = nest_of_leg(workload, leg)
     if nest is None:
         return None
+    rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
     level = search.arch.levels[leg.level].name
     for name in leg.given:
         rules = (*rules, *held_first(search.arch, name, leg.level), AtLeast(level, name, elements_touched(nest, name)))
     arch = _with_less_room(search.arch, level, leg.taken_bits)
     return None if arch is None else answer_of(search, Relative(nest, arch, rules), objective, share)
+
+
+def _without_shared_sums(nest: Workload, arch: Architecture) -> Rules:
+    """Return the rules by which no fan-out spreads a dim that the target lacks."""
+    kept = {name for form in nest.statements[0].target.index for name in form.dims}
+    reduced = [each.name for each in nest.dims if each.name not in kept]
+    table = {fanout.name: {"forbid": reduced} for fanout in arch.fanouts}
+    return rules_from_document({"fanouts": table}, nest, arch) if reduced and table else ()
 
 
 def held_first(arch: Architecture, tensor: str, level: int) -> Rules:

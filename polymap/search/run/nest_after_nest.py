@@ -61,7 +61,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     evidence = _with_tree(search, evidence, search.workload, apart)
     inside, workload = list[Nodes](), search.workload
     for nest, nodes in zip(nests, mapped, strict=True):
-        children, workload = _set_inside(search, workload, nest, nodes)
+        children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
         inside += children
     return _kept_on_chip(search, _with_tree(search, evidence, workload, tuple(inside)))
 
@@ -81,6 +81,17 @@ def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
         found += [Nest(each, None) for each in before if each not in sets]
         found.append(Nest(statement, *(sets or [None])))
     return tuple(found)
+
+
+def _mapped(search: Search, nest: Nest, nodes: Nodes) -> Nodes:
+    """Return the nodes of a nest, others where nobody, or several instances, would hold what is to be set there."""
+    at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
+    if nest.sets is None or (at is not None and not _shares_sums(search, nest, nodes[: at + 1])):
+        return nodes
+    extents = search.workload.extents()
+    own = tuple((name, extents[name]) for name in nest.statement.dims)
+    leg = Leg(nest.statement.name, own, shares_sums=False)
+    return legs_of(search).nodes(search, search.workload, leg, search.objective, TUNING.leg_share) or nodes
 
 
 def _one_by_one(nest: Nest, nodes: Nodes) -> list[Nodes]:
