@@ -378,10 +378,9 @@ def tiles_tried(extent: int, *, divides: bool) -> list[int]:
     if divides:
         found = list(divisors(extent))[:-1]
     else:
-        trips = {2 ** (power // 2) * (3 if power % 2 else 2) // 2 for power in range(1, 2 * extent.bit_length())}
-        found = sorted(
-            {-(-extent // number) for number in trips if 1 < number < extent} | ({1} if extent > 1 else set())
-        )
+        few = range(2, min(extent, TUNING.most_tiles_around // 2) + 1)
+        powers = (1 << power for power in range(1, extent.bit_length()))
+        found = sorted({tile for trips in (*few, *powers, extent) if (tile := -(-extent // trips)) < extent})
     most = TUNING.most_tiles_around
     if len(found) <= most:
         return found

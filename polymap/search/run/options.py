@@ -135,7 +135,7 @@ class Tuning:
     """Nests that share loops."""
     most_loops_around: int = 3
     """Loops that they share."""
-    most_tiles_around: int = 12
+    most_tiles_around: int = 24
     """Tiles that are tried for each."""
     most_states_listed: int = 20_000
     """States of a segment, those of few loops first, of which the best are tried."""
