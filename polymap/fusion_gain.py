@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from polymap.costmodel import Cost
 from polymap.explore import search
 from polymap.ir import (
     Architecture,
     Branch,
-    Compute,
     Mapping,
     MappingNode,
     Mistake,
@@ -20,7 +19,8 @@ from polymap.ir import (
     Spatial,
     Temporal,
     Workload,
-    accesses_of,
+    part_of,
+    statements_below,
 )
 from polymap.resolve import question_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
@@ -176,19 +176,10 @@ def _below_loops(nodes: tuple[MappingNode, ...]) -> Iterator[tuple[str, ...]]:
     """Yield, per loop, the statements below it."""
     for at, node in enumerate(nodes):
         if isinstance(node, Temporal | Spatial):
-            yield tuple(_statements(nodes[at:]))
+            yield statements_below(nodes[at:])
         elif isinstance(node, Branch):
             for child in node.children:
                 yield from _below_loops(child)
-
-
-def _statements(nodes: tuple[MappingNode, ...]) -> Iterator[str]:
-    *_, last = nodes
-    if isinstance(last, Compute):
-        yield last.statement
-    elif isinstance(last, Branch):
-        for child in last.children:
-            yield from _statements(child)
 
 
 def _one_tree(workload: Workload, arch: Architecture, goal: Objective, stop: Limits, seed: int) -> Way | None:
@@ -222,26 +213,9 @@ def _apart(workload: Workload, arch: Architecture, goal: Objective, stop: Limits
 def nest_programs(workload: Workload) -> tuple[Workload, ...]:
     """Return every outermost nest as a program of its own, which reads what the nests before it wrote."""
     nests = nests_of(workload)
-    found: list[Workload] = []
-    written: set[str] = set()
     order = sorted(workload.statements, key=lambda each: each.position)
-    for number in dict.fromkeys(nests[each.name] for each in order):
-        own = tuple(each for each in order if nests[each.name] == number)
-        later = [each for each in order if each not in own and each.position > own[0].position]
-        used = tuple(each for each in workload.tensors if any(accesses_of(one, each.name) for one in own))
-        tensors = tuple(
-            replace(
-                each,
-                initial=each.initial or each.name in written,
-                temporary=each.temporary and not any(accesses_of(one, each.name) for one in later),
-            )
-            for each in used
-        )
-        dims = tuple(each for each in workload.dims if any(each.name in one.dims for one in own))
-        name = f"{workload.name}: {own[-1].name}"
-        found.append(replace(workload, name=name, dims=dims, tensors=tensors, statements=own, original=None))
-        written |= {each.target.tensor for each in own}
-    return tuple(found)
+    numbers = dict.fromkeys(nests[each.name] for each in order)
+    return tuple(part_of(workload, tuple(each for each in order if nests[each.name] == number)) for number in numbers)
 
 
 def _told(saved: int) -> str:

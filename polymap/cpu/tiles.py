@@ -131,7 +131,7 @@ def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str
     own = {dim for index in statement.target.index for dim in index.dims}
     total = 0.0
     for access in statement.reads:
-        dims = {dim for index in access.index for dim in index.dims}
+        dims = set(access.dims)
         taken = prod(size for dim, size in shape.items() if dim in dims)
         if vector not in dims:
             rows = {dim: size for dim, size in shape.items() if dim in dims}

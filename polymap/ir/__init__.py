@@ -70,8 +70,10 @@ with lazy(__name__):
         Spatial as Spatial,
         Storage as Storage,
         Temporal as Temporal,
+        statements_below as statements_below,
     )
     from polymap.ir.memory_units import UNIT_RULE as UNIT_RULE, bits_of_amount as bits_of_amount, has_unit as has_unit
+    from polymap.ir.parts import nest_of as nest_of, part_of as part_of, sets_each_once as sets_each_once
     from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
     from polymap.ir.reported import (
         MaybeNone as MaybeNone,

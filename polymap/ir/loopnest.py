@@ -87,6 +87,11 @@ class Access:
     tensor: str
     index: tuple[Affine, ...]
 
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """The dims that occur in the subscripts, each once, in the order of the axes."""
+        return tuple(dict.fromkeys(name for form in self.index for name in form.dims))
+
 
 @dataclass(frozen=True, slots=True)
 class Read:

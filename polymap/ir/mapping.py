@@ -105,3 +105,12 @@ class Mapping(Shown):
             check = Construction(self, "mapping", MappingError)
             check.items("nodes", _NODES)
             check.done()
+
+
+def statements_below(nodes: tuple[MappingNode, ...]) -> tuple[str, ...]:
+    """Return the statements below some nodes, the last of which is a Compute or a Branch, from left to right."""
+    last = nodes[-1]
+    if isinstance(last, Compute):
+        return (last.statement,)
+    assert isinstance(last, Branch), "a sequence of nodes ends so"
+    return tuple(name for child in last.children for name in statements_below(child))

@@ -31,6 +31,10 @@ CHAINS = (
     ("T[m,n] += A[m,k] * B[k,n]", "U[m,p] += A[m,k] * D[k,p]", "E[m] += T[m,n] * U[m,p]"),
     ("S[b,m,n] += Q[b,m,c] * K[b,n,c]", "M[b,m] max= S[b,m,n]", "E[b,m] += S[b,m,n] * M[b,m]"),
     ("T[m] += A[m,k]", "E[n] += B[n,k]", "F[m,n] = T[m] * E[n]"),
+    ("T[2*m+1] += A[m,k] * A[m,k]", "E[m] += T[2*m+1] * D[m]"),
+    ("T[m,m] += A[m,k]", "E[m,n] = T[m,m] * D[m//2,n]"),
+    ("T[m+n] = A[m] * B[n]", "E[m] += T[m+n] * D[n]"),
+    ("T[m+k] += A[m] * B[k]", "E[m] += T[m+k] * D[k]", "F[m] += A[m] * E[m]"),
     (
         "V[b,n] += X[n,d] * W[b,d]",
         "S[b,m,n] += Q[b,m] * K[b,n]",

@@ -65,7 +65,7 @@ def note_uses(step: Step) -> Block:
 
 def _note_use(step: Step, access: Access) -> Block:
     layout = step.layout
-    layers, values = step.point(tuple(dict.fromkeys(name for index in access.index for name in index.dims)))
+    layers, values = step.point(access.dims)
     element = element_number(layout.nest.workload.tensor(access.tensor).shape)
     used = Assign(Element(_name(layout, access.tensor), (element,)), "=", add(_STEP, Int(1)))
     return wrap([*instance_layers(step.loops), *layers], (*axis_values(layout, access, values), used))

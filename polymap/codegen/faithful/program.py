@@ -243,7 +243,7 @@ def _relevant_depth(workload: Workload, place: StoragePoint) -> int:
     extents = workload.extents()
     relevant: set[str] = set()
     for use, access in place.accesses():
-        relevant |= {dim for index in access.index for dim in index.dims}
+        relevant |= set(access.dims)
         relevant |= {dim for constraint in use.statement.constraints for dim in constraint.dims}
         relevant |= {dim for dim in use.statement.dims if _is_ragged(use, dim, extents[dim])}
         relevant |= {loop.dim for loop in use.foreign}

@@ -258,7 +258,7 @@ def _accesses_of_use(layout: Layout, buffer: Buffer, use: Use, first: _Firsts) -
         touched.append((statement.target, first.by(statement.operator)))
     blocks: list[Block] = []
     for access, body in touched:
-        layers, values = point_layers(layout.frame, use, fixed, _dims(access))
+        layers, values = point_layers(layout.frame, use, fixed, access.dims)
         blocks.append(_with_position(layout, buffer, access, [*instance_layers(below), *layers], values, body))
     return tuple(Scope(block) for block in blocks)
 
@@ -271,7 +271,7 @@ def tile(layout: Layout, buffer: Buffer, body: Block) -> Block:
     """
     nests: list[Block] = []
     for use, access in buffer.place.accesses():
-        layers, values = point_layers(layout.frame, use, buffer.place.fixed, _dims(access))
+        layers, values = point_layers(layout.frame, use, buffer.place.fixed, access.dims)
         nests.append(_with_position(layout, buffer, access, layers, values, body))
     return nests[0] if len(nests) == 1 else tuple(Scope(nest) for nest in nests)
 
@@ -288,10 +288,6 @@ def _with_position(
         Declare("const int", _ORIGIN.text, slot_of(layout.parent(buffer), tensor)),
     )
     return wrap(layers, (*declared, *body))
-
-
-def _dims(access: Access) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(dim for index in access.index for dim in index.dims))
 
 
 def _child(buffer: Buffer) -> Child:

@@ -80,7 +80,7 @@ def _is_padded(access: Access, form: ArrayForm, dim: str, extents: dict[str, int
 
 def _is_waste(access: Access, statement: Statement, extents: dict[str, int]) -> bool:
     """Return whether packing an operand costs more than it saves: each of its elements is read once."""
-    read = {dim for index in access.index for dim in index.dims}
+    read = set(access.dims)
     return all(extents[dim] == 1 for dim in statement.dims if dim not in read)
 
 

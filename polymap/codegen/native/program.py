@@ -273,7 +273,7 @@ def _zeros(native: Native) -> Block:
         start = starting_operator(native.layout.nest.workload, target.tensor)
         if start is not None and use.statement.operator is not Operator.ASSIGN:
             bare = Use(use.statement, (), ())
-            layers, values = point_layers(native.frame, bare, frozenset(), _dims(target))
+            layers, values = point_layers(native.frame, bare, frozenset(), target.dims)
             value = neutral(native.layout.types[target.tensor], start)
             setting = Assign(_element(native, target), "=", value)
             blocks.append(wrap(layers, (*axis_values(native.layout, target, values), setting)))
@@ -372,9 +372,9 @@ def _tile_copy(native: Native, stage: Stage, *, back: bool) -> Block:
     statement = stage.use.statement
     target = statement.target
     bare = Statement(statement.name, statement.dims, (), target, statement.operator, (), statement.expression, ())
-    use = Use(bare, tuple(loop for loop in stage.use.loops if loop.dim in _dims(target)), ())
+    use = Use(bare, tuple(loop for loop in stage.use.loops if loop.dim in target.dims), ())
     fixed = _names_of_fixed_loops(native, stage)
-    layers, values = point_layers(native.frame, use, fixed, _dims(target))
+    layers, values = point_layers(native.frame, use, fixed, target.dims)
     inner: Expr = Int(0)
     dims = [form.dims[0] for form in target.index if form.dims]
     for dim, size in zip(dims, stage.sizes, strict=True):
@@ -387,10 +387,6 @@ def _tile_copy(native: Native, stage: Stage, *, back: bool) -> Block:
     local, outer = Element(stage.name, (inner,)), _element(native, target)
     move = Copy(outer, local) if back else Copy(local, outer)
     return wrap(layers, (*axis_values(native.layout, target, values), move))
-
-
-def _dims(access: Access) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(dim for index in access.index for dim in index.dims))
 
 
 def _tensor(native: Native, access: Access) -> Tensor:

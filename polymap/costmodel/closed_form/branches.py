@@ -33,6 +33,9 @@ from polymap.ir import (
     Workload,
     accesses_of,
     is_box,
+    nest_of,
+    sets_each_once,
+    statements_below,
 )
 
 Nodes = tuple[MappingNode, ...]
@@ -152,7 +155,7 @@ class BranchCounter:
         most = Counter[int]()
         for child in last.children:
             own = [self.workload.statement(name) for name in statements_below(child)]
-            for number, each in self._runs_of_child(chain, own, len(leaves), inside):
+            for number, each in self._runs_of_child(chain, own, inside):
                 most |= self.visit(child, each, times * number)
         return held + most
 
@@ -173,8 +176,9 @@ class BranchCounter:
         statement = self.workload.statement(name)
         target = statement.target.tensor
         is_set = self.set_before.get(target, name) != name
-        nest = nest_of_run(self.workload, statement, replace(run, fresh=run.fresh - {target}) if is_set else run)
-        mapping = Mapping(tuple(_own_nodes(nodes, statement, run)))
+        is_initial = is_set or target not in run.fresh
+        nest = nest_of(self.workload, statement, run.extents, is_initial=is_initial)
+        mapping = Mapping(tuple(_own_nodes(nodes, statement)))
         counts = self.count_nest(nest, self.arch, mapping)
         if counts is None:
             raise OutOfReach(name, target)
@@ -210,7 +214,7 @@ class BranchCounter:
                     raise OutOfReach("ragged")
                 tiles[node.dim] = min(node.tile, tiles[node.dim])
 
-    def _runs_of_child(self, chain: Nodes, own: list[Statement], beside: int, run: Run) -> Iterator[tuple[int, Run]]:
+    def _runs_of_child(self, chain: Nodes, own: list[Statement], run: Run) -> Iterator[tuple[int, Run]]:
         """Yield the kinds of runs of a child below some loops, and how many there are of each."""
         loops = [node for node in chain if isinstance(node, Temporal)]
         names = {each.name for each in own}
@@ -218,12 +222,14 @@ class BranchCounter:
         mine = list(dict.fromkeys(loop.dim for loop in loops if loop.dim in dims))
         if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
             raise OutOfReach("a child of which a part runs in some iterations alone")
+        if any(set(mine) & set(each.target.dims) - _dims_alone(each.target) for each in own):
+            raise OutOfReach("runs that add to some of the same elements")
         dying = frozenset(name for name in run.dying if self._dies_in(name, own, loops))
         kinds = [tiles_of(run.extents[name], [loop.tile for loop in loops if loop.dim == name]) for name in mine]
         found = Counter[tuple[tuple[int, ...], frozenset[str]]]()
         for chosen in product(*kinds):
             again = {name for name, (_, _, is_first) in zip(mine, chosen, strict=True) if not is_first}
-            stale = {each.target.tensor for each in own if again - _indices(each.target)}
+            stale = {each.target.tensor for each in own if again - set(each.target.dims)}
             stale |= {name for name, setter in self.set_before.items() if setter not in names}
             found[tuple(length for length, _, _ in chosen), run.fresh - stale] += prod(many for _, many, _ in chosen)
         for (lengths, fresh), number in found.items():
@@ -237,7 +243,7 @@ class BranchCounter:
         writes = any(each.target.tensor == tensor for each in own)
         if not writes or any(self.order.index(each.name) > last for each in users):
             return False
-        accessed = {name for each in users for access in accesses_of(each, tensor) for name in _indices(access)}
+        accessed = {name for each in users for access in accesses_of(each, tensor) for name in access.dims}
         if any(loop.dim not in accessed for loop in loops):
             raise OutOfReach(tensor)
         return True
@@ -291,7 +297,6 @@ class SharedTensor:
     of_writer: dict[int, tuple[int, int]]
     touched: int
     is_written: bool
-    is_read: bool
     is_fresh: bool
     dies: bool
 
@@ -317,7 +322,6 @@ class SharedTensor:
                 :1
             ],
             bool(writers),
-            len(users) > len(writers),
             name in run.fresh,
             name in run.dying,
         )
@@ -346,7 +350,7 @@ def _check_program(workload: Workload, order: tuple[str, ...]) -> None:
     where it is temporary. order: of the statements in the tree."""
     written = [each.target.tensor for each in workload.statements]
     for each in workload.statements:
-        injective = each.operator is not Operator.ASSIGN or set(each.dims) <= _indices(each.target)
+        injective = each.operator is not Operator.ASSIGN or sets_each_once(each)
         reads_itself = any(access.tensor == each.target.tensor for access in each.reads)
         more = written.count(each.target.tensor) - (each.target.tensor in _set_before(workload))
         if not is_box(each) or not injective or reads_itself or more > 1:
@@ -375,17 +379,9 @@ def _set_before(workload: Workload) -> dict[str, str]:
     return found
 
 
-def _indices(access: Access) -> set[str]:
-    return {name for form in access.index for name in form.dims}
-
-
-def statements_below(nodes: Nodes) -> tuple[str, ...]:
-    """Return the statements below some nodes, from left to right."""
-    last = nodes[-1]
-    if isinstance(last, Compute):
-        return (last.statement,)
-    assert isinstance(last, Branch)
-    return tuple(name for child in last.children for name in statements_below(child))
+def _dims_alone(access: Access) -> set[str]:
+    """Return the dims that index an axis alone: of other values of such a dim an access touches other elements."""
+    return {form.dims[0] for form in access.index if len(form.dims) == 1 and form.is_linear}
 
 
 def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
@@ -397,21 +393,7 @@ def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
                 yield from _stored(arch, child)
 
 
-def nest_of_run(workload: Workload, statement: Statement, run: Run) -> Workload:
-    """Return the nest of one statement in a run: what overwrites each element once adds to it from zero."""
-    target = statement.target.tensor
-    tensors = tuple(
-        replace(each, initial=each.name == target and target not in run.fresh, temporary=False)
-        for each in workload.tensors
-        if accesses_of(statement, each.name)
-    )
-    dims = tuple(replace(each, extent=run.extents[each.name]) for each in workload.dims if each.name in statement.dims)
-    operator = Operator.ADD if statement.operator is Operator.ASSIGN else statement.operator
-    alone = replace(statement, operator=operator)
-    return Workload(workload.name, dims, tensors, (alone,), workload.associative)
-
-
-def _own_nodes(nodes: Nodes, statement: Statement, run: Run) -> Iterator[MappingNode]:
+def _own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
     """Yield the nodes of a child that concern its statement."""
     for node in nodes:
         if isinstance(node, Storage):
@@ -464,7 +446,7 @@ def counter_stays(
     elements the largest tile has, where one statement below the chain touches it: what a nest loads that reads it."""
     name, out = access.tensor, Tensor("", (), (), 1, Role.OUTPUT)
     loops = [node for node in chain if isinstance(node, Temporal) and node.dim in user.dims]
-    used = set(_indices(access)) | {loop.dim for loop in loops}
+    used = set(access.dims) | {loop.dim for loop in loops}
     dims = tuple(replace(each, extent=run.extents[each.name]) for each in counter.workload.dims if each.name in used)
     names = tuple(each.name for each in dims)
     tensor = replace(counter.workload.tensor(name), initial=False, temporary=False)

@@ -175,7 +175,7 @@ def _trips(loops: Loops, extent: int) -> int:
 
 def _tiles(times: _Times, place: int, access: Access) -> Iterator[Period]:
     """Return the tiles of a tensor held by the node at `place`, in order of time."""
-    dims = {dim for index in access.index for dim in index.dims}
+    dims = set(access.dims)
     loops = [node for node in times.nodes[:place] if isinstance(node, Temporal | Spatial)]
     while loops and (isinstance(loops[-1], Spatial) or loops[-1].dim not in dims):
         loops.pop()  # goes on inside the same tile, but for the size that a spatial loop leaves

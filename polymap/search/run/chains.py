@@ -16,12 +16,10 @@ from fractions import Fraction
 from itertools import islice, permutations, product
 from math import prod
 
-from polymap.costmodel import evaluate_in_cpu_time
 from polymap.ir import (
     Access,
     Architecture,
     Branch,
-    BudgetError,
     Mapping,
     MappingNode,
     MemoryLevel,
@@ -31,13 +29,22 @@ from polymap.ir import (
     Workload,
     accesses_of,
     is_box,
+    part_of,
 )
 from polymap.search.problem import Goal, Objective, divisors, objective_values, parse_single
 from polymap.search.programs import with_loops_joined
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, Nodes, as_written, legs_of, part_of, takes_long_to_climb
+from polymap.search.run.legs import (
+    Leg,
+    Nodes,
+    as_written,
+    elements_of,
+    legs_of,
+    simple_accesses,
+    takes_long_to_climb,
+)
 from polymap.search.run.nest_after_nest import nests_in_sequence
 from polymap.search.run.options import TUNING
 
@@ -84,7 +91,7 @@ class State:
         return whole | dict(self.loops[:above])
 
 
-def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     """Propose the trees of the segments that cost least together: by what is asked, where it adds up over segments,
     else by energy and by latency."""
     statements = search.workload.statements
@@ -93,24 +100,41 @@ def begin_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
         return evidence
     if any(each.values == evidence.floors for each in evidence.incumbents):
         return evidence  # no tree is better
-    texts = (each.text if each.goal in _ADDITIVE else None for each in search.objective.singles)
-    for text in dict.fromkeys(name for one in texts for name in ((one,) if one else ("energy", "latency"))):
-        chains = Chains(search, with_loops_joined(search.workload), stop, parse_single(text, search.arch))
-        nodes = chains.best_tree()
-        evidence = evidence if nodes is None else chains.proposed(evidence, nodes)
+    spent, share = search.limits.share(), TUNING.chains_share
+    share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
+    end = spent + share * max(0.0, 1 - spent)
+    goals = [parse_single(name, search.arch) for name in _asked(search)]
+    tiles = (True,) if search.divides else (True, False)  # dividing ones are found sooner
+    workload, questions = with_loops_joined(search.workload), list(product(tiles, goals))
+    for number, (divides, goal) in enumerate(questions):
+        own_end = _next_share(search.limits.share(), end, len(questions) - number)
+        nodes = Chains(search, workload, goal, divides=divides).best_tree(own_end)
+        evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
     return evidence
 
 
+def _next_share(spent: float, end: float, left: int) -> float:
+    """Return the share of the limit at which the first of so many equal parts until the end is over."""
+    return spent + max(0.0, end - spent) / left
+
+
+def _asked(search: Search) -> tuple[str, ...]:
+    """Return the objectives that trees are looked for by: those that add up over segments, else energy and latency."""
+    texts = ((each.text,) if each.goal in _ADDITIVE else ("energy", "latency") for each in search.objective.singles)
+    return tuple(dict.fromkeys(name for one in texts for name in one))
+
+
 class Chains:
-    """The parts of a program, by one objective. workload: the program, or it with its loops renamed."""
+    """The parts of a program, by one objective. workload: the program, or it with its loops renamed. divides: whether
+    tiles divide."""
 
-    def __init__(self, search: Search, workload: Workload, stop: Stop, objective: Objective) -> None:
-        self._search, self._workload, self._stop, self._objective = search, workload, stop, objective
-        self._tried = 0  # states of the segment at hand
+    def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
+        self._search, self._workload, self._objective, self._divides = search, workload, objective, divides
 
-    def best_tree(self) -> Nodes | None:
-        """Return the segments that cost least together, one after the other; None where some statement has no tree."""
-        parts, count = self._parts(), len(self._workload.statements)
+    def best_tree(self, end: float) -> Nodes | None:
+        """Return the segments that cost least together, one after the other; None where some statement has no tree.
+        end: the share of the limit up to which it is searched."""
+        parts, count = self._parts(end), len(self._workload.statements)
         best: list[Part | None] = [Part(Fraction(0), ())]
         for end in range(1, count + 1):
             found = [
@@ -124,10 +148,9 @@ class Chains:
             return None
         return whole.nodes[0] if len(whole.nodes) == 1 else (Branch(whole.nodes),)
 
-    def _parts(self) -> dict[tuple[int, int], Part]:
+    def _parts(self, end_share: float) -> dict[tuple[int, int], Part]:
         """Return the segments for which nodes were found, each in its share of the time, short ones first."""
         statements, limits = self._workload.statements, self._search.limits
-        end_share = TUNING.chains_share_of_large if takes_long_to_climb(self._search) else TUNING.chains_share
         ends = [
             (begin, begin + length)
             for length in range(1, TUNING.most_in_a_segment + 1)
@@ -138,9 +161,8 @@ class Chains:
         for begin, end in ends:
             if end - begin > 1 and (begin, end) not in passing:
                 continue
-            left, spent = len(passing) - passing.index((begin, end)) if end - begin > 1 else 1, limits.share()
-            is_over = limits.until(spent + max(0.0, end_share - spent) / left)
-            part = self.part(statements[begin:end], is_over)
+            left = len(passing) - passing.index((begin, end)) if end - begin > 1 else 1
+            part = self.part(statements[begin:end], limits.until(_next_share(limits.share(), end_share, left)))
             found |= {} if part is None else {(begin, end): part}
         return found
 
@@ -148,24 +170,24 @@ class Chains:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
         program = part_of(self._workload, statements)
         if len(statements) == 1:
-            (statement,), extents = statements, program.extents()
-            nodes = self._leg(Leg(statement.name, tuple((name, extents[name]) for name in statement.dims)))
+            (statement,) = statements
+            nodes = self._leg(Leg.of(statement, program.extents()))
             return self._counted(program, nodes or as_written(statement))
         segment = Segment.of(program)
         if segment is None:
             return None
-        tiles = {name: tiles_tried(segment.whole[name], divides=self._search.divides) for name in segment.shared}
+        tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.shared}
         kinds = dict[tuple[object, ...], list[State]]()
         for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
             kinds.setdefault(state.kind, []).append(state)
         best: Part | None = None
-        self._tried = 0
+        tries = iter(range(TUNING.most_states_tried))
         groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
         alike = Counter[int]()  # kinds without a gain, by what their first states move
         for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
             before, moved = best, group[0].moved
             if alike[moved] < TUNING.kinds_alike:
-                best = self._best_of(segment, group, best, lambda: self._stop() or is_over())
+                best = self._best_of(segment, group, best, lambda: is_over() or next(tries, None) is None)
                 alike[moved] += best is before
         return best
 
@@ -175,11 +197,10 @@ class Chains:
         least: Fraction | None = None
         failed = 0
         for state in states:
-            if stop() or failed == TUNING.states_without_gain or self._tried == TUNING.most_states_tried:
+            if failed == TUNING.states_without_gain or (best is not None and self._moves_too_much(state, best)):
+                break  # those after it move more
+            if stop():
                 break
-            if best is not None and self._moves_too_much(state, best):
-                break  # and so are those after it, which move more
-            self._tried += 1
             found = self._of_state(segment.program, state)
             if found is None or (least is not None and found.value >= least):
                 failed += 1
@@ -207,9 +228,9 @@ class Chains:
         inside, above = state.extents(whole), dict(state.held)
         for statement in program.statements:
             given = tuple(name for name in (*state.kept, *above) if accesses_of(statement, name))
-            own = sum(_elements(_index(statement, name), inside) * bits[name] for name in given)
-            extents = tuple((name, inside[name]) for name in statement.dims)
-            nodes = self._leg(Leg(statement.name, extents, given, state.level, state.bits - own))
+            own = sum(elements_of(accesses_of(statement, name)[0], inside) * bits[name] for name in given)
+            leg = replace(Leg.of(statement, inside), given=given, level=state.level, taken_bits=state.bits - own)
+            nodes = self._leg(leg)
             if nodes is None and statement.reads:
                 return None
             legs.append(nodes or as_written(statement))
@@ -222,42 +243,14 @@ class Chains:
         return self._counted(program, (*chain, Branch(tuple(legs))))
 
     def _leg(self, leg: Leg) -> Nodes | None:
+        leg = replace(leg, divides=self._divides)
         return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, TUNING.leg_share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
-        arch = self._search.arch
-        try:
-            cost = evaluate_in_cpu_time(program, arch, Mapping(nodes), max(1, self._search.limits.left_s() / 4))
-        except BudgetError:
+        cost = self._search.legal_cost(program, Mapping(nodes))
+        if cost is None:
             return None
-        if not cost.legal:
-            return None
-        return Part(objective_values(program, arch, self._objective, cost)[0], (nodes,))
-
-    def proposed(self, evidence: Evidence, nodes: Nodes) -> Evidence:
-        """Return the evidence with the tree of all parts, if it is legal and counted in time."""
-        search, mapping = self._search, Mapping(nodes)
-        try:
-            cost = evaluate_in_cpu_time(self._workload, search.arch, mapping, max(1, search.limits.left_s() / 4))
-        except BudgetError:
-            return evidence
-        if not cost.legal:
-            return evidence
-        found = search.incumbent(mapping, cost, self._workload)
-        search.report(mapping, found.values[0], evidence.floors[0])
-        return evidence.with_incumbents((found,))
-
-
-def _index(statement: Statement, tensor: str) -> Access:
-    return accesses_of(statement, tensor)[0]
-
-
-def _dims(access: Access) -> tuple[str, ...]:
-    return tuple(name for form in access.index for name in form.dims)
-
-
-def _elements(access: Access, extents: dict[str, int]) -> int:
-    return prod(extents[name] for name in _dims(access))
+        return Part(objective_values(program, self._search.arch, self._objective, cost)[0], (nodes,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +262,8 @@ class Segment:
     """
 
     program: Workload
-    kept: tuple[str, ...]
-    kept_access: dict[str, Access]
+    kept: dict[str, Access]
     others: dict[str, Access]
-    rest: tuple[str, ...]
     shared: tuple[str, ...]
     written: frozenset[str]
     bits: dict[str, int]
@@ -288,13 +279,11 @@ class Segment:
         if not kept or any(name not in accesses for name in kept):
             return None
         common = [name for name in program.extents() if all(name in each.dims for each in statements)]
-        shared = tuple(name for name in common if all(name in _dims(accesses[tensor]) for tensor in kept))
+        shared = tuple(name for name in common if all(name in accesses[tensor].dims for tensor in kept))
         return Segment(
             program,
-            kept,
             {name: accesses[name] for name in kept},
             {name: access for name, access in accesses.items() if name not in kept},
-            tuple(each.name for each in program.tensors if each.name not in accesses),
             shared,
             written,
             {each.name: each.bits for each in program.tensors},
@@ -303,7 +292,7 @@ class Segment:
 
     def states(self, arch: Architecture, tiles: dict[str, list[int]]) -> Iterator[State]:
         """Yield the states of which the tiles fit, those of few loops first."""
-        for level in levels_above_fanouts(arch, self.program, self.kept):
+        for level in levels_above_fanouts(arch, self.program, tuple(self.kept)):
             for many in range(min(len(self.shared), TUNING.most_loops_around) + 1):
                 for order in permutations(self.shared, many):
                     for chosen in product(*(tiles[name] for name in order)):
@@ -315,7 +304,7 @@ class Segment:
     ) -> Iterator[State]:
         room = level.usable_bits
         inside = self.whole | dict(loops)
-        base = sum(self.bits[name] * _elements(access, inside) for name, access in self.kept_access.items())
+        base = sum(self.bits[name] * elements_of(access, inside) for name, access in self.kept.items())
         if room is not None and base > room:
             return
         for chosen in product(*(self._choices(name, loops, level) for name in self.others)):
@@ -323,18 +312,18 @@ class Segment:
             if room is None or taken <= room:
                 held = tuple((each.tensor, each.place) for each in chosen if each.place is not None)
                 read, written = sum(each.read for each in chosen), sum(each.written for each in chosen)
-                yield State(loops, number, self.kept, held, taken, read, written)
+                yield State(loops, number, tuple(self.kept), held, taken, read, written)
 
     def _choices(self, name: str, loops: tuple[tuple[str, int], ...], level: MemoryLevel) -> list[Choice]:
         """Return what may be done with a tensor: nothing, or hold it above a loop over a dim that it lacks."""
         access, may_be_held = self.others[name], level.may_hold(self.program.tensor(name))
-        places = [place for place, (dim, _) in enumerate(loops) if may_be_held and dim not in _dims(access)]
+        places = [place for place, (dim, _) in enumerate(loops) if may_be_held and dim not in access.dims]
         return [self._choice(name, access, loops, place) for place in (None, *places)]
 
     def _choice(self, name: str, access: Access, loops: tuple[tuple[str, int], ...], place: int | None) -> Choice:
-        size = self.bits[name] * _elements(access, self.whole)
+        size = self.bits[name] * elements_of(access, self.whole)
         passes = _passes(access, loops, self.whole, place)
-        taken = 0 if place is None else self.bits[name] * _elements(access, self.whole | dict(loops[:place]))
+        taken = 0 if place is None else self.bits[name] * elements_of(access, self.whole | dict(loops[:place]))
         if name in self.written:
             return Choice(name, place, taken, size * (passes - 1), size * passes)
         return Choice(name, place, taken, size * passes, 0)
@@ -355,21 +344,9 @@ class Choice:
 def _passes(access: Access, loops: tuple[tuple[str, int], ...], whole: dict[str, int], place: int | None) -> int:
     """Return how often all of a tensor passes between the outermost level and a leg, or its node."""
     above = list(loops if place is None else loops[:place])
-    while place is not None and above and above[-1][0] not in _dims(access):
+    while place is not None and above and above[-1][0] not in access.dims:
         above.pop()
-    return prod(-(-whole[dim] // tile) for dim, tile in above if dim not in _dims(access))
-
-
-def simple_accesses(program: Workload) -> dict[str, Access]:
-    """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
-    found: dict[str, Access] = {}
-    for tensor in program.tensors:
-        every = {access for each in program.statements for access in accesses_of(each, tensor.name)}
-        access = next(iter(every))
-        dims = _dims(access)
-        if len(every) == 1 and len(set(dims)) == len(dims) and all(len(form.dims) == 1 for form in access.index):
-            found[tensor.name] = access
-    return found
+    return prod(-(-whole[dim] // tile) for dim, tile in above if dim not in access.dims)
 
 
 def tiles_tried(extent: int, *, divides: bool) -> list[int]:

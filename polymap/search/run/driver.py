@@ -12,8 +12,8 @@ from operator import le
 from time import monotonic
 from typing import TypeVar, cast
 
-from polymap.costmodel import Cost, evaluate
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
+from polymap.ir import Architecture, BudgetError, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.problem import Goal, Objective, Problem, Rules, analyse, objective_values, refusals
@@ -174,6 +174,23 @@ class Search:
         own = workload or self.workload
         cost = cost or evaluate(own, self.arch, mapping)
         return Incumbent(objective_values(own, self.arch, self.objective, cost), mapping, cost, own)
+
+    def legal_cost(self, workload: Workload, mapping: Mapping) -> Cost | None:
+        """Return what a tree of a program costs; None where it is not legal, or that takes too long to say."""
+        try:
+            cost = evaluate_in_cpu_time(workload, self.arch, mapping, max(1, self.limits.left_s() / 4))
+        except BudgetError:
+            return None
+        return cost if cost.legal else None
+
+    def with_tree(self, evidence: Evidence, workload: Workload, mapping: Mapping) -> Evidence:
+        """Return the evidence with a tree of the program, or of it with its loops renamed, if it is legal."""
+        cost = self.legal_cost(workload, mapping)
+        if cost is None:
+            return evidence
+        found = self.incumbent(mapping, cost, workload)
+        self.report(mapping, found.values[0], evidence.floors[0])
+        return evidence.with_incumbents((found,))
 
     def proven(self, evidence: Evidence, claims: tuple[tuple[Mapping, Values], ...], space: SpaceCount) -> Evidence:
         """Return the evidence that nothing beats these mappings, claimed to have these values; what was known before

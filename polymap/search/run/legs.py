@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
 from polymap.ir import (
+    Access,
     Architecture,
     Compute,
     MappingNode,
@@ -18,9 +20,11 @@ from polymap.ir import (
     Workload,
     accesses_of,
     is_box,
+    nest_of,
+    sets_each_once,
 )
 from polymap.search.problem import AtLeast, Held, Objective, Rules, rules_from_document
-from polymap.search.programs import instance_bound
+from polymap.search.programs import instance_bound, may_be_climbed
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
 from polymap.search.run.options import TUNING
@@ -35,7 +39,7 @@ class Leg:
     """A statement over tiles of its dims.
 
     given: tensors of which all that it touches stands in a level around it. taken_bits: of that level, what others
-    hold meanwhile. shares_sums: whether siblings may add parts of one sum.
+    hold meanwhile. shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -44,25 +48,23 @@ class Leg:
     level: int = 0
     taken_bits: int = 0
     shares_sums: bool = True
+    divides: bool = True
+
+    @staticmethod
+    def of(statement: Statement, extents: Mapping[str, int]) -> Leg:
+        """Return the leg of a statement, nothing given. extents: of all dims."""
+        return Leg(statement.name, tuple((name, extents[name]) for name in statement.dims))
 
 
 def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     """Return the nest that accumulates what the statement does; None where it is none over a box. A statement that sets
     each element once adds to it from zero."""
-    statement, extents = workload.statement(leg.statement), dict(leg.extents)
-    target = statement.target
+    statement = workload.statement(leg.statement)
     sets = statement.operator is Operator.ASSIGN
-    indexed = [form.dims[0] for form in target.index if len(form.dims) == 1 and form.is_linear]
-    if not is_box(statement) or (sets and not set(statement.dims) <= set(indexed)):
+    if not is_box(statement) or (sets and not sets_each_once(statement)):
         return None
-    tensors = tuple(
-        replace(each, initial=each.initial and each.name == target.tensor and not sets, temporary=False)
-        for each in workload.tensors
-        if accesses_of(statement, each.name)
-    )
-    dims = tuple(replace(each, extent=extents[each.name]) for each in workload.dims if each.name in statement.dims)
-    alone = replace(statement, operator=Operator.ADD if sets else statement.operator)
-    return replace(workload, dims=dims, tensors=tensors, statements=(alone,), original=None, bare=None)
+    is_initial = workload.tensor(statement.target.tensor).initial and not sets
+    return nest_of(workload, statement, dict(leg.extents), is_initial=is_initial)
 
 
 def answer_to_leg(
@@ -75,14 +77,17 @@ def answer_to_leg(
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
     level = search.arch.levels[leg.level].name
     for name in leg.given:
-        rules = (*rules, *held_first(search.arch, name, leg.level), AtLeast(level, name, elements_touched(nest, name)))
+        elements = elements_of(accesses_of(nest.statements[0], name)[0], nest.extents())
+        rules = (*rules, *held_first(search.arch, name, leg.level), AtLeast(level, name, elements))
     arch = _with_less_room(search.arch, level, leg.taken_bits)
-    return None if arch is None else answer_of(search, Relative(nest, arch, rules), objective, share)
+    return (
+        None if arch is None else answer_of(search, Relative(nest, arch, rules), objective, share, divides=leg.divides)
+    )
 
 
 def _without_shared_sums(nest: Workload, arch: Architecture) -> Rules:
     """Return the rules by which no fan-out spreads a dim that the target lacks."""
-    kept = {name for form in nest.statements[0].target.index for name in form.dims}
+    kept = set(nest.statements[0].target.dims)
     reduced = [each.name for each in nest.dims if each.name not in kept]
     table = {fanout.name: {"forbid": reduced} for fanout in arch.fanouts}
     return rules_from_document({"fanouts": table}, nest, arch) if reduced and table else ()
@@ -101,8 +106,8 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float, r
     if nest is None:
         return Fraction(0)
     relative = Relative(nest, search.arch, rules)
-    # Where other loops are tried, too, tiles that divide their extents may not divide these.
-    divides = search.divides and takes_long_to_climb(search)
+    # Where other loops are tried, now or when the search goes on, tiles that divide their extents may not divide these.
+    divides = search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
     return at_least(relative, answer_of(search, relative, objective, share, divides=divides), objective)
 
 
@@ -153,11 +158,21 @@ def as_written(statement: Statement) -> Nodes:
     return (*(Temporal(name, 1) for name in statement.dims), Compute(statement.name))
 
 
-def elements_touched(nest: Workload, tensor: str) -> int:
-    """Return the elements of a tensor with one access, each axis of a dim of its own, that a nest touches."""
-    (statement,), extents = nest.statements, nest.extents()
-    access = accesses_of(statement, tensor)[0]
-    return prod(extents[name] for form in access.index for name in form.dims)
+def simple_accesses(program: Workload) -> dict[str, Access]:
+    """Return the tensors of which all statements touch the same elements: by one access, each axis a dim of its own."""
+    found: dict[str, Access] = {}
+    for tensor in program.tensors:
+        every = {access for each in program.statements for access in accesses_of(each, tensor.name)}
+        access = next(iter(every))
+        alone = all(len(form.dims) == 1 and form.is_linear for form in access.index)
+        if len(every) == 1 and alone and len(access.dims) == len(access.index):
+            found[tensor.name] = access
+    return found
+
+
+def elements_of(access: Access, extents: Mapping[str, int]) -> int:
+    """Return how many elements an access touches of which each axis is a dim of its own."""
+    return prod(extents[name] for name in access.dims)
 
 
 def _with_less_room(arch: Architecture, level: str, bits: int) -> Architecture | None:
@@ -171,23 +186,3 @@ def _with_less_room(arch: Architecture, level: str, bits: int) -> Architecture |
                 return None
             nodes[number] = replace(node, capacity_bits=(node.usable_bits - bits) * node.buffering)
     return replace(arch, nodes=tuple(nodes))
-
-
-def part_of(workload: Workload, statements: tuple[Statement, ...], name: str | None = None) -> Workload:
-    """Return some statements as a program of their own, which reads what those before them wrote."""
-    first = min(each.position for each in statements)
-    others = [each for each in workload.statements if each not in statements]
-    before = {each.target.tensor for each in others if each.position < first}
-    later = [each for each in others if each.position > first]
-    tensors = tuple(
-        replace(
-            each,
-            initial=each.initial or each.name in before,
-            temporary=each.temporary and not any(accesses_of(one, each.name) for one in later),
-        )
-        for each in workload.tensors
-        if any(accesses_of(one, each.name) for one in statements)
-    )
-    dims = tuple(each for each in workload.dims if any(each.name in one.dims for one in statements))
-    own = name or f"{workload.name}: {statements[-1].name}"
-    return replace(workload, name=own, dims=dims, tensors=tensors, statements=statements, original=None)

@@ -11,10 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from polymap.costmodel import evaluate_in_cpu_time
 from polymap.ir import (
     Branch,
-    BudgetError,
     Compute,
     Mapping,
     MappingNode,
@@ -32,10 +30,8 @@ from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, as_written, legs_of
+from polymap.search.run.legs import Leg, Nodes, as_written, legs_of
 from polymap.search.run.options import TUNING
-
-Nodes = tuple[MappingNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +51,15 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
     extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
     for nest, share in zip(nests, shares, strict=True):
-        leg = Leg(nest.statement.name, tuple((name, extents[name]) for name in nest.statement.dims))
+        leg = replace(Leg.of(nest.statement, extents), divides=search.divides)
         mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))
-    evidence = _with_tree(search, evidence, search.workload, apart)
+    evidence = search.with_tree(evidence, search.workload, Mapping((Branch(apart),)))
     inside, workload = list[Nodes](), search.workload
     for nest, nodes in zip(nests, mapped, strict=True):
         children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
         inside += children
-    return _kept_on_chip(search, _with_tree(search, evidence, workload, tuple(inside)))
+    return _kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
 
 
 def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
@@ -88,9 +84,7 @@ def _mapped(search: Search, nest: Nest, nodes: Nodes) -> Nodes:
     at = next((i for i, node in enumerate(nodes) if _holds(node, nest.statement.target.tensor)), None)
     if nest.sets is None or (at is not None and not _shares_sums(search, nest, nodes[: at + 1])):
         return nodes
-    extents = search.workload.extents()
-    own = tuple((name, extents[name]) for name in nest.statement.dims)
-    leg = Leg(nest.statement.name, own, shares_sums=False)
+    leg = replace(Leg.of(nest.statement, search.workload.extents()), shares_sums=False, divides=search.divides)
     return legs_of(search).nodes(search, search.workload, leg, search.objective, TUNING.leg_share) or nodes
 
 
@@ -118,7 +112,7 @@ def _set_inside(search: Search, workload: Workload, nest: Nest, nodes: Nodes) ->
 
 def _shares_sums(search: Search, nest: Nest, nodes: Nodes) -> bool:
     """Return whether several instances of the last node hold partial sums of one element."""
-    node, kept = nodes[-1], {name for index in nest.statement.target.index for name in index.dims}
+    node, kept = nodes[-1], set(nest.statement.target.dims)
     assert isinstance(node, Storage)
     above = {fanout.name for fanout in search.arch.fanouts_above(node.level)}
     return any(isinstance(each, Spatial) and each.fanout in above and each.dim not in kept for each in nodes)
@@ -178,7 +172,8 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
     if any(_holds(node, tensor) for node in around):
         return evidence  # in an outer level
     children = tuple(_without(child, tensor, frozenset(names[: level + 1])) for child in branch.children)
-    return _with_tree(search, evidence, best.workload, children, (*around, Storage(names[level], (tensor,))))
+    nodes = (*around, Storage(names[level], (tensor,)), Branch(children))
+    return search.with_tree(evidence, best.workload, Mapping(nodes))
 
 
 def _without(nodes: Nodes, tensor: str, levels: frozenset[str]) -> Nodes:
@@ -193,19 +188,3 @@ def _without(nodes: Nodes, tensor: str, levels: frozenset[str]) -> Nodes:
         else:
             found.append(node)
     return tuple(found)
-
-
-def _with_tree(
-    search: Search, evidence: Evidence, workload: Workload, children: tuple[Nodes, ...], around: Nodes = ()
-) -> Evidence:
-    """Return the evidence with a branch of nests below some nodes, if it is legal and counted in time."""
-    mapping = Mapping((*around, Branch(children)))
-    try:
-        cost = evaluate_in_cpu_time(workload, search.arch, mapping, max(1, search.limits.left_s() / 4))
-    except BudgetError:
-        return evidence
-    if not cost.legal:
-        return evidence
-    found = search.incumbent(mapping, cost, workload)
-    search.report(mapping, found.values[0], evidence.floors[0])
-    return evidence.with_incumbents((found,))

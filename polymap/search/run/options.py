@@ -124,13 +124,15 @@ class Tuning:
     nests_share: float = 0.5
     """Of what is left of the limit, for all nests of a program together, each mapped alone."""
     chains_share: float = 0.5
-    """Of the limit, up to which trees are looked for in which neighbouring nests share loops."""
+    """Of what is left of the limit, for trees in which neighbouring nests share loops."""
     chains_share_of_large: float = 0.9
     """The same for programs that are too large to be climbed."""
     refunds_share: float = 0.2
-    """And for what the nests cost at least, each alone."""
-    leg_share: float = 0.05
-    """Of what is left of the limit, for one nest in them."""
+    """Of the limit, for what the nests cost at least, each alone."""
+    refunded_leg_share: float = 0.05
+    """Of what is left of the limit, for one of these."""
+    leg_share: float = 0.1
+    """Of what is left of the limit, for one nest in trees of neighbours."""
     most_in_a_segment: int = 6
     """Nests that share loops."""
     most_loops_around: int = 3

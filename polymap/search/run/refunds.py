@@ -14,15 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import prod
 
 from polymap.ir import Tensor, accesses_of
 from polymap.search.problem import Goal, Objective, Rules, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
-from polymap.search.run.chains import simple_accesses
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, held_first, least_of_leg
+from polymap.search.run.legs import Leg, elements_of, held_first, least_of_leg, simple_accesses
 from polymap.search.run.options import TUNING
 from polymap.search.run.relatives import is_plain_energy
 
@@ -114,13 +112,11 @@ class Refunds:
     def _least_of(self, statement: str, where: Levels) -> Fraction | None:
         key = statement, tuple(where.items())
         if key not in self.known:
-            extents = self.search.workload.extents()
-            dims = self.search.workload.statement(statement).dims
-            leg = Leg(statement, tuple((name, extents[name]) for name in dims))
+            leg = Leg.of(self.search.workload.statement(statement), self.search.workload.extents())
             rules: Rules = tuple(
                 rule for name, level in where.items() for rule in held_first(self.search.arch, name, level)
             )
-            cost = least_of_leg(self.search, leg, self.objective, TUNING.leg_share, rules)
+            cost = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share, rules)
             refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]
@@ -133,7 +129,7 @@ class Refunds:
         if not level or (writes and not workload.tensor(tensor).temporary):
             return Fraction(0)
         extents, access = workload.extents(), simple_accesses(workload)[tensor]
-        bits = workload.tensor(tensor).bits * prod(extents[name] for form in access.index for name in form.dims)
+        bits = workload.tensor(tensor).bits * elements_of(access, extents)
         source, drain = (level, 0) if writes else (0, level)
         return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
 

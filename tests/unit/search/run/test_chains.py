@@ -106,7 +106,10 @@ def test_answers_are_counted_run_and_never_worse_than_the_nests_apart(seed: int)
     asked, known = read_question(work, arch, Options(objective, tiles), provers)
     apart = begun_apart(work, arch, objective) if tiles == "divide" else known
     assert all(found.value <= float(one.values[0]) for one in apart.incumbents)
-    assert Chains(asked, work, never, asked.objective.singles[0]).part(work.statements[:1], never) is not None
+    assert (
+        Chains(asked, work, asked.objective.singles[0], divides=tiles == "divide").part(work.statements[:1], never)
+        is not None
+    )
 
 
 def test_nests_of_a_c_text_are_fused_with_the_zeros_that_they_begin_with() -> None:

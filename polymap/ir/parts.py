@@ -1,0 +1,48 @@
+"""Parts of a program as programs of their own: some of its statements, or one statement over tiles of its dims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table
+from dataclasses import replace
+
+from polymap.ir.loopnest import Operator, Statement, Workload, accesses_of, is_box
+
+
+def part_of(workload: Workload, statements: tuple[Statement, ...]) -> Workload:
+    """Return some statements as a program of their own, which reads what those before them wrote."""
+    first = min(each.position for each in statements)
+    others = [each for each in workload.statements if each not in statements]
+    before = {each.target.tensor for each in others if each.position < first}
+    later = [each for each in others if each.position > first]
+    tensors = tuple(
+        replace(
+            each,
+            initial=each.initial or each.name in before,
+            temporary=each.temporary and not any(accesses_of(one, each.name) for one in later),
+        )
+        for each in workload.tensors
+        if any(accesses_of(one, each.name) for one in statements)
+    )
+    dims = tuple(each for each in workload.dims if any(each.name in one.dims for one in statements))
+    name = f"{workload.name}: {statements[-1].name}"
+    return replace(workload, name=name, dims=dims, tensors=tensors, statements=statements, original=None)
+
+
+def sets_each_once(statement: Statement) -> bool:
+    """Return whether a statement overwrites, no element twice: it is counted like one that adds to zero."""
+    alone = {form.dims[0] for form in statement.target.index if len(form.dims) == 1 and form.is_linear}
+    return statement.operator is Operator.ASSIGN and is_box(statement) and set(statement.dims) <= alone
+
+
+def nest_of(workload: Workload, statement: Statement, extents: Table[str, int], *, is_initial: bool) -> Workload:
+    """Return the nest that accumulates what one statement of a program does. extents: of its dims; is_initial: it adds
+    to what exists. A statement that sets each element once adds to it."""
+    tensors = tuple(
+        replace(each, initial=is_initial and each.name == statement.target.tensor, temporary=False)
+        for each in workload.tensors
+        if accesses_of(statement, each.name)
+    )
+    dims = tuple(replace(each, extent=extents[each.name]) for each in workload.dims if each.name in statement.dims)
+    operator = Operator.ADD if statement.operator is Operator.ASSIGN else statement.operator
+    alone = replace(statement, operator=operator)
+    return replace(workload, dims=dims, tensors=tensors, statements=(alone,), original=None, bare=None)
