@@ -118,7 +118,7 @@ class Arithmetic:
         """Return the sum of counts x weight, of one term or more; entries may be anything where the true sum, or one
         of its terms, is beyond the limit."""
         if self.kind is Kind.LONG:
-            return np.asarray(sum(np.asarray(counts, dtype=object) * weight for counts, weight in terms), dtype=object)
+            return np.asarray(sum(np.asarray(counts).astype(object) * weight for counts, weight in terms), dtype=object)
         if self.kind is Kind.NARROW:
             return np.asarray(sum(np.multiply(counts, weight) for counts, weight in terms), dtype=np.int64)
         return _limbs(terms)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from dataclasses import replace
 
-from polymap.ir.loopnest import Operator, Statement, Workload, accesses_of, is_box
+from polymap.ir.loopnest import Access, Operator, Statement, Tensor, Workload, accesses_of, is_box
+from polymap.ir.quasi_affine import bounds
 
 
 def part_of(workload: Workload, statements: tuple[Statement, ...]) -> Workload:
@@ -38,7 +39,11 @@ def nest_of(workload: Workload, statement: Statement, extents: Table[str, int], 
     """Return the nest that accumulates what one statement of a program does. extents: of its dims; is_initial: it adds
     to what exists. A statement that sets each element once adds to it."""
     tensors = tuple(
-        replace(each, initial=is_initial and each.name == statement.target.tensor, temporary=False)
+        replace(
+            _of_tile(each, accesses_of(statement, each.name), extents),
+            initial=is_initial and each.name == statement.target.tensor,
+            temporary=False,
+        )
         for each in workload.tensors
         if accesses_of(statement, each.name)
     )
@@ -46,3 +51,11 @@ def nest_of(workload: Workload, statement: Statement, extents: Table[str, int], 
     operator = Operator.ADD if statement.operator is Operator.ASSIGN else statement.operator
     alone = replace(statement, operator=operator)
     return replace(workload, dims=dims, tensors=tensors, statements=(alone,), original=None, bare=None)
+
+
+def _of_tile(tensor: Tensor, accesses: tuple[Access, ...], extents: Table[str, int]) -> Tensor:
+    """Return a tensor cut to the box that accesses touch."""
+    axes = [[bounds(each.index[axis], extents) for each in accesses] for axis in range(len(tensor.shape))]
+    low = tuple(min(first for first, _ in axis) for axis in axes)
+    shape = tuple(max(last for _, last in axis) - first + 1 for axis, first in zip(axes, low, strict=True))
+    return replace(tensor, shape=shape, origin=low)

@@ -126,7 +126,7 @@ def test_thousands_of_fused_trees_are_counted_as_they_run() -> None:
 # Mistakes in the formulas: (right, wrong) in the source of `branches`.
 MISTAKES = {
     "sums begin anew in every run": (
-        "stale = {each.target.tensor for each in own if again - _indices(each.target)}",
+        "stale = {each.target.tensor for each in own if again - set(each.target.dims)}",
         "stale = set()",
     ),
     "every run of a child counts once": ("self.visit(child, each, times * number)", "self.visit(child, each, times)"),

@@ -45,6 +45,13 @@ def test_attention_is_proven() -> None:
     assert (found.status, found.value, found.bound) == ("OPTIMAL", FLAT3_ATTENTION, FLAT3_ATTENTION)
 
 
+@pytest.mark.parametrize(("m", "n", "k", "p"), [(10**9 + 7, 10**9 + 9, 13, 7), (2**31 - 1, 1, 1, 2**31 - 1)])
+def test_nests_of_huge_prime_extents_are_joined(m: int, n: int, k: int, p: int) -> None:
+    work = pm.program(PAIR, m=m, n=n, k=k, p=p, temporary=["T"], bits=8)
+    apart, fused = (each(work, "flat3", "energy").incumbents[0].values for each in (begun_apart, begun))
+    assert fused <= apart
+
+
 def test_attention_through_a_small_buffer_reads_keys_and_values_once_per_block_of_queries() -> None:
     asked, known = read_question(pair(512, 512, 64), buffer(4_129), Options("traffic:DRAM", "divide"), provers)
     assert begin_chains(asked, known, never).incumbents[0].values == (8 * 1_114_112,)
