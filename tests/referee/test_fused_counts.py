@@ -17,7 +17,7 @@ from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.simulator import count_by_simulation
 from polymap.ir.errors import MappingError
 from polymap.ir.loopnest import Workload
-from polymap.ir.machine import Architecture
+from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Temporal
 from polymap.schedules.check import check_mapping
 from polymap.workload.einsum_programs import program
@@ -73,6 +73,8 @@ def fused_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
     while True:
         mapping = random_tree(rng, work, arch)
         mapping = with_loop_around(rng, work, mapping) if rng.random() < 0.4 else mapping
+        for fanout in (each for each in arch.fanouts if rng.random() < 0.3):
+            mapping = with_siblings_around(rng, work, mapping, fanout)
         try:
             check_mapping(work, arch, mapping)
         except MappingError:
@@ -99,6 +101,20 @@ def with_loop_around(rng: random.Random, work: Workload, mapping: Mapping) -> Ma
     *chain, last = mapping.nodes
     at = rng.randrange(len(chain) + 1)
     return Mapping((*chain[:at], Temporal(dim.name, tile), *smaller((*chain[at:], last))))
+
+
+def with_siblings_around(rng: random.Random, work: Workload, mapping: Mapping, fanout: Fanout) -> Mapping:
+    """Return the tree with a spatial loop above its branch."""
+    every = [each for each in work.dims if all(each.name in one.dims for one in work.statements)]
+    if not every:
+        return mapping
+    dim = rng.choice(every)
+    *chain, last = mapping.nodes
+    places = [number for number, node in enumerate(chain) if isinstance(node, Temporal) and node.dim == dim.name]
+    places += [number for number, node in enumerate(chain) if isinstance(node, Spatial)]
+    at = max([0, *(number + 1 for number in places)])
+    own = Spatial(dim.name, rng.randrange(1, max(2, dim.extent)), fanout.name)
+    return Mapping((*chain[:at], own, *chain[at:], last))
 
 
 def compared(seeds: range) -> tuple[int, int]:
@@ -133,15 +149,34 @@ MISTAKES = {
     "what children hold adds up": ("most |= self.visit(", "most += self.visit("),
     "nodes above a branch take no room": ("return held + most", "return most"),
     "what is dead is drained": ("drains -= self.touched", "drains -= 0"),
-    "what has no value yet is loaded": ("entries - (self.touched if self.is_fresh else 0)", "entries"),
+    "what has no value yet is loaded": ("fills = entries - (self.touched if self.is_fresh else 0)", "fills = entries"),
     "a child loads from outside": ("numbers[row.level] or run.holders[row.tensor]", "numbers[row.level]"),
     "what a node above a branch loads is free": (
-        "self.total.add(holders[name], name, times, reads=fills, writes=drains)",
+        "self.total.add(holders[name], name, times, reads=loads, writes=drains)",
         "pass",
     ),
     "a last tile is as long as the others": ("cut[rest] += number", "cut[tile] += number"),
     "what is overwritten is loaded": ("if not each.initial or each.name in overwritten)", "if not each.initial)"),
-    "what is read is drained": ("drains = self.of_writer[level][0]", "drains = entries"),
+    "what siblings share is read for each": (
+        "return Moved(entries, 0, tile, loads)",
+        "return Moved(entries, 0, tile, entries)",
+    ),
+    "siblings' nodes are loaded by each child": (
+        "replace(row, reads=row.reads - row.drains, writes=row.writes - row.fills, fills=0, drains=0)",
+        "row",
+    ),
+    "one sibling moves all": ("found *= trips if each.fanout in above else 1", "found *= 1"),
+    "children run on one instance": (
+        "mapping = Mapping((*run.spread, *around, *own))",
+        "mapping = Mapping((*around, *own))",
+    ),
+    "siblings write the same elements": ("if writers and not spread <= _dims_alone(access):", "if False:"),
+    "a range is cut in any order": ("if isinstance(node, Temporal) and node.dim in spread:", "if False:"),
+    "siblings of all instances are alike": (
+        "if tiles[node.dim] % min(node.tile, tiles[node.dim]):",
+        "if False:",
+    ),
+    "what is read is drained": ("drains = self.of_writer[level].entries", "drains = entries"),
 }
 
 

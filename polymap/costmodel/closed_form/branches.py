@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import (
@@ -49,12 +50,24 @@ class OutOfReach(Exception):
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a subtree. extents: of the tiles that it gets. fresh: tensors whose elements in it have no value
-    yet. dying: tensors that nothing uses after it. holders: tensor -> the level that it is loaded from."""
+    yet. dying: tensors that nothing uses after it. holders: tensor -> the level that it is loaded from. spread: the
+    spatial loops above, which cut these tiles."""
 
     extents: dict[str, int]
     fresh: frozenset[str]
     dying: frozenset[str]
     holders: dict[str, int]
+    spread: tuple[Spatial, ...] = ()
+
+    def siblings(self, arch: Architecture, level: int, spread: tuple[Spatial, ...] = ()) -> int:
+        """Return over how many instances of a level spatial loops above spread a run. spread: further ones."""
+        above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
+        tiles, found = dict(self.extents), 1
+        for each in (*self.spread, *spread):
+            trips = -(-tiles[each.dim] // each.tile)
+            tiles[each.dim] = min(tiles[each.dim], each.tile)
+            found *= trips if each.fanout in above else 1
+        return found
 
 
 @dataclass(slots=True)
@@ -71,6 +84,11 @@ class Total:
         row = self.rows.setdefault((level, tensor), Counter())
         for what, amount in amounts.items():
             row[what] += times * amount
+
+    def add_busiest(self, level: int, times: int, read: int, written: int, moved: int) -> None:
+        busy = self.busiest.setdefault(level, Counter())
+        for what, bits in (("reads", read), ("writes", written), ("moved", moved)):
+            busy[what] += times * bits
 
 
 def count_branches(
@@ -150,14 +168,27 @@ class BranchCounter:
         chain = nodes[:-1]
         leaves = tuple(self.workload.statement(name) for name in statements_below(nodes))
         self._check_last_uses(chain, leaves)
+        spread = self._spread(chain, leaves, run)
         held, holders = self._visit_nodes_above(chain, leaves, run, times)
-        inside = replace(run, holders=holders)
+        inside = replace(run, holders=holders, spread=(*run.spread, *spread))
         most = Counter[int]()
         for child in last.children:
             own = [self.workload.statement(name) for name in statements_below(child)]
             for number, each in self._runs_of_child(chain, own, inside):
                 most |= self.visit(child, each, times * number)
         return held + most
+
+    def _spread(self, chain: Nodes, leaves: tuple[Statement, ...], run: Run) -> tuple[Spatial, ...]:
+        """Return the spatial loops of a chain. Refuse those that leave some statement out, or with a temporal loop over
+        the same dim inside."""
+        spread = {each.dim for each in run.spread}
+        for node in chain:
+            if isinstance(node, Temporal) and node.dim in spread:
+                raise OutOfReach("a range that siblings cut is cut again above a branch")
+            spread |= {node.dim} if isinstance(node, Spatial) else set()
+        if any(not spread <= set(each.dims) for each in leaves):
+            raise OutOfReach("siblings that some statement leaves idle")
+        return tuple(node for node in chain if isinstance(node, Spatial))
 
     def _check_last_uses(self, chain: Nodes, leaves: tuple[Statement, ...]) -> None:
         """Refuse a branch in which a statement goes on to write a temporary tensor after all have read it: its last
@@ -178,11 +209,64 @@ class BranchCounter:
         is_set = self.set_before.get(target, name) != name
         is_initial = is_set or target not in run.fresh
         nest = nest_of(self.workload, statement, run.extents, is_initial=is_initial)
-        mapping = Mapping(tuple(_own_nodes(nodes, statement)))
+        given = {each.name: run.holders[each.name] for each in nest.tensors if self.is_apart(run.holders[each.name])}
+        around = tuple(Storage(self.arch.levels[level].name, (name,)) for name, level in given.items())
+        own = tuple(_own_nodes(nodes, statement))
+        mapping = Mapping((*run.spread, *around, *own))
+        counts = self.counted(nest, mapping)
+        if given:
+            alone = self.counted(nest, Mapping((*run.spread, *own)))  # tiles of the child's own nodes
+            uses = zip(counts.uses, alone.uses, strict=True)
+            counts = replace(counts, uses=tuple(replace(use, occupancy_bits=each.occupancy_bits) for use, each in uses))
+            counts = self._below(counts, nest, given, run)
+        self._add_nest(counts, run, times)
+        return Counter({number: use.occupancy_bits for number, use in enumerate(counts.uses)})
+
+    def is_apart(self, level: int) -> bool:
+        """Return whether siblings may each have a node of a level."""
+        return bool(self.arch.fanouts_above(self.arch.levels[level].name))
+
+    def counted(self, nest: Workload, mapping: Mapping, *, even: bool = True) -> Counts:
+        """Return the counts of a nest. even: instances of a level must move the same, where these count."""
         counts = self.count_nest(nest, self.arch, mapping)
         if counts is None:
-            raise OutOfReach(name, target)
-        self._check_first_instance(nest, mapping)
+            raise OutOfReach(nest.statements[0].name)
+        if even:
+            self._check_first_instance(nest, mapping)
+        return counts
+
+    def _below(self, counts: Counts, nest: Workload, given: dict[str, int], run: Run) -> Counts:
+        """Return the counts of a child without what passes above the nodes, one per sibling, from which it gets the
+        given tensors."""
+        names = {self.arch.levels[level].name: level for level in given.values()}
+        rows, uses = list[Traffic](), list(counts.uses)
+        for row in counts.traffic:
+            level = given.get(row.tensor)
+            if level is None or (row.level != self.arch.levels[0].name and names.get(row.level) != level):
+                rows.append(row)
+            elif row.level == self.arch.levels[level].name:
+                rows.append(
+                    replace(row, reads=row.reads - row.drains, writes=row.writes - row.fills, fills=0, drains=0)
+                )
+                share = nest.tensor(row.tensor).bits
+                read, written = (each * share // run.siblings(self.arch, level) for each in (row.drains, row.fills))
+                use = uses[level]
+                uses[level] = replace(
+                    use,
+                    busiest_read_bits=use.busiest_read_bits - read,
+                    busiest_write_bits=use.busiest_write_bits - written,
+                    busiest_total_bits=use.busiest_total_bits - read - written,
+                )
+        above = {
+            (fanout.name, name)
+            for name, level in given.items()
+            for fanout in self.arch.fanouts_above(self.arch.levels[level].name)
+        }
+        wires = tuple(wire for wire in counts.wires if (wire.fanout, wire.tensor) not in above)
+        return replace(counts, traffic=tuple(rows), uses=tuple(uses), wires=wires)
+
+    def _add_nest(self, counts: Counts, run: Run, times: int) -> None:
+        """Add so many runs of a child to what is counted."""
         numbers = {level.name: number for number, level in enumerate(self.arch.levels)}
         for row in counts.traffic:
             level = numbers[row.level] or run.holders[row.tensor]
@@ -192,14 +276,8 @@ class BranchCounter:
             for what in _WIRE:
                 crossed[what] += times * getattr(wire, what)
         self.total.steps += times * counts.steps
-        held = Counter[int]()
         for number, use in enumerate(counts.uses):
-            busy = self.total.busiest.setdefault(number, Counter())
-            busy["reads"] += times * use.busiest_read_bits
-            busy["writes"] += times * use.busiest_write_bits
-            busy["moved"] += times * use.busiest_total_bits
-            held[number] = use.occupancy_bits
-        return held
+            self.total.add_busiest(number, times, use.busiest_read_bits, use.busiest_write_bits, use.busiest_total_bits)
 
     def _check_first_instance(self, nest: Workload, mapping: Mapping) -> None:
         """Refuse a nest of which another instance of a level than the first may move more bits, where these count: the
@@ -234,7 +312,7 @@ class BranchCounter:
             found[tuple(length for length, _, _ in chosen), run.fresh - stale] += prod(many for _, many, _ in chosen)
         for (lengths, fresh), number in found.items():
             extents = run.extents | dict(zip(mine, lengths, strict=True))
-            yield number, Run(extents, fresh, dying, run.holders)
+            yield number, replace(run, extents=extents, fresh=fresh, dying=dying)
 
     def _dies_in(self, tensor: str, own: list[Statement], loops: list[Temporal]) -> bool:
         """Return whether nothing uses a tensor's elements after the run of a child that writes them."""
@@ -253,8 +331,8 @@ class BranchCounter:
     ) -> tuple[Counter[int], dict[str, int]]:
         """Count what the nodes above a branch load and drain. Return the bits that they hold, and the holders below."""
         held, holders = Counter[int](), dict(run.holders)
-        if any(isinstance(node, Spatial) for node in chain):
-            raise OutOfReach("spatial loops above a branch")
+        spread = tuple(node for node in chain if isinstance(node, Spatial))
+        inside = replace(run, extents=_inside(run.extents, chain))
         stored = dict.fromkeys(tensor for node in chain if isinstance(node, Storage) for tensor in node.tensors)
         for name in stored:
             users = [each for each in leaves if accesses_of(each, name)]
@@ -262,39 +340,56 @@ class BranchCounter:
             if not users or not levels:
                 continue
             shared = SharedTensor.of(self, chain, name, users, run)
+            bits = self.workload.tensor(name).bits
             for number in levels:
                 moved = shared.moved(number)
-                held[number] += moved.tile * self.workload.tensor(name).bits
-                fills, drains = moved.fills, moved.drains
+                held[number] += moved.tile * bits
+                fills, drains, loads = moved.fills, moved.drains, moved.loads
                 self.total.add(number, name, times, reads=drains, writes=fills, fills=fills, drains=drains)
-                self.total.add(holders[name], name, times, reads=fills, writes=drains)
+                self.total.add(holders[name], name, times, reads=loads, writes=drains)
+                for level, read, written in ((number, drains, fills), (holders[name], loads, drains)):
+                    if self.is_apart(level):  # every instance moves the same
+                        each = inside.siblings(self.arch, level, spread)
+                        own_read, own_written = read * bits // each, written * bits // each
+                        self.total.add_busiest(level, times, own_read, own_written, own_read + own_written)
                 holders[name] = number
         return held, holders
 
     def _levels(self, chain: Nodes, tensor: str) -> list[int]:
         """Return the levels below the outermost in which nodes of a chain hold a tensor."""
         names = [node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors]
-        if any(self.arch.fanouts_above(name) for name in names):
-            raise OutOfReach("a node above a branch with siblings")
+        if any(fanout.has_energies for name in names for fanout in self.arch.fanouts_above(name)):
+            raise OutOfReach("a node above a branch with siblings that wires lead to")
         return [number for name in names if (number := self.arch.level_index(name))]
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a node above a branch loads and drains, and what it holds, in elements."""
+    """What nodes above a branch load and drain in a level, and what one holds, in elements. loads: that are read for
+    it; several nodes may share one."""
 
     fills: int
     drains: int
     tile: int
+    loads: int
+
+
+class Stay(NamedTuple):
+    """How often elements enter the tiles of a level, how large the largest is, and how many elements are read for it
+    where the tensor is only read."""
+
+    entries: int
+    tile: int
+    loads: int
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTensor:
-    """A tensor with nodes above a branch. stays: level -> how often an element enters a tile, and the largest tile.
-    of_writer: the same where only the statement that writes it is below. touched: elements."""
+    """A tensor with nodes above a branch. stays: by level. of_writer: the same where only the statement that writes it
+    is below. touched: elements."""
 
-    stays: dict[int, tuple[int, int]]
-    of_writer: dict[int, tuple[int, int]]
+    stays: dict[int, Stay]
+    of_writer: dict[int, Stay]
     touched: int
     is_written: bool
     is_fresh: bool
@@ -315,12 +410,14 @@ class SharedTensor:
         (index,) = indices
         access = Access(name, index)
         writer = writers[0] if writers else main
+        spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial)}
+        if writers and not spread <= _dims_alone(access):
+            raise OutOfReach(name)  # siblings that write the same elements
+        top = counter_stays(counter, _at_the_top(chain, name), main, access, run)
         return SharedTensor(
             counter_stays(counter, chain, main, access, run),
             counter_stays(counter, chain, writer, access, run),
-            *counter_stays(counter, _at_the_top(chain, name), main, access, run)[_first_level(counter, chain, name)][
-                :1
-            ],
+            top[_first_level(counter, chain, name)].entries,
             bool(writers),
             name in run.fresh,
             name in run.dying,
@@ -332,13 +429,14 @@ class SharedTensor:
         An element that is written is loaded whenever it enters but for the first time, if it has no value before; it is
         drained from each tile in which it is written, but for the last time if nothing uses it after.
         """
-        entries, tile = self.stays[level]
+        entries, tile, loads = self.stays[level]
         if not self.is_written:
-            return Moved(entries, 0, tile)
-        drains = self.of_writer[level][0]
+            return Moved(entries, 0, tile, loads)
+        drains = self.of_writer[level].entries
         if self.dies and drains == entries:
             drains -= self.touched
-        return Moved(entries - (self.touched if self.is_fresh else 0), drains, tile)
+        fills = entries - (self.touched if self.is_fresh else 0)
+        return Moved(fills, drains, tile, fills)
 
 
 _MOVES = ("reads", "writes", "fills", "drains")
@@ -382,6 +480,15 @@ def _set_before(workload: Workload) -> dict[str, str]:
 def _dims_alone(access: Access) -> set[str]:
     """Return the dims that index an axis alone: of other values of such a dim an access touches other elements."""
     return {form.dims[0] for form in access.index if len(form.dims) == 1 and form.is_linear}
+
+
+def _inside(extents: dict[str, int], chain: Nodes) -> dict[str, int]:
+    """Return how long the dims are below the temporal loops of a chain, in the first iteration."""
+    found = dict(extents)
+    for node in chain:
+        if isinstance(node, Temporal):
+            found[node.dim] = min(found[node.dim], node.tile)
+    return found
 
 
 def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
@@ -436,16 +543,14 @@ def _first_level(counter: BranchCounter, chain: Nodes, tensor: str) -> int:
 def _at_the_top(chain: Nodes, tensor: str) -> Nodes:
     """Return the nodes of a chain that hold a tensor, above its loops."""
     nodes = tuple(node for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return (*nodes, *(node for node in chain if isinstance(node, Temporal)))
+    return (*nodes, *(node for node in chain if isinstance(node, Temporal | Spatial)))
 
 
-def counter_stays(
-    counter: BranchCounter, chain: Nodes, user: Statement, access: Access, run: Run
-) -> dict[int, tuple[int, int]]:
-    """Return, per level in which nodes of a chain hold a tensor, how often an element enters the tile, and how many
-    elements the largest tile has, where one statement below the chain touches it: what a nest loads that reads it."""
+def counter_stays(counter: BranchCounter, chain: Nodes, user: Statement, access: Access, run: Run) -> dict[int, Stay]:
+    """Return what stays, per level in which nodes of a chain hold a tensor, where one statement below the chain touches
+    it: what a nest loads that reads it."""
     name, out = access.tensor, Tensor("", (), (), 1, Role.OUTPUT)
-    loops = [node for node in chain if isinstance(node, Temporal) and node.dim in user.dims]
+    loops = [*run.spread, *(node for node in chain if isinstance(node, Temporal | Spatial) and node.dim in user.dims)]
     used = set(access.dims) | {loop.dim for loop in loops}
     dims = tuple(replace(each, extent=run.extents[each.name]) for each in counter.workload.dims if each.name in used)
     names = tuple(each.name for each in dims)
@@ -457,14 +562,16 @@ def counter_stays(
         for node in chain
         if node in loops or (isinstance(node, Storage) and name in node.tensors)
     )
-    mapping = Mapping((*kept, *(Temporal(each, 1) for each in names), Compute("S")))
-    counts = counter.count_nest(nest, counter.arch, mapping)
-    if counts is None:
-        raise OutOfReach(name)
-    numbers = {level.name: number for number, level in enumerate(counter.arch.levels)}
-    tiles = {numbers[use.level]: use.occupancy_bits // tensor.bits for use in counts.uses}
-    return {
-        number: (row.fills, tiles[number])
-        for row in counts.traffic
-        if row.tensor == name and (number := numbers[row.level])
-    }
+    outer = run.holders[name]
+    around = (Storage(counter.arch.levels[outer].name, (name,)),) if counter.is_apart(outer) else ()
+    mapping = Mapping((*run.spread, *around, *kept, *(Temporal(each, 1) for each in names), Compute("S")))
+    counts = counter.counted(nest, mapping, even=any(isinstance(loop, Spatial) for loop in loops))
+    levels = [level.name for level in counter.arch.levels]
+    rows = {row.level: row for row in counts.traffic if row.tensor == name}
+    tiles = {use.level: use.occupancy_bits // tensor.bits for use in counts.uses}
+    stays, holder = dict[int, Stay](), rows[levels[0]]
+    for number, level in enumerate(levels):
+        if number > outer and level in rows:
+            stays[number] = Stay(rows[level].fills, tiles[level], holder.reads)
+        holder = rows.get(level, holder)
+    return stays
