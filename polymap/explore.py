@@ -136,5 +136,6 @@ def provers_of_programs() -> Table:
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
+        Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # what a share of the limit ended before
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

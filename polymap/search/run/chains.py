@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import prod
@@ -27,21 +27,18 @@ from polymap.ir import (
     Storage,
     Temporal,
     Workload,
-    accesses_of,
     is_box,
     part_of,
 )
-from polymap.search.problem import Goal, Objective, divisors, objective_values, parse_single
+from polymap.search.problem import Goal, Objective, divisors, parse_single
 from polymap.search.programs import with_loops_joined
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
+from polymap.search.run.fused_trees import FusedTrees, Part, Passing
 from polymap.search.run.legs import (
-    Leg,
     Nodes,
-    as_written,
     elements_of,
-    legs_of,
     simple_accesses,
     takes_long_to_climb,
 )
@@ -49,15 +46,6 @@ from polymap.search.run.nest_after_nest import nests_in_sequence
 from polymap.search.run.options import TUNING
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The best nodes found for a segment, and what they cost alone: outside, of it at the outermost level."""
-
-    value: Fraction
-    nodes: tuple[Nodes, ...]
-    outside: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +74,15 @@ class State:
         """What states have in common that differ in their tiles."""
         return tuple(dim for dim, _ in self.loops), self.level, self.held
 
-    def extents(self, whole: dict[str, int], above: int | None = None) -> dict[str, int]:
-        """Return how long the dims are below some of the loops (None: below all)."""
-        return whole | dict(self.loops[:above])
+    def nodes(self, arch: Architecture) -> Nodes:
+        """Return what stands above the legs."""
+        found, level = list[MappingNode](), arch.levels[self.level].name
+        for number in range(len(self.loops) + 1):
+            here = tuple(name for name, place in self.held if place == number)
+            here += self.kept if number == len(self.loops) else ()
+            found += [Storage(level, here)] if here else []
+            found += [Temporal(*self.loops[number])] if number < len(self.loops) else []
+        return tuple(found)
 
 
 def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -129,7 +123,8 @@ class Chains:
     tiles divide."""
 
     def __init__(self, search: Search, workload: Workload, objective: Objective, *, divides: bool) -> None:
-        self._search, self._workload, self._objective, self._divides = search, workload, objective, divides
+        self._search, self._workload, self._divides = search, workload, divides
+        self._trees = FusedTrees(search, workload, objective, divides=divides)
 
     def best_tree(self, end: float) -> Nodes | None:
         """Return the segments that cost least together, one after the other; None where some statement has no tree.
@@ -162,33 +157,47 @@ class Chains:
             if end - begin > 1 and (begin, end) not in passing:
                 continue
             left = len(passing) - passing.index((begin, end)) if end - begin > 1 else 1
-            part = self.part(statements[begin:end], limits.until(_next_share(limits.share(), end_share, left)))
+            part = self.part(statements[begin:end], _next_share(limits.share(), end_share, left))
             found |= {} if part is None else {(begin, end): part}
         return found
 
-    def part(self, statements: tuple[Statement, ...], is_over: Stop) -> Part | None:
-        """Return the best nodes found for a segment; None where there are none, or that is not looked for."""
-        program = part_of(self._workload, statements)
+    def part(self, statements: tuple[Statement, ...], end_share: float) -> Part | None:
+        """Return the best nodes found for a segment; None where there are none, or that is not looked for. end_share:
+        of the limit, up to which it is searched."""
+        limits, program = self._search.limits, part_of(self._workload, statements)
         if len(statements) == 1:
-            (statement,) = statements
-            nodes = self._leg(Leg.of(statement, program.extents()))
-            return self._counted(program, nodes or as_written(statement))
+            return self._trees.alone(program, *statements)
         segment = Segment.of(program)
         if segment is None:
             return None
+        is_over = limits.until(end_share)
+        half = limits.until(_next_share(limits.share(), end_share, 2))
+        best = self._trees.read_off(program, segment.passing, half)
+        best = self._best_of_states(segment, best, is_over)
+        if best is None:
+            return None
+        best = self._trees.with_more_held(program, best, is_over)
+        return self._trees.with_branches_inside(program, best, is_over)
+
+    def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> Part | None:
+        """Return the better of a part and the best of the states, kind by kind; some kinds in a row without a gain end
+        it."""
         tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.shared}
         kinds = dict[tuple[object, ...], list[State]]()
         for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
             kinds.setdefault(state.kind, []).append(state)
-        best: Part | None = None
         tries = iter(range(TUNING.most_states_tried))
         groups = [sorted(each, key=lambda state: (state.moved, -state.bits)) for each in kinds.values()]
         alike = Counter[int]()  # kinds without a gain, by what their first states move
+        in_vain = 0
         for group in sorted(groups, key=lambda each: (each[0].moved, -each[0].bits)):
             before, moved = best, group[0].moved
+            if best is not None and in_vain == TUNING.kinds_in_vain:
+                break
             if alike[moved] < TUNING.kinds_alike:
                 best = self._best_of(segment, group, best, lambda: is_over() or next(tries, None) is None)
                 alike[moved] += best is before
+                in_vain = in_vain + 1 if best is before else 0
         return best
 
     def _best_of(self, segment: Segment, states: list[State], best: Part | None, stop: Stop) -> Part | None:
@@ -201,56 +210,18 @@ class Chains:
                 break  # those after it move more
             if stop():
                 break
-            found = self._of_state(segment.program, state)
+            found = self._trees.below(segment.program, state.nodes(self._search.arch))
             if found is None or (least is not None and found.value >= least):
                 failed += 1
                 continue
             least, failed = found.value, 0
             if best is None or least < best.value:
-                best = replace(found, outside=self._outside(state))
+                best = found
         return best
 
     def _moves_too_much(self, state: State, best: Part) -> bool:
-        return self._outside(state) - best.outside >= TUNING.saved_inside * (best.value - best.outside)
-
-    def _outside(self, state: State) -> Fraction:
-        """Return what a state costs at the outermost level, as far as the objective adds it up."""
-        objective, outermost = self._objective, self._search.arch.levels[0]
-        if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
-            return Fraction(state.moved)
-        return outermost.access_pj(state.read, state.written) if objective.goal is Goal.ENERGY else Fraction(0)
-
-    def _of_state(self, program: Workload, state: State) -> Part | None:
-        """Return the tree of a state with the best legs; None where a leg has no mapping, or the tree is not legal."""
-        legs: list[Nodes] = []
-        bits = {each.name: each.bits for each in program.tensors}
-        whole, level = program.extents(), self._search.arch.levels[state.level].name
-        inside, above = state.extents(whole), dict(state.held)
-        for statement in program.statements:
-            given = tuple(name for name in (*state.kept, *above) if accesses_of(statement, name))
-            own = sum(elements_of(accesses_of(statement, name)[0], inside) * bits[name] for name in given)
-            leg = replace(Leg.of(statement, inside), given=given, level=state.level, taken_bits=state.bits - own)
-            nodes = self._leg(leg)
-            if nodes is None and statement.reads:
-                return None
-            legs.append(nodes or as_written(statement))
-        chain: list[MappingNode] = []
-        for number in range(len(state.loops) + 1):
-            here = tuple(name for name, place in state.held if place == number)
-            here += state.kept if number == len(state.loops) else ()
-            chain += [Storage(level, here)] if here else []
-            chain += [Temporal(*state.loops[number])] if number < len(state.loops) else []
-        return self._counted(program, (*chain, Branch(tuple(legs))))
-
-    def _leg(self, leg: Leg) -> Nodes | None:
-        leg = replace(leg, divides=self._divides)
-        return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, TUNING.leg_share)
-
-    def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
-        cost = self._search.legal_cost(program, Mapping(nodes))
-        if cost is None:
-            return None
-        return Part(objective_values(program, self._search.arch, self._objective, cost)[0], (nodes,))
+        outside = self._trees.outside(state.read, state.written)
+        return outside - best.outside >= TUNING.saved_inside * (best.value - best.outside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +233,7 @@ class Segment:
     """
 
     program: Workload
+    passing: Passing
     kept: dict[str, Access]
     others: dict[str, Access]
     shared: tuple[str, ...]
@@ -272,20 +244,17 @@ class Segment:
     @staticmethod
     def of(program: Workload) -> Segment | None:
         """Return the segment; None where statements pass on what they do not touch alike."""
-        accesses, statements = simple_accesses(program), program.statements
-        written = frozenset(each.target.tensor for each in statements)
-        users = {each.name: sum(bool(accesses_of(one, each.name)) for one in statements) for each in program.tensors}
-        kept = tuple(each.name for each in program.tensors if each.name in written and users[each.name] > 1)
-        if not kept or any(name not in accesses for name in kept):
+        accesses, passing = simple_accesses(program), Passing.of(program)
+        if passing is None:
             return None
-        common = [name for name in program.extents() if all(name in each.dims for each in statements)]
-        shared = tuple(name for name in common if all(name in accesses[tensor].dims for tensor in kept))
+        kept = passing.kept
         return Segment(
             program,
+            passing,
             {name: accesses[name] for name in kept},
             {name: access for name, access in accesses.items() if name not in kept},
-            shared,
-            written,
+            passing.shared,
+            frozenset(each.target.tensor for each in program.statements),
             {each.name: each.bits for each in program.tensors},
             program.extents(),
         )

@@ -14,6 +14,7 @@ from polymap.ir import (
     MappingNode,
     MemoryLevel,
     Operator,
+    Spatial,
     Statement,
     Storage,
     Temporal,
@@ -23,7 +24,7 @@ from polymap.ir import (
     nest_of,
     sets_each_once,
 )
-from polymap.search.problem import AtLeast, Held, Objective, Rules, rules_from_document
+from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, rules_from_document
 from polymap.search.programs import instance_bound, may_be_climbed
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
@@ -38,15 +39,20 @@ Nodes = tuple[MappingNode, ...]
 class Leg:
     """A statement over tiles of its dims.
 
-    given: tensors of which all that it touches stands in a level around it. taken_bits: of that level, what others
-    hold meanwhile. shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
+    given: (tensor, level) where all that it touches of a tensor stands around it, on every instance what that one
+    touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
+    around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which a
+    tensor stands first, straight from the outermost level. shares_sums: whether siblings may add parts of one sum.
+    divides: whether tiles divide.
     """
 
     statement: str
     extents: tuple[tuple[str, int], ...]
-    given: tuple[str, ...] = ()
-    level: int = 0
-    taken_bits: int = 0
+    given: tuple[tuple[str, int], ...] = ()
+    taken: tuple[tuple[int, int], ...] = ()
+    spread: tuple[tuple[str, str, int], ...] = ()
+    fixed: tuple[str, ...] = ()
+    first: tuple[tuple[str, int], ...] = ()
     shares_sums: bool = True
     divides: bool = True
 
@@ -75,14 +81,31 @@ def answer_to_leg(
     if nest is None:
         return None
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
-    level = search.arch.levels[leg.level].name
-    for name in leg.given:
-        elements = elements_of(accesses_of(nest.statements[0], name)[0], nest.extents())
-        rules = (*rules, *held_first(search.arch, name, leg.level), AtLeast(level, name, elements))
-    arch = _with_less_room(search.arch, level, leg.taken_bits)
-    return (
-        None if arch is None else answer_of(search, Relative(nest, arch, rules), objective, share, divides=leg.divides)
-    )
+    rules = (*rules, *_around(search.arch, nest, leg))
+    for name, level in leg.first:
+        rules = (*rules, *held_first(search.arch, name, level))
+    arch = _with_less_room(search.arch, leg.taken)
+    if arch is None:
+        return None
+    return answer_of(search, Relative(nest, arch, rules), objective, share, divides=leg.divides)
+
+
+def _around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
+    """Return the rules that say what stands around a leg."""
+    rules: Rules = ()
+    for name, level in leg.given:
+        above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
+        tiles = dict(leg.extents)
+        for fanout, dim, instances in leg.spread:
+            tiles[dim] = -(-tiles[dim] // instances) if fanout in above else tiles[dim]
+        elements = elements_of(accesses_of(nest.statements[0], name)[0], tiles)
+        rules = (*rules, *held_first(arch, name, level), AtLeast(arch.levels[level].name, name, elements))
+    chosen = {(fanout, dim): instances for fanout, dim, instances in leg.spread}
+    for fanout in leg.fixed:
+        for name, _ in leg.extents:
+            instances = chosen.get((fanout, name), 1)
+            rules = (*rules, Factor(fanout, name, instances, instances))
+    return rules
 
 
 def _without_shared_sums(nest: Workload, arch: Architecture) -> Rules:
@@ -100,15 +123,15 @@ def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
     return (*between, *((Held(names[level], tensor, must=True),) if level else ()))
 
 
-def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float, rules: Rules) -> Fraction | None:
-    """Return what a leg costs at least, 0 where that is not known; None where it has no mapping."""
+def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
+    """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
     nest = nest_of_leg(search.workload, leg)
     if nest is None:
         return Fraction(0)
-    relative = Relative(nest, search.arch, rules)
     # Where other loops are tried, now or when the search goes on, tiles that divide their extents may not divide these.
     divides = search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
-    return at_least(relative, answer_of(search, relative, objective, share, divides=divides), objective)
+    found = legs_of(search).answer(search, search.workload, replace(leg, divides=divides), objective, share)
+    return at_least(Relative(nest, search.arch, ()), found, objective)
 
 
 def takes_long_to_climb(search: Search) -> bool:
@@ -116,36 +139,50 @@ def takes_long_to_climb(search: Search) -> bool:
     return search.limits.left_s() < TUNING.climb_s_per_instance * instance_bound(search.workload)
 
 
-def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes:
+def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
     """Return the nodes of a leg's best mapping without those that stand around it: what the outermost level holds
-    anyway, and what is given."""
+    anyway, what is given, and loops over fan-outs above that. None where loops around the latter do not divide."""
     assert found.best is not None
-    level, outermost = search.arch.levels[leg.level].name, search.arch.levels[0].name
+    names = [level.name for level in search.arch.levels]
+    given = {(name, names[level]) for name, level in leg.given}
     nodes: list[MappingNode] = []
+    apart = {dim: instances for _, dim, instances in leg.spread}  # of loops that are still to come
     for node in found.best.nodes:
         if isinstance(node, Storage):
-            given = leg.given if node.level == level else ()
-            tensors = tuple(name for name in node.tensors if name not in given and node.level != outermost)
+            tensors = tuple(name for name in node.tensors if (name, node.level) not in given and node.level != names[0])
             nodes += [Storage(node.level, tensors)] if tensors else []
+        elif isinstance(node, Spatial) and node.fanout in leg.fixed:
+            apart.pop(node.dim, None)
+        elif isinstance(node, Temporal | Spatial) and node.dim in apart:
+            if node.tile % apart[node.dim]:
+                return None
+            nodes.append(replace(node, tile=node.tile // apart[node.dim]))
         else:
             nodes.append(node)
     return tuple(nodes)
 
 
 class Legs:
-    """The best nodes of the legs that were asked for, by objective; None: there are none."""
+    """The answers to the legs that were asked for, by objective and program; None: the search of nests does not cover
+    one."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, Leg], Nodes | None] = {}
+        self._known: dict[tuple[str, Statement, Leg], SearchResult | None] = {}
+
+    def answer(
+        self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
+    ) -> SearchResult | None:
+        """Return what the search of nests answers. workload: the program, or it with its loops renamed. share: of what
+        is left of the limit."""
+        key = objective.text, workload.statement(leg.statement), leg
+        if key not in self._known:
+            self._known[key] = answer_to_leg(search, workload, leg, objective, share)
+        return self._known[key]
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
-        """Return the nodes of a leg without those that stand around it. workload: the program, or it with its loops
-        renamed. share: of what is left of the limit."""
-        key = objective.text, leg
-        if key not in self._known:
-            found = answer_to_leg(search, workload, leg, objective, share)
-            self._known[key] = None if found is None or found.best is None else nodes_of_leg(search, leg, found)
-        return self._known[key]
+        """Return the best nodes of a leg without those that stand around it; None where there are none."""
+        found = self.answer(search, workload, leg, objective, share)
+        return None if found is None or found.best is None else nodes_of_leg(search, leg, found)
 
 
 def legs_of(search: Search) -> Legs:
@@ -175,14 +212,13 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     return prod(extents[name] for name in access.dims)
 
 
-def _with_less_room(arch: Architecture, level: str, bits: int) -> Architecture | None:
-    """Return the machine with so many bits fewer for tiles in a level; None where there are not as many."""
-    if not bits:
-        return arch
+def _with_less_room(arch: Architecture, taken: tuple[tuple[int, int], ...]) -> Architecture | None:
+    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
+    fewer = {arch.levels[level].name: bits for level, bits in taken if bits}
     nodes = list(arch.nodes)
     for number, node in enumerate(nodes):
-        if isinstance(node, MemoryLevel) and node.name == level and node.usable_bits is not None:
-            if bits >= node.usable_bits:
+        if isinstance(node, MemoryLevel) and node.name in fewer and node.usable_bits is not None:
+            if fewer[node.name] >= node.usable_bits:
                 return None
-            nodes[number] = replace(node, capacity_bits=(node.usable_bits - bits) * node.buffering)
-    return replace(arch, nodes=tuple(nodes))
+            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
+    return replace(arch, nodes=tuple(nodes)) if fewer else arch

@@ -28,6 +28,7 @@ from polymap.ir import (
 )
 from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
+from polymap.search.run.around import without_node
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import Leg, Nodes, as_written, legs_of
@@ -171,20 +172,6 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
     assert isinstance(branch, Branch)
     if any(_holds(node, tensor) for node in around):
         return evidence  # in an outer level
-    children = tuple(_without(child, tensor, frozenset(names[: level + 1])) for child in branch.children)
+    children = tuple(without_node(child, tensor, frozenset(names[: level + 1])) for child in branch.children)
     nodes = (*around, Storage(names[level], (tensor,)), Branch(children))
     return search.with_tree(evidence, best.workload, Mapping(nodes))
-
-
-def _without(nodes: Nodes, tensor: str, levels: frozenset[str]) -> Nodes:
-    """Return the nodes without those for a tensor in some levels."""
-    found: list[MappingNode] = []
-    for node in nodes:
-        if isinstance(node, Branch):
-            found.append(Branch(tuple(_without(child, tensor, levels) for child in node.children)))
-        elif isinstance(node, Storage) and node.level in levels:
-            kept = tuple(name for name in node.tensors if name != tensor)
-            found += [Storage(node.level, kept)] if kept else []
-        else:
-            found.append(node)
-    return tuple(found)

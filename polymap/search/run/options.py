@@ -144,6 +144,10 @@ class Tuning:
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
+    kinds_in_vain: int = 6
+    """In a row, after which no more states are looked at."""
+    most_nodes_added: int = 4
+    """Above the branch of a tree, one after the other."""
     most_states_tried: int = 40
     """States of a segment of which the tree is built."""
     saved_inside: float = 0.05

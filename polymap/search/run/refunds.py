@@ -11,16 +11,16 @@ its loads.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
 from polymap.ir import Tensor, accesses_of
-from polymap.search.problem import Goal, Objective, Rules, floor_of, parse_single
+from polymap.search.problem import Goal, Objective, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, elements_of, held_first, least_of_leg, simple_accesses
+from polymap.search.run.legs import Leg, elements_of, least_of_leg, simple_accesses
 from polymap.search.run.options import TUNING
 from polymap.search.run.relatives import is_plain_energy
 
@@ -113,10 +113,8 @@ class Refunds:
         key = statement, tuple(where.items())
         if key not in self.known:
             leg = Leg.of(self.search.workload.statement(statement), self.search.workload.extents())
-            rules: Rules = tuple(
-                rule for name, level in where.items() for rule in held_first(self.search.arch, name, level)
-            )
-            cost = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share, rules)
+            leg = replace(leg, first=tuple(where.items()))
+            cost = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
             refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]

@@ -8,7 +8,7 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Workload
+from polymap.ir import Branch, Spatial, Storage, Workload
 from polymap.search.resources import never
 from polymap.search.run.chains import Chains, Segment, begin_chains, tiles_tried
 from polymap.search.run.evidence import Evidence
@@ -79,6 +79,40 @@ def test_states_fit_and_say_what_moves() -> None:
     assert held.moved == 8 * (8 * 4 + 4 * 6 + 6 * 4 + 8 * 4)  # A, B, D and E once
 
 
+def convolution_relu_product(c: int, p: int, k: int) -> Workload:
+    texts = ["T[c,p] += I[i,p+r] * W[c,i,r]", "U[c,p] = max(T[c,p], 0)", "E[k,p] += U[c,p] * F[k,c]"]
+    return pm.program(texts, sizes={"c": c, "p": p, "i": c, "r": 3, "k": k}, temporary=["T", "U"], bits=8)
+
+
+def test_a_relu_stays_in_the_instances_that_compute_what_it_is_of() -> None:
+    work = pm.program(PAIR[:1] + ["E[m,n] = max(T[m,n], 0)"], m=512, n=256, k=64, temporary=["T"], bits=8)
+    best = begun(work, "simba_like", "energy").incumbents[0]
+    *around, branch = best.mapping.nodes
+    spread = {node.fanout for node in around if isinstance(node, Spatial)}
+    assert isinstance(branch, Branch)
+    assert spread == {"PE"}
+    assert any(isinstance(node, Storage) and node == Storage("ABUF", ("T",)) for node in around)
+    assert best.values[0] < 0.8 * begun_apart(work, "simba_like", "energy").incumbents[0].values[0]
+
+
+def test_neighbours_share_loops_inside_those_that_all_share() -> None:
+    work = convolution_relu_product(64, 784, 32)
+    best = begun(work, "simba_like", "energy").incumbents[0]
+    branch = best.mapping.nodes[-1]
+    assert isinstance(branch, Branch)
+    assert any(isinstance(child[-1], Branch) for child in branch.children)
+    assert best.values[0] < 0.75 * begun_apart(work, "simba_like", "energy").incumbents[0].values[0]
+
+
+@pytest.mark.parametrize("machine", ["simba_like", "eyeriss_like"])
+def test_fused_trees_with_siblings_run_and_count_themselves(machine: str) -> None:
+    work = convolution_relu_product(8, 24, 8)
+    best = begun(work, machine, "energy").incumbents[0]
+    run = pm.run_c(best.workload, pm.load_arch(machine), best.mapping)
+    assert run.matches_reference
+    assert run.counts_match
+
+
 def test_tiles_of_large_and_prime_extents_are_few() -> None:
     assert tiles_tried(1, divides=True) == []
     assert tiles_tried(13, divides=True) == [1]
@@ -114,7 +148,7 @@ def test_answers_are_counted_run_and_never_worse_than_the_nests_apart(seed: int)
     apart = begun_apart(work, arch, objective) if tiles == "divide" else known
     assert all(found.value <= float(one.values[0]) for one in apart.incumbents)
     assert (
-        Chains(asked, work, asked.objective.singles[0], divides=tiles == "divide").part(work.statements[:1], never)
+        Chains(asked, work, asked.objective.singles[0], divides=tiles == "divide").part(work.statements[:1], 1.0)
         is not None
     )
 

@@ -1,0 +1,64 @@
+"""What stands around legs: what it leaves to them, by hand, and one node more."""
+
+from __future__ import annotations
+
+import polymap as pm
+from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.search.run.around import Around, Held, is_in_order, read_off, with_one_more
+from polymap.search.run.fused_trees import Passing
+
+PAIR = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
+WORK = pm.program(PAIR, m=64, n=32, k=8, p=4, temporary=["T"], bits=8)
+ARCH = pm.load_arch("simba_like")  # PE is above IBUF, WBUF and ABUF
+ABOVE = (
+    Storage("GLB", ("A",)),
+    Temporal("n", 16),
+    Spatial("m", 4, "PE"),
+    Storage("GLB", ("E",)),
+    Storage("ABUF", ("T",)),
+)
+
+
+def test_a_leg_gets_the_tiles_of_its_loops_and_what_is_left_of_the_levels() -> None:
+    around = Around.of(WORK, ARCH, (Storage("DRAM", ("B",)), *ABOVE))
+    assert around is not None
+    assert around.nodes == ABOVE
+    assert around.spread == (("PE", "m", 16),)
+    glb, abuf = 1, 4
+    assert around.held == (Held("A", glb, 64 * 8), Held("E", glb, 64 * 4), Held("T", abuf, 4 * 16))
+    first, second = (around.leg(WORK, ARCH, each) for each in WORK.statements)
+    assert dict(first.extents) == {"m": 64, "n": 16, "k": 8}
+    assert first.given == (("A", glb), ("T", abuf))
+    assert dict(first.taken) == {glb: 8 * 64 * 4, abuf: 0}  # what the other one holds
+    assert dict(second.taken) == {glb: 8 * 64 * 8, abuf: 0}
+    assert first.spread == second.spread == (("PE", "m", 16),)
+    assert first.fixed == ("PE",)
+
+
+def test_what_leaves_nothing_to_legs_is_refused() -> None:
+    assert Around.of(WORK, ARCH, (Spatial("m", 4, "PE"), Temporal("m", 2))) is None
+    large = pm.program(PAIR, m=1 << 20, n=32, k=8, p=4, temporary=["T"], bits=8)
+    assert Around.of(large, ARCH, (Storage("GLB", ("T",)),)) is None
+    windows = pm.program(["T[p] += A[p+r] * W[r]", "E[p] = max(T[p], 0)"], p=6, r=3)
+    assert Around.of(windows, ARCH, (Storage("GLB", ("A",)),)) is None
+
+
+def test_loops_that_all_share_are_read_off_one_statement() -> None:
+    passing = Passing.of(WORK)
+    assert passing is not None
+    assert passing == Passing(("T",), ("m", "n"))
+    nodes = (Temporal("k", 2), Storage("GLB", ("A", "T")), Temporal("n", 4), Temporal("k", 1), Storage("ABUF", ("T",)))
+    found = read_off((*nodes, Temporal("m", 1), Compute("S0")), WORK, "ABUF", passing.kept, passing.shared)
+    assert found == (Storage("GLB", ("A",)), Temporal("n", 4), Storage("ABUF", ("T",)))
+
+
+def test_one_node_more_stands_in_order_in_place_of_those_below() -> None:
+    node = Storage("WBUF", ("B",))
+    legs = [(*(Temporal(dim, 1) for dim in each.dims), Compute(each.name)) for each in WORK.statements]
+    found = list(with_one_more(WORK, ARCH, (*ABOVE, Branch(((node, *legs[0]), legs[1]))), frozenset("B")))
+    assert [nodes.index(node) for nodes in found] == [3]  # below the loop over PE; the first place is above it
+    for nodes in found:
+        assert nodes[-1] == Branch(tuple(legs))
+        assert pm.simulate(WORK, ARCH, Mapping(nodes)).legal
+    assert not is_in_order(ARCH, (Storage("ABUF", ("T",)), Spatial("m", 4, "PE")))
+    assert not is_in_order(ARCH, (Storage("ABUF", ("T",)), Branch(((Storage("GLB", ("T",)),),))))
