@@ -42,8 +42,8 @@ class Leg:
     given: (tensor, level) where all that it touches of a tensor stands around it, on every instance what that one
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which a
-    tensor stands first, straight from the outermost level. shares_sums: whether siblings may add parts of one sum.
-    divides: whether tiles divide.
+    tensor stands first, straight from the outermost level. once: tensors of which only one element is read, over and
+    over. shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -53,6 +53,7 @@ class Leg:
     spread: tuple[tuple[str, str, int], ...] = ()
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
+    once: tuple[str, ...] = ()
     shares_sums: bool = True
     divides: bool = True
 
@@ -66,6 +67,11 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     """Return the nest that accumulates what the statement does; None where it is none over a box. A statement that sets
     each element once adds to it from zero."""
     statement = workload.statement(leg.statement)
+    if leg.once:
+        reads = tuple(Access(each.tensor, ()) if each.tensor in leg.once else each for each in statement.reads)
+        statement = replace(statement, reads=reads)
+        single = (replace(each, shape=(), origin=()) if each.name in leg.once else each for each in workload.tensors)
+        workload = replace(workload, tensors=tuple(single))
     sets = statement.operator is Operator.ASSIGN
     if not is_box(statement) or (sets and not sets_each_once(statement)):
         return None

@@ -1,12 +1,18 @@
 """What no tree of a program costs less than: each statement alone, less what never passes.
 
 In a tree each statement has its way from the root, which is a mapping of it alone. A tensor T that one statement leaves
-for another has its outermost node on a way in some level h, and then comes in there at least once; or it has none, and
-passes through the outermost level. So a tree costs at least the sum over the statements of what each alone costs with T
-held in h and in no level between, less one pass of T between h and the outermost level, or what it costs alone. Of a
-tensor with one reader the level is the same for both statements. (Nodes are emptied where a child of a branch ends: a
-way alone moves no more than its part of the tree. Statements that read a common tensor are left out: they could share
-its loads.)
+for one other has its outermost node on a way in some level h, and then comes in there at least once; or it has none,
+and passes through the outermost level. So a tree costs at least the sum over the statements of what each alone costs
+with T held in h and in no level between, less one pass of T between h and the outermost level, or what it costs alone;
+h is the same for both. (Nodes are emptied where a child of a branch ends: a way alone moves no more than its part of
+the tree. Where T has another node below h above both statements, it never passes between the two, and the tree
+without the node in h costs no more.)
+
+Statements that read a common tensor may share all its loads. So it is charged to one of them, to none if a statement
+writes it; each of the others reads one element of it over and over (self_products.py, "one element"), and the loads of
+that one are taken off.
+
+Trees: those in which every loop above a branch is over a dim of each statement below.
 """
 
 from __future__ import annotations
@@ -14,15 +20,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from math import prod
 
-from polymap.ir import Tensor, accesses_of
+from polymap.ir import Access, Tensor, accesses_of, written_tensors
 from polymap.search.problem import Goal, Objective, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import Leg, elements_of, least_of_leg, simple_accesses
 from polymap.search.run.options import TUNING
-from polymap.search.run.relatives import is_plain_energy
+from polymap.search.run.relatives import filled_once, is_plain_energy
 
 Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes through the outermost one
 
@@ -30,7 +37,7 @@ Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes t
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor of a program to what its statements cost alone, less what never passes."""
     passed = passed_tensors(search)
-    if not passed or search.rules:
+    if passed is None or search.rules:
         return evidence
     for place, objective in enumerate(search.objective.singles):
         try:
@@ -50,27 +57,51 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
     is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
     if not is_energy and objective.goal is not Goal.TRAFFIC:
         return None
-    refunds = Refunds(search, objective, stop, {})
-    coupled = [each for each in passed if len(_users(search, each.name)) == 2]
-    names = [each.name for each in coupled]
-    choices = product(*(_levels(search, each) for each in coupled))
-    totals = [refunds.least(dict(zip(names, levels, strict=True)), passed) for levels in choices]
-    return min((total for total in totals if total is not None), default=None)
+    refunds = Refunds(search, objective, stop, {}, read_once(search))
+    return refunds.least(passed)
 
 
-def passed_tensors(search: Search) -> tuple[Tensor, ...]:
-    """Return the tensors that one statement leaves for others; () where the bound does not hold."""
-    workload = search.workload
-    accesses, found = simple_accesses(workload), list[Tensor]()
+def passed_tensors(search: Search) -> tuple[Tensor, ...] | None:
+    """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
+    hold."""
+    workload, found = search.workload, list[Tensor]()
     for tensor in workload.tensors:
         users = _users(search, tensor.name)
         writers = [each for each in workload.statements if each.target.tensor == tensor.name]
-        if len(users) < 2:
+        if len(users) < 2 or not writers:
             continue
-        if len(writers) != 1 or users[0] != writers[0].name or tensor.initial or tensor.name not in accesses:
-            return ()
+        is_alone = len(writers) == 1 and _is_plain(writers[0].target)
+        if not is_alone or users[0] != writers[0].name or tensor.initial:
+            return None
         found.append(tensor)
-    return tuple(found)
+    return tuple(found) or None
+
+
+def read_once(search: Search) -> dict[str, tuple[str, ...]]:
+    """Return, by statement, the tensors that are charged to others: what several statements read, or what one reads
+    otherwise than another writes it (all that it loads may stay)."""
+    found: dict[str, tuple[str, ...]] = {each.name: () for each in search.workload.statements}
+    written, extents = written_tensors(search.workload), search.workload.extents()
+    alike = simple_accesses(search.workload)
+    for tensor in search.workload.tensors:
+        readers = [
+            each
+            for each in search.workload.statements
+            if each.target.tensor != tensor.name and accesses_of(each, tensor.name)
+        ]
+        if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
+            continue
+        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims))
+        for each in readers:
+            if each is not most or tensor.name in written:
+                found[each.name] = (*found[each.name], tensor.name)
+    return found
+
+
+def _is_plain(access: Access) -> bool:
+    """Return whether each axis is a dim of its own."""
+    forms = access.index
+    return all(len(form.dims) == 1 and form.is_linear for form in forms) and len(access.dims) == len(forms)
 
 
 def _users(search: Search, tensor: str) -> list[str]:
@@ -83,39 +114,53 @@ def _levels(search: Search, tensor: Tensor) -> list[int]:
 
 @dataclass(slots=True)
 class Refunds:
-    """What statements cost at least. known: by statement and where the tensors that it passes on or gets stay."""
+    """What statements cost at least. known: by statement and where the tensors that it passes on or gets stay. once: by
+    statement, what is charged to others."""
 
     search: Search
     objective: Objective
     stop: Stop
     known: dict[tuple[str, tuple[tuple[str, int], ...]], Fraction | None]
+    once: dict[str, tuple[str, ...]]
 
-    def least(self, coupled: Levels, passed: tuple[Tensor, ...]) -> Fraction | None:
-        """Return the sum over the statements, each free to choose for tensors that are not coupled; None where one
-        cannot be mapped so."""
-        total = Fraction(0)
+    def least(self, passed: tuple[Tensor, ...]) -> Fraction | None:
+        """Return the sum over the statements, the level of a tensor with two users the same for both; None where some
+        statement has no mapping."""
+        users = {each.name: _users(self.search, each.name) for each in passed}
+        totals: dict[tuple[tuple[str, int], ...], Fraction] = {(): Fraction(0)}  # by the levels that a later one shares
         for statement in self.search.workload.statements:
-            own = [each for each in passed if accesses_of(statement, each.name)]
-            choices = [[coupled[each.name]] if each.name in coupled else _levels(self.search, each) for each in own]
-            costs: list[Fraction] = []
-            for levels in product(*choices):
-                where = dict(zip((each.name for each in own), levels, strict=True))
-                if self.stop():
-                    raise OutOfTime
-                cost = self._least_of(statement.name, where)
-                costs += [] if cost is None else [cost]
-            if not costs:
-                return None
-            total += min(costs)
-        return total
+            once, here = self.once[statement.name], statement.name
+            own = [each for each in passed if accesses_of(statement, each.name) and each.name not in once]
+            found: dict[tuple[tuple[str, int], ...], Fraction] = {}
+            for known, total in totals.items():
+                given = dict(known)
+                choices = [[given[each.name]] if each.name in given else _levels(self.search, each) for each in own]
+                for levels in product(*choices):
+                    where = dict(zip((each.name for each in own), levels, strict=True))
+                    if self.stop():
+                        raise OutOfTime
+                    cost = self._least_of(statement.name, where)
+                    if cost is None:
+                        continue
+                    shared = {name: level for name, level in where.items() if len(users[name]) == 2}
+                    still = {name: level for name, level in (given | shared).items() if users[name][-1] != here}
+                    key = tuple(still.items())
+                    found[key] = min(total + cost, found.get(key, total + cost))
+            totals = found
+        return min(totals.values(), default=None)
 
     def _least_of(self, statement: str, where: Levels) -> Fraction | None:
         key = statement, tuple(where.items())
         if key not in self.known:
             leg = Leg.of(self.search.workload.statement(statement), self.search.workload.extents())
-            leg = replace(leg, first=tuple(where.items()))
+            leg = replace(leg, once=self.once[statement])
             cost = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
+            if cost is not None and any(where.values()):
+                leg = replace(leg, first=tuple(where.items()))
+                there = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
+                cost = None if there is None else max(there, cost)  # a limit may have ended one of them
             refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
+            refund += self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]
 
@@ -126,10 +171,17 @@ class Refunds:
         writes = workload.statement(statement).target.tensor == tensor
         if not level or (writes and not workload.tensor(tensor).temporary):
             return Fraction(0)
-        extents, access = workload.extents(), simple_accesses(workload)[tensor]
-        bits = workload.tensor(tensor).bits * elements_of(access, extents)
+        writer = next(each for each in workload.statements if each.target.tensor == tensor)
+        bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
         source, drain = (level, 0) if writes else (0, level)
         return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
+
+    def _filled_once(self, bits: int) -> Fraction:
+        """Return what it costs at most that so many bits come into every instance of each level once."""
+        arch = self.search.arch
+        if self.objective.goal is Goal.ENERGY:
+            return filled_once(arch, bits)
+        return Fraction(2 * bits * len(arch.levels) * prod(fanout.size for fanout in arch.fanouts))
 
     def _cost(self, number: int, read: int, written: int) -> Fraction:
         """Return what bits read and written in a level cost."""

@@ -156,7 +156,13 @@ def filled_too_much(workload: Workload, arch: Architecture) -> Fraction:
     """Return the energy, at most, of filling an element with the bits of all reads together in place of one element:
     once per instance of each level, with a read of an outer one each time."""
     (statement,) = workload.statements
-    bits = sum(one.bits * (len(accesses_of(statement, one.name)) - 1) for one in read_often(workload))
+    return filled_once(
+        arch, sum(one.bits * (len(accesses_of(statement, one.name)) - 1) for one in read_often(workload))
+    )
+
+
+def filled_once(arch: Architecture, bits: int) -> Fraction:
+    """Return the energy, at most, of filling every instance of each level once with so many bits."""
     total, instances, read = Fraction(0), 1, Fraction(0)
     for node in arch.nodes:
         if isinstance(node, Fanout):
