@@ -189,6 +189,7 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     from polymap.tile_sizes import TileChoice as TileChoice, choose_tiles as choose_tiles
     from polymap.verify import verify as verify
     from polymap.version import __version__ as __version__
+    from polymap.workload.attention import attention as attention
     from polymap.workload.c.reader import from_c as from_c
     from polymap.workload.dependence_analysis import Dependence as Dependence
     from polymap.workload.document import (

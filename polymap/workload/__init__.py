@@ -3,6 +3,13 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.workload.attention import (
+        Letters as Letters,
+        Step as Step,
+        attention_steps as attention_steps,
+        sizes_within as sizes_within,
+        softmax_steps as softmax_steps,
+    )
     from polymap.workload.dependence_analysis import (
         Dependence as Dependence,
         Kind as Kind,
