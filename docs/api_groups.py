@@ -9,7 +9,8 @@ import polymap as pm
 
 GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Workloads", "What is computed.", (
-        *("conv2d", "matmul", "attention", "einsum", "program", "nest", "from_c", "load_workload", "builtin_workload"),
+        *("conv2d", "depthwise", "conv1d", "conv3d", "pool", "matmul", "attention", "einsum", "program"),
+        *("nest", "from_c", "load_workload", "builtin_workload"),
         *("builtin_names", "workload_from_document", "workload_to_document", "Workload", "Role"),
         *("dependences", "Dependence"),
     )),

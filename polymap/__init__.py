@@ -199,7 +199,14 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     )
     from polymap.workload.einsum_programs import program as program
     from polymap.workload.einsums import einsum as einsum
-    from polymap.workload.layers import conv2d as conv2d, matmul as matmul
+    from polymap.workload.layers import (
+        conv1d as conv1d,
+        conv2d as conv2d,
+        conv3d as conv3d,
+        depthwise as depthwise,
+        matmul as matmul,
+        pool as pool,
+    )
     from polymap.workload.nests import nest as nest
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
 
