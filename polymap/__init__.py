@@ -111,6 +111,7 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
         explore_network as explore_network,
         run_question as run_question,
     )
+    from polymap.networks.fusion import GroupAnswer as GroupAnswer, Passing as Passing
     from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
     from polymap.networks.parts import explore_in_parts as explore_in_parts
     from polymap.networks.resource_prices import (

@@ -55,6 +55,7 @@ class Nodes:
         self._edges: list[tuple[str, str]] = []
         self._feeds: list[Feed] = []
         self._producer: dict[str, tuple[str, int]] = {}
+        self._returned: list[str] = []
 
     def tell(
         self,
@@ -90,6 +91,10 @@ class Nodes:
         """Note which values are the results of a node, in order."""
         self._producer.update((value, (node, place)) for place, value in enumerate(values))
 
+    def returns(self, values: Iterable[str]) -> None:
+        """Note values that are results of the model, or of a graph inside it."""
+        self._returned += values
+
     def _feed(self, node: str, loops: Loops, reads: Iterable[str]) -> None:
         """Note of every value that a mapped node reads from another one, which tensor of its loop nest that is."""
         parts, operands = loops
@@ -106,7 +111,9 @@ class Nodes:
 
     def network(self, name: str) -> Network:
         """Return all of it."""
-        return network_of_nodes(name, self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs)
+        returned = (self._producer[value][0] for value in self._returned if value in self._producer)
+        lists = (self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs)
+        return network_of_nodes(name, *lists, returned)
 
 
 def _times(loops: Loops, inner: Inner) -> int:

@@ -142,7 +142,9 @@ class _Graph:
             if node.op == "call_function":
                 self._tell_node(nodes, module, node, inner)
         (end,) = (node for node in module.graph.nodes if node.op == "output")
-        return [self._keys.get(each, "") for each in _several(end.args[0] if end.args else ())]
+        results = [self._keys.get(each, "") for each in _several(end.args[0] if end.args else ())]
+        nodes.returns(results)
+        return results
 
     def _tell_node(self, nodes: Nodes, module: Any, node: Any, inner: Inner) -> None:
         operator, label = _operator(node), inner.prefix + node.name

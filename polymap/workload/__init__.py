@@ -27,6 +27,12 @@ with lazy(__name__):
     )
     from polymap.workload.einsums import einsum as einsum
     from polymap.workload.expansion import expanded as expanded
+    from polymap.workload.joining import (
+        Link as Link,
+        join_nests as join_nests,
+        why_apart as why_apart,
+        without_idle_dims as without_idle_dims,
+    )
     from polymap.workload.layers import LAYERS as LAYERS
     from polymap.workload.networks import (
         builtin_names as builtin_names,

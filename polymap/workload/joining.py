@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from polymap.ir import (
     Access,
-    Affine,
     Dim,
     Operator,
     Statement,
@@ -71,19 +70,18 @@ def join_nests(nests: Sequence[Workload], links: Sequence[Link], name: str, kept
     there, that is one dim of both. What keeps its own name and what is renamed depends on the nests alone: dims and
     tensors that are not joined get other names where these are taken (`W_2`). Results that are linked to a later nest
     are temporary, but for those of the nests in `kept`. A nest that adds one term to each element of its result sets
-    it. Indices lose dims of one iteration beside others. Each link must be one of which `why_apart` says nothing.
+    it. Each link must be one of which `why_apart` says nothing.
     """
-    plain = [_without_idle_dims(nest) for nest in nests]
     dims, tensors = _Names(), _Names()
     for producer, consumer, tensor in links:
         assert not why_apart(nests[producer], nests[consumer], tensor), "callers ask"
-        tensors.join((producer, plain[producer].statements[0].target.tensor), (consumer, tensor))
-        for own, other in _joined_dims(plain[producer], plain[consumer], tensor):
+        tensors.join((producer, nests[producer].statements[0].target.tensor), (consumer, tensor))
+        for own, other in _joined_dims(nests[producer], nests[consumer], tensor):
             dims.join((producer, own), (consumer, other))
     dead = {link.producer for link in links} - set(kept)
     loops: dict[str, Dim] = {}
     arrays: dict[str, Tensor] = {}
-    for number, nest in enumerate(plain):
+    for number, nest in enumerate(nests):
         for each in nest.dims:
             name_here = dims.name(number, each.name)
             loops.setdefault(name_here, replace(each, name=name_here))
@@ -91,7 +89,7 @@ def join_nests(nests: Sequence[Workload], links: Sequence[Link], name: str, kept
             name_here = tensors.name(number, tensor.name)
             is_dead = number in dead and tensor.name == nest.statements[0].target.tensor
             arrays.setdefault(name_here, replace(tensor, name=name_here, temporary=tensor.temporary or is_dead))
-    statements = tuple(_placed(number, nest, dims, tensors) for number, nest in enumerate(plain))
+    statements = tuple(_placed(number, nest, dims, tensors) for number, nest in enumerate(nests))
     associative = all(nest.associative for nest in nests)
     return Workload(name, tuple(loops.values()), tuple(arrays.values()), statements, associative)
 
@@ -161,23 +159,31 @@ def _joined_dims(producer: Workload, consumer: Workload, tensor: str) -> list[tu
     ]
 
 
-def _without_idle_dims(nest: Workload) -> Workload:
-    """Return the nest with dims of one iteration taken out of indices that have others: p + r is p where r is 0."""
-    idle = {each.name for each in nest.dims if each.extent == 1}
+def without_idle_dims(nest: Workload) -> Workload:
+    """Return a nest over a box without its dims of one iteration, and its tensors without axes of one element; one of
+    several statements, or that is all one instance, as it is."""
+    kept = tuple(each for each in nest.dims if each.extent > 1)
+    if len(nest.statements) != 1 or not is_box(nest.statements[0]) or not kept:
+        return nest
+    (statement,) = nest.statements
+    values = {each.name: dim(each.name) if each.extent > 1 else affine(()) for each in nest.dims}
+    placed = with_indices(statement, values)
+    axes = {each.name: [axis for axis, size in enumerate(each.shape) if size > 1] for each in nest.tensors}
 
     def plain(access: Access) -> Access:
-        return Access(access.tensor, tuple(_without(form, idle) for form in access.index))
+        return Access(access.tensor, tuple(access.index[axis] for axis in axes[access.tensor]))
 
-    (statement,) = nest.statements
-    own = replace(statement, target=plain(statement.target), reads=tuple(map(plain, statement.reads)))
-    return replace(nest, statements=(own,))
+    names = tuple(name for name in statement.dims if any(name == each.name for each in kept))
+    own = replace(placed, dims=names, target=plain(placed.target), reads=tuple(map(plain, placed.reads)))
+    own = replace(own, position=(statement.position[0], *(0 for _ in names)))
+    tensors = tuple(
+        replace(each, **{part: tuple(getattr(each, part)[axis] for axis in axes[each.name]) for part in _PER_AXIS})
+        for each in nest.tensors
+    )
+    return replace(nest, dims=kept, tensors=tensors, statements=(own,), original=None, bare=None)
 
 
-def _without(form: Affine, idle: Collection[str]) -> Affine:
-    if not form.is_linear or len(form.dims) < 2:
-        return form
-    kept = tuple((factor, name) for factor, name in form.terms if name not in idle)
-    return affine(kept or form.terms[:1], form.constant)
+_PER_AXIS = ("shape", "origin")
 
 
 def _is_plain(access: Access) -> bool:
