@@ -119,6 +119,19 @@ def parts_of(call: Call) -> tuple[Part, ...]:
     return tuple(Part(call.typed(one), is_product) for one, is_product in parts) if len(parts) == 1 else parts
 
 
+def operand_tensors(operator: str, parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return which tensor of its workloads each operand of a call is, in their order; () where several workloads read
+    them otherwise."""
+    reads = [each.tensor for part in parts for each in part.workload.statements[0].reads]
+    if len(parts) == 1:
+        return tuple(reads)
+    written = {part.workload.statements[0].target.tensor for part in parts}
+    return tuple(dict.fromkeys(each for each in reads if each not in written)) if operator in _IN_ORDER else ()
+
+
+_IN_ORDER = ("softmax", "layer_norm", "attention")
+
+
 def _axis(scale: int, outer: str, dilation: int, inner: str) -> str:
     first = outer if scale == 1 else f"{scale}*{outer}"
     return f"{first}+{inner if dilation == 1 else f'{dilation}*{inner}'}"
