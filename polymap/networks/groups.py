@@ -16,7 +16,7 @@ from typing import NamedTuple
 from polymap.ir import Workload, accesses_of
 from polymap.networks.model import Network
 from polymap.networks.tuning import TUNING
-from polymap.workload import Link, join_nests, why_apart, without_idle_dims
+from polymap.workload import Link, join_nests, why_apart, with_axes_merged, without_idle_dims
 
 
 class Nest(NamedTuple):
@@ -73,7 +73,7 @@ def plan_of(net: Network) -> Plan:
     return Plan(tuple(reader.group(numbers, links) for numbers in groups), tuple(dict.fromkeys(apart)))
 
 
-TOO_MANY = "at most {most} loop nests run together, and less passes elsewhere"
+TOO_MANY = "a program has at most {most} loop nests, and is parted where the fewest bits pass"
 
 
 class _Reader:
@@ -95,9 +95,38 @@ class _Reader:
         part = label.rpartition(".")[2] if "." in label else _target(self.work[number])
         return node if len(self._own[node]) == 1 else f"{node}.{part}"
 
+    def _merge_axes(self) -> None:
+        """Let nests whose results and operands have other ranks be of one rank, where neighbouring axes of one are an
+        axis of the other: rows of a linear layer are all leading axes of what it reads."""
+        passed = [
+            Link(self._own[feed.producer][-1], consumer, feed.tensor)
+            for feed in self.net.feeds
+            if feed.tensor and not self._reason(feed.producer, feed.consumer)
+            for consumer in self._readers(feed.consumer, feed.tensor)
+        ]
+        passed += [link for own in self._own.values() for link in self._inner(own)]
+        changed = True
+        while changed:
+            changed = any(self._is_merged(link) for link in passed)
+
+    def _is_merged(self, link: Link) -> bool:
+        """Merge the axes of one side of a link; return whether that was needed and possible."""
+        sides = [(link.producer, _target(self.work[link.producer])), (link.consumer, link.tensor)]
+        shapes = [self.work[number].tensor(tensor).shape for number, tensor in sides]
+        if len(shapes[0]) == len(shapes[1]):
+            return False
+        longer = int(len(shapes[0]) < len(shapes[1]))
+        number, tensor = sides[longer]
+        found = with_axes_merged(self.work[number], tensor, shapes[1 - longer])
+        if found is None:
+            return False
+        self.work[number] = found
+        return True
+
     def links(self) -> tuple[list[Link], list[Apart]]:
         """Return which nests may be one program for what they pass on, and which results cannot be passed so."""
         links, apart = list[Link](), list[Apart]()
+        self._merge_axes()
         for feed in self.net.feeds:
             reason = self._reason(feed.producer, feed.consumer) or (feed.reason if not feed.tensor else "")
             readers = [] if reason else self._readers(feed.consumer, feed.tensor)

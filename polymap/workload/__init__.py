@@ -31,6 +31,7 @@ with lazy(__name__):
         Link as Link,
         join_nests as join_nests,
         why_apart as why_apart,
+        with_axes_merged as with_axes_merged,
         without_idle_dims as without_idle_dims,
     )
     from polymap.workload.layers import LAYERS as LAYERS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from polymap.ir import (
@@ -184,6 +185,76 @@ def without_idle_dims(nest: Workload) -> Workload:
 
 
 _PER_AXIS = ("shape", "origin")
+
+
+def with_axes_merged(nest: Workload, tensor: str, shape: Sequence[int]) -> Workload | None:
+    """Return a nest of which a tensor has another shape, in which neighbouring axes are one axis; None where they are
+    not indexed by dims of their own that go together wherever they occur, each over a whole axis."""
+    if len(nest.statements) != 1 or not is_box(nest.statements[0]):
+        return None
+    (statement,) = nest.statements
+    accesses = {statement.target, *statement.reads}
+    own = [each for each in accesses if each.tensor == tensor]
+    axes = _blocks(nest.tensor(tensor).shape, shape)
+    if axes is None or len(accesses) != len(nest.tensors) or not _is_plain(own[0]):
+        return None
+    blocks = [own[0].dims[first:end] for first, end in axes if end - first > 1]
+    if not all(_holds_block(nest, access, block) for block in blocks for access in accesses):
+        return None
+    return _with_blocks_as_dims(nest, {block[0]: block for block in blocks})
+
+
+def _with_blocks_as_dims(nest: Workload, blocks: Mapping[str, tuple[str, ...]]) -> Workload:
+    """Return a nest in which the first dim of each block stands for all of it."""
+    (statement,) = nest.statements
+    extents = nest.extents()
+    merged = {name: prod(extents[each] for each in block) for name, block in blocks.items()}
+    gone = {name for block in blocks.values() for name in block[1:]}
+
+    def kept(access: Access) -> list[int]:
+        return [axis for axis, form in enumerate(access.index) if not set(form.dims) & gone]
+
+    def plain(access: Access) -> Access:
+        return Access(access.tensor, tuple(access.index[axis] for axis in kept(access)))
+
+    def of_rank(tensor: Tensor) -> Tensor:
+        access = next(each for each in (statement.target, *statement.reads) if each.tensor == tensor.name)
+        lengths = {axis: merged[form.dims[0]] for axis, form in enumerate(access.index) if set(form.dims) & set(merged)}
+        shape = tuple(lengths.get(axis, tensor.shape[axis]) for axis in kept(access))
+        return replace(tensor, shape=shape, origin=tuple(tensor.origin[axis] for axis in kept(access)))
+
+    names = tuple(name for name in statement.dims if name not in gone)
+    own = replace(statement, dims=names, target=plain(statement.target), reads=tuple(map(plain, statement.reads)))
+    own = replace(own, position=(statement.position[0], *(0 for _ in names)))
+    dims = tuple(replace(each, extent=merged.get(each.name, each.extent)) for each in nest.dims if each.name in names)
+    tensors = tuple(map(of_rank, nest.tensors))
+    return replace(nest, dims=dims, tensors=tensors, statements=(own,), original=None, bare=None)
+
+
+def _blocks(shape: Sequence[int], merged: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Return which neighbouring axes of a shape make each axis of another one, as (first, end); None where none do."""
+    blocks: list[tuple[int, int]] = []
+    at = 0
+    for length in merged:
+        first, product = at, 1
+        while product < length and at < len(shape):
+            product, at = product * shape[at], at + 1
+        if product != length:
+            return None
+        blocks.append((first, at))
+    return blocks if at == len(shape) else None
+
+
+def _holds_block(nest: Workload, access: Access, block: tuple[str, ...]) -> bool:
+    """Return whether an access has none of some dims, or all, side by side in order, each over a whole axis."""
+    used = [axis for axis, form in enumerate(access.index) if set(form.dims) & set(block)]
+    if not used:
+        return True
+    tensor, extents = nest.tensor(access.tensor), nest.extents()
+    plain = tuple(access.index[axis] for axis in used) == tuple(map(dim, block))
+    beside = used == list(range(used[0], used[0] + len(used)))
+    whole = all(tensor.shape[axis] == extents[name] for axis, name in zip(used, block, strict=False))
+    return plain and beside and whole and all(tensor.origin[axis] == 0 for axis in used)
 
 
 def _is_plain(access: Access) -> bool:

@@ -17,7 +17,7 @@ from polymap.networks.documents import answer_document
 from polymap.networks.groups import Group, plan_of
 from polymap.networks.tuning import TUNING
 from polymap.report.text import answer_text
-from polymap.workload.joining import without_idle_dims
+from polymap.workload.joining import with_axes_merged, without_idle_dims
 
 Steps = list[tuple[str, tuple[Part, ...], str]]  # name, loop nests, the operand that the node before it writes
 
@@ -62,7 +62,19 @@ FEED_FORWARD: Steps = [
     ("down", called("linear", ((1, 16, 32), (8, 32)), (1, 16, 8)), "A"),
 ]
 ATTENTION: Steps = [("attend", called("attention", ((1, 2, 8, 4),) * 3, (1, 2, 8, 4)), "Q")]
-NETWORKS = {"convolutions": CONVOLUTIONS, "separable": SEPARABLE, "feed-forward": FEED_FORWARD, "attention": ATTENTION}
+BATCHED: Steps = [
+    ("up", called("linear", ((2, 6, 8), (12, 8)), (2, 6, 12)), "A"),
+    ("norm", called("softmax", ((2, 6, 12),), (2, 6, 12)), "X"),
+    ("gelu", called("gelu", ((2, 6, 12),), (2, 6, 12)), "A"),
+    ("down", called("linear", ((2, 6, 12), (8, 12)), (2, 6, 8)), "A"),
+]
+NETWORKS = {
+    "batched": [BATCHED[0], *BATCHED[2:]],
+    "convolutions": CONVOLUTIONS,
+    "separable": SEPARABLE,
+    "feed-forward": FEED_FORWARD,
+    "attention": ATTENTION,
+}
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -78,12 +90,14 @@ def test_the_program_of_a_group_computes_what_its_layers_do(name: str) -> None:
         arrays = []
         for tensor in work.tensors[1:]:
             made = rng.standard_normal(tensor.shape).astype(np.float32)
-            array = results[linked[tensor.name]] if tensor.name in linked else made
+            array = results[linked[tensor.name]].reshape(tensor.shape) if tensor.name in linked else made
             arrays.append(array)
             given += [] if tensor.name in linked else [array]
         results.append(pm.compile(work, "host_cpu")(*arrays))
-    found = pm.compile(group.program, "host_cpu")(*given)
-    np.testing.assert_allclose(found, results[-1], rtol=1e-4, atol=1e-5)
+    written = {each.target.tensor for each in group.program.statements}
+    read = [each.shape for each in group.program.tensors if each.name not in written]
+    found = pm.compile(group.program, "host_cpu")(*(x.reshape(shape) for x, shape in zip(given, read, strict=True)))
+    np.testing.assert_allclose(found.reshape(results[-1].shape), results[-1], rtol=1e-4, atol=1e-5)
 
 
 def plan_names(net: pm.Network) -> list[str]:
@@ -228,7 +242,7 @@ def test_long_chains_are_parted_where_least_passes() -> None:
     assert [group.names for group in groups] == [("p0", "p1", "p2", "p3", "p4"), ("p5", "p6", "p7", "p8")]
     assert all(len(group.nests) <= TUNING.most_in_a_group for group in groups)
     (cut,) = plan_of(chain("long", steps)).apart
-    assert cut == ("p4", "p5", "at most 6 loop nests run together, and less passes elsewhere")
+    assert cut == ("p4", "p5", "a program has at most 6 loop nests, and is parted where the fewest bits pass")
 
 
 @pytest.mark.parametrize("objective", ["edp", "edap"])
@@ -261,3 +275,24 @@ def test_the_answer_of_layers_apart_counts_where_fusing_saves_nothing() -> None:
     found = pm.explore(pm.matmul(m=2, n=2, k=2), "flat3", tiles="divide")
     answer = pm.GroupAnswer((("a", "b"),), found, Fraction(7), Fraction(3), Fraction(7), Fraction(5))
     assert (answer.is_together, answer.saved, answer.least, answer.times) == (False, 0, 3, 1)
+
+
+def test_rows_of_linear_layers_are_all_leading_axes_of_what_they_read() -> None:
+    steps = [BATCHED[0], *BATCHED[2:]]
+    group = group_of(chain("batched", steps))
+    assert group.names == ("up", "gelu", "down")
+    assert group.program.extents() == {"m": 12, "n": 12, "k": 8, "n_2": 8}
+    plan = plan_of(chain("longer", BATCHED))
+    assert [len(each.nests) for each in plan.groups] == [6]  # of seven
+    assert [each.consumer for each in plan.apart] == ["norm.largest", "norm.exponentials"]
+
+
+def test_axes_that_are_not_side_by_side_stay() -> None:
+    transposed = pm.einsum("O[j,i] += A[i,j]", i=2, j=6)
+    assert with_axes_merged(transposed, "A", (12,)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j] * B[j]", i=2, j=6), "A", (12,)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j] * A[j,i]", i=2, j=2), "A", (4,)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j]", i=2, j=6), "A", (3, 4)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j] * B", i=2, j=6), "O", (12,)) == pm.einsum(
+        "O[i] += A[i] * B", i=12, name="O[i,j] += A[i,j] * B"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from polymap.formatting import exact, listing, percent, plural, short, table
@@ -51,6 +52,11 @@ def answer_text(answer: NetworkAnswer) -> str:
     return "\n\n".join(parts) + _footnote(net)
 
 
+def _joined(names: Sequence[str]) -> str:
+    """Return the names of a group's nests, of many the first and the last."""
+    return " + ".join(names if len(names) < 4 else (*names[:2], "...", names[-1]))
+
+
 def _fusion(answer: NetworkAnswer) -> list[str]:
     """Return what groups of neighbours cost beside their layers apart, and where what they pass on stays."""
     if not answer.fuse:
@@ -62,7 +68,7 @@ def _fusion(answer: NetworkAnswer) -> list[str]:
     unit = unit_of(answer.objective)
     rows = [
         (
-            " + ".join(each.groups[0]),
+            _joined(each.groups[0]),
             f"{each.times:,}",
             *("-" if value is None else short(value) for value in (each.apart, each.exact)),
             percent(each.saved / each.apart) if each.apart else "-",
