@@ -55,7 +55,7 @@ class Passing:
         if not self.level:
             return f"{who}: goes through {self.through}: {self.reason}"
         whole = "as a whole" if self.tile == self.shape else f"in tiles of {' x '.join(map(str, self.tile))}"
-        also = f"; written to {self.through} once besides, as others read it" if self.writes else ""
+        also = f"; written to {self.through} once besides, as others need it" if self.writes else ""
         return f"{who}: {self.tensor} stays in {self.level} {whole}: {size(self.tile_bits)}{also}"
 
 

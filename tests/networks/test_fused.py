@@ -120,8 +120,9 @@ def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separab
     assert group.exact_bound <= group.exact
     assert separable.status in ("OPTIMAL", "FEASIBLE")
     assert separable.saving == pytest.approx(float(1 - separable.exact / separable.unfused))
-    energy = pm.evaluate(group.result.workload, "flat3", group.result.best).energy_pj_exact  # type: ignore[arg-type]
-    assert energy == group.exact
+    asked = group.result.workload, group.result.arch, group.result.best
+    assert pm.violations(*asked) == ()  # type: ignore[arg-type]
+    assert pm.simulate(*asked).energy_pj_exact == group.exact  # type: ignore[arg-type]
 
 
 def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) -> None:
@@ -138,6 +139,13 @@ def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) ->
     }  # fmt: skip
     assert document["groups"][0]["nests"] == [["depthwise", "relu", "pointwise"]]
     assert document["unfused"] > document["value"]
+
+
+def test_what_others_need_stays_on_chip_for_its_readers_and_is_written_once() -> None:
+    net = chain("returned", SEPARABLE, returned=["relu"])
+    answer = pm.explore_network(net, "flat3", tiles="divide", time_limit_s=2, fuse=True)
+    assert [each.writes for each in answer.passing] == [0, 8 * 6 * 6]
+    assert str(answer.passing[1]).endswith("1.12 KiB; written to DRAM once besides, as others need it")
 
 
 def test_layers_have_no_groups_unless_that_is_asked() -> None:
