@@ -1,7 +1,7 @@
 """Neighbours of a network as one program, beside each of them alone: `python -m benchmarks.fused_networks [SECONDS]`.
 
-Energy, tiles that divide, 8 bits. apart: the sum of the layers' answers; together: the network's answer, with its gap to
-the bound; stays: how many of the results that pass between nodes stay on chip. SECONDS: for each program (60); CPU
+Energy, tiles that divide, 8 bits. apart: the sum of the layers' answers; together: the network's answer, with its gap
+to the bound; stays: how many of the results that pass between nodes stay on chip. SECONDS: for each program (60); CPU
 seconds: of all of it.
 """
 

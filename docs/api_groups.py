@@ -35,7 +35,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
     ("Networks", "All layers of a model.", (
         *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network"),
-        *("NetworkAnswer", "LayerAnswer", "GroupAnswer", "Passing", "run_question", "explore_in_parts", "sweep", "SweepTable", "SweepRow"),
+        *("NetworkAnswer", "LayerAnswer", "GroupAnswer", "Passing", "run_question"),
+        *("explore_in_parts", "sweep", "SweepTable", "SweepRow"),
         *("MachineTotal", "SweepProgress", "merge_stores", "from_timeloop", "to_timeloop", "from_accelergy"),
     )),
     ("Layouts", "How tensors lie in memory.", (
