@@ -9,7 +9,8 @@ import polymap as pm
 
 GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Workloads", "What is computed.", (
-        *("conv2d", "matmul", "einsum", "program", "nest", "from_c", "load_workload", "builtin_workload"),
+        *("conv2d", "depthwise", "conv1d", "conv3d", "pool", "matmul", "attention", "einsum", "program"),
+        *("nest", "from_c", "load_workload", "builtin_workload"),
         *("builtin_names", "workload_from_document", "workload_to_document", "Workload", "Role"),
         *("dependences", "Dependence"),
     )),
@@ -34,7 +35,8 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     )),
     ("Networks", "All layers of a model.", (
         *("network", "from_onnx", "from_torch", "from_linalg", "Network", "NetworkLayer", "explore_network"),
-        *("NetworkAnswer", "LayerAnswer", "run_question", "explore_in_parts", "sweep", "SweepTable", "SweepRow"),
+        *("NetworkAnswer", "LayerAnswer", "GroupAnswer", "Passing", "run_question"),
+        *("explore_in_parts", "sweep", "SweepTable", "SweepRow"),
         *("MachineTotal", "SweepProgress", "merge_stores", "from_timeloop", "to_timeloop", "from_accelergy"),
     )),
     ("Layouts", "How tensors lie in memory.", (

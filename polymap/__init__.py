@@ -111,6 +111,7 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
         explore_network as explore_network,
         run_question as run_question,
     )
+    from polymap.networks.fusion import GroupAnswer as GroupAnswer, Passing as Passing
     from polymap.networks.model import Network as Network, NetworkLayer as NetworkLayer, network as network
     from polymap.networks.parts import explore_in_parts as explore_in_parts
     from polymap.networks.resource_prices import (
@@ -189,6 +190,7 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     from polymap.tile_sizes import TileChoice as TileChoice, choose_tiles as choose_tiles
     from polymap.verify import verify as verify
     from polymap.version import __version__ as __version__
+    from polymap.workload.attention import attention as attention
     from polymap.workload.c.reader import from_c as from_c
     from polymap.workload.dependence_analysis import Dependence as Dependence
     from polymap.workload.document import (
@@ -198,7 +200,14 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     )
     from polymap.workload.einsum_programs import program as program
     from polymap.workload.einsums import einsum as einsum
-    from polymap.workload.layers import conv2d as conv2d, matmul as matmul
+    from polymap.workload.layers import (
+        conv1d as conv1d,
+        conv2d as conv2d,
+        conv3d as conv3d,
+        depthwise as depthwise,
+        matmul as matmul,
+        pool as pool,
+    )
     from polymap.workload.nests import nest as nest
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
 

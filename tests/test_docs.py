@@ -14,7 +14,7 @@ from polymap.cli.arguments import command_names
 from polymap.importers import timeloop_attributes as attributes
 from polymap.schedules import document as mappings
 from polymap.search.problem import goals, read_rules
-from polymap.workload import document as workloads, layers
+from polymap.workload import LAYERS, document as workloads, windows
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -55,7 +55,9 @@ FIELDS = [
     pytest.param("reference/constraints.md", read_rules.FIELDS, id="constraints"),
     pytest.param("reference/objectives.md", goals.SINGLE_FORMS, id="objectives"),
     pytest.param("howto/timeloop.md", attributes.NAMES, id="timeloop"),
-    pytest.param("howto/layer.md", (*layers.ALIASES, *layers.EXTENTS), id="layers"),
+    pytest.param(
+        "howto/layer.md", (*windows.ALIASES, *LAYERS, *"NKCHWRSEFDTGL", "groups", "multiplier", "kind"), id="layers"
+    ),
 ]
 
 

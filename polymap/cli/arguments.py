@@ -75,6 +75,7 @@ class Options:
     threads: int | None = None
     searches: bool = False
     sensitivity: bool = False
+    fuse: bool = False
 
 
 class MisreadOptions(OptionError):
@@ -135,6 +136,7 @@ _OPTIONS = {
         "FILE", "write a proof for `polymap verify`: of the optimum (--tiles divide), of a bound (any)"
     ),
     "--sensitivity": _Option("", "also tell what more of each capacity, bandwidth and fan-out is worth"),
+    "--fuse": _Option("", "of a network: also ask neighbouring layers as one program, their results on chip"),
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
@@ -172,7 +174,7 @@ _COMMANDS = {
     "explore": _Command(
         "find the best mapping of a workload on a machine, with its proof",
         "WORKLOAD --arch ARCH",
-        ("--arch", *_SEARCH, "--size", *_PREPROCESSOR, "--certificate", "--sensitivity", "--json"),
+        ("--arch", *_SEARCH, "--size", *_PREPROCESSOR, "--certificate", "--sensitivity", "--fuse", "--json"),
     ),
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",
@@ -238,7 +240,8 @@ WORKLOAD is one of
   'C[m,n] += A[m,k] * B[k,n]' m=512 n=256 k=32         an einsum and its sizes
   resnet50, model.onnx                                 of explore: all layers of a network, or of a model file
   model.onnx length=128 'x[0]=1' y=1x3x224x224         its free dims by name, by input and axis, or inputs as wholes
-  conv2d K=64 C=64 H=56 W=56 R=3 S=3 padding=1         a layer and its arguments; also: matmul m=512 n=256 k=32
+  conv2d K=64 C=64 H=56 W=56 R=3 S=3 padding=1         a layer and its arguments; also: matmul m=512 n=256 k=32,
+                                                       depthwise, conv1d, conv3d, pool, attention
 """
 _OBJECTIVE_HELP = f"""\
 objectives: {", ".join(SINGLE_FORMS)};
@@ -325,6 +328,7 @@ def parse(words: Sequence[str]) -> Options:
         simulate="--simulate" in given,
         run="--run" in given,
         sensitivity="--sensitivity" in given,
+        fuse="--fuse" in given,
         output=reader.text("--output"),
         json=reader.text("--json"),
         certificate=reader.text("--certificate"),

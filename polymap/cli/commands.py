@@ -79,6 +79,9 @@ def _explore(options: Options) -> int:
             from polymap.cli.whole_networks import explore_whole_network
 
         return explore_whole_network(options)
+    if options.fuse:
+        what = f"--fuse: an option of a network, and {shown(options.workload)} is one workload"
+        raise OptionError(Mistake("PM556", what, "A program of several nests is fused without it."))
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():

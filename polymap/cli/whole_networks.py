@@ -53,7 +53,8 @@ def explore_whole_network(options: Options) -> int:
     answers: list[LayerAnswer] = []
 
     def note(done: int, layers: int, answer: LayerAnswer) -> None:
-        answers.append(answer)
+        if len(answers) < len(net.layers):  # groups of them come after all layers
+            answers.append(answer)
         if sys.stderr.isatty():
             say(f"polymap: {done} of {layers} layers: {answer.layer.name} {answer.result.status}")
 
@@ -80,6 +81,7 @@ def _explored(net: Network, arch: Architecture, options: Options, note: Note) ->
             work_limit=options.work_limit,
             executor=pool,
             on_layer=note,
+            fuse=options.fuse,
         )
 
     if options.workers == 1:

@@ -64,6 +64,7 @@ class _Reader:
                 self.tell(each, inner)
                 continue
             if name.endswith(_ENDS) and not each.results:
+                self.nodes.returns(map(self._key, each.operands))
                 continue
             node = f"{name}#{self._count}"
             self._count += 1

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from polymap.importers.operators import Call, NotMapped, Operand, parts_of
+from polymap.importers.operators import Call, NotMapped, Operand, operand_tensors, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
 from polymap.networks import Feed, MappedNode, Network, Part, Unmapped, View, network_of_nodes
 
@@ -26,10 +26,18 @@ def extra(package: str, caller: str) -> ModuleType:
 
 
 class Loops(NamedTuple):
-    """The workloads of a node, and where the reads of a single one come from, in their order."""
+    """The workloads of a node, where its operands come from, in their order, and which tensor of the workloads each is
+    (() where that is not known)."""
 
     parts: tuple[Part, ...]
     operands: tuple[Operand, ...] = ()
+    tensors: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(call: Call) -> Loops:
+        """Return the workloads of a call; raises NotMapped."""
+        parts = parts_of(call)
+        return Loops(parts, call.operands, operand_tensors(call.operator, parts))
 
 
 class Inner(NamedTuple):
@@ -55,6 +63,7 @@ class Nodes:
         self._edges: list[tuple[str, str]] = []
         self._feeds: list[Feed] = []
         self._producer: dict[str, tuple[str, int]] = {}
+        self._returned: list[str] = []
 
     def tell(
         self,
@@ -74,7 +83,7 @@ class Nodes:
             if call is None:
                 self._views.append(View(node, operator))
             else:
-                loops = Loops(parts_of(call), call.operands) if isinstance(call, Call) else call
+                loops = Loops.of(call) if isinstance(call, Call) else call
                 times = _times(loops, inner)
                 self._mapped.append(MappedNode(node, operator, loops.parts, times))
                 self._feed(node, loops, reads)
@@ -90,13 +99,18 @@ class Nodes:
         """Note which values are the results of a node, in order."""
         self._producer.update((value, (node, place)) for place, value in enumerate(values))
 
+    def returns(self, values: Iterable[str]) -> None:
+        """Note values that are results of the model, or of a graph inside it."""
+        self._returned += values
+
     def _feed(self, node: str, loops: Loops, reads: Iterable[str]) -> None:
         """Note of every value that a mapped node reads from another one, which tensor of its loop nest that is."""
-        parts, operands = loops
-        if len(parts) != 1:
+        parts, operands, known_tensors = loops
+        if len(parts) == 1 and not known_tensors:
+            known_tensors = tuple(each.tensor for each in parts[0].workload.statements[0].reads)
+        if not known_tensors:
             return
-        accesses = parts[0].workload.statements[0].reads
-        tensors = [accesses[place].tensor if place < len(accesses) else "" for place in range(len(operands))]
+        tensors = [*known_tensors, *("" for _ in operands)][: len(operands)]
         known = {operand.value for operand in operands}
         beside = [Operand(value) for value in reads if value not in known]
         for operand, tensor in zip((*operands, *beside), (*tensors, *("" for _ in beside)), strict=True):
@@ -106,7 +120,9 @@ class Nodes:
 
     def network(self, name: str) -> Network:
         """Return all of it."""
-        return network_of_nodes(name, self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs)
+        returned = (self._producer[value][0] for value in self._returned if value in self._producer)
+        lists = (self._mapped, self._views, self._left_out, self._edges, self._feeds, self._macs)
+        return network_of_nodes(name, *lists, returned)
 
 
 def _times(loops: Loops, inner: Inner) -> int:

@@ -313,6 +313,7 @@ class _Graph:
 
     def _tell(self, nodes: Nodes, graph: Any, used: set[str], inner: Inner) -> None:
         """Tell all nodes of a graph, and of the graphs inside its nodes."""
+        nodes.returns(each.name for each in graph.output)
         for place, node in enumerate(graph.node):
             label = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{place}"
             label = "".join(letter if letter.isprintable() else "?" for letter in inner.prefix + label)[:150]

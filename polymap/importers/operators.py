@@ -15,7 +15,7 @@ from math import prod
 from polymap.inputs import is_list
 from polymap.ir import Apply, Expression, Number, Read, Workload
 from polymap.networks import Part
-from polymap.workload import einsum
+from polymap.workload import Letters, Step, attention_steps, einsum, sizes_within, softmax_steps
 
 Shape = tuple[int, ...]
 _SPACE = ("p", "q", "t")  # output positions
@@ -117,6 +117,19 @@ def parts_of(call: Call) -> tuple[Part, ...]:
     parts = build(call)
     # Only a call of one loop nest reads its operands in the order in which they are given.
     return tuple(Part(call.typed(one), is_product) for one, is_product in parts) if len(parts) == 1 else parts
+
+
+def operand_tensors(operator: str, parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return which tensor of its workloads each operand of a call is, in their order; () where several workloads read
+    them otherwise."""
+    reads = [each.tensor for part in parts for each in part.workload.statements[0].reads]
+    if len(parts) == 1:
+        return tuple(reads)
+    written = {part.workload.statements[0].target.tensor for part in parts}
+    return tuple(dict.fromkeys(each for each in reads if each not in written)) if operator in _IN_ORDER else ()
+
+
+_IN_ORDER = ("softmax", "layer_norm", "attention")
 
 
 def _axis(scale: int, outer: str, dilation: int, inner: str) -> str:
@@ -292,16 +305,9 @@ def attention(call: Call) -> tuple[Part, ...]:
         raise NotMapped("the shapes of queries, keys and values do not fit together")
     shared, length = queries[1] // keys[1], past + keys[2]
     sizes = {"b": queries[0], "h": keys[1], "m": queries[2], "n": length, "k": queries[3], "d": values[3]}
-    head = "b,h" if shared == 1 else "b,h,g"
     sizes |= {} if shared == 1 else {"g": shared}
-    scores = f"S[{head},m,n] += Q[{head},m,k] * K[b,h,n,k]"
-    context = f"C[{head},m,d] += P[{head},m,n] * V[b,h,n,d]"
-    softmax_call = replace(call, operator="softmax", inputs=((*queries[:3], length),), output=(*queries[:3], length))
-    return (
-        Part(call.workload(scores, _only(sizes, scores), "scores"), is_product=True),
-        *softmax(softmax_call),
-        Part(call.workload(context, _only(sizes, context), "context"), is_product=True),
-    )
+    letters = Letters(("b", "h"), () if shared == 1 else ("g",), "m", "n", "k", "d")
+    return _parts(call, attention_steps(letters, context="C"), sizes)
 
 
 def _headed(shape: Shape) -> Shape:
@@ -309,12 +315,6 @@ def _headed(shape: Shape) -> Shape:
     if len(shape) < 2:
         raise NotMapped("not the shapes [batch, heads, length, width]")
     return (prod(shape[:-3]), *((1,) * (3 - len(shape[-3:]))), *shape[-3:])
-
-
-def _only(sizes: Mapping[str, int], text: str) -> dict[str, int]:
-    """Return the sizes of the dims that stand in the brackets of an einsum."""
-    inside = {word for part in text.split("[")[1:] for word in part.split("]")[0].split(",")}
-    return {name: size for name, size in sizes.items() if name in inside}
 
 
 def pooling(call: Call) -> tuple[Part, ...]:
@@ -375,14 +375,15 @@ def elementwise(call: Call) -> tuple[Part, ...]:
 def softmax(call: Call) -> tuple[Part, ...]:
     """Largest element of each row, exponentials of the differences, their sums, quotients."""
     letters, row = _rows(call, _integer(call, "axis", -1))
-    sizes, each = _sized(letters, call.inputs[0]), ",".join(letters)
-    steps: tuple[tuple[str, str, Expression | None], ...] = (
-        ("largest", f"M[{row}] max= X[{each}]", None),
-        ("exponentials", f"E[{each}] += X[{each}] * M[{row}]", Apply("exp", (Apply("-", (Read(0), Read(1))),))),
-        ("sums", f"S[{row}] += E[{each}]", None),
-        ("quotients", f"O[{each}] += E[{each}] * S[{row}]", Apply("/", (Read(0), Read(1)))),
+    return _parts(call, softmax_steps(",".join(letters), row), _sized(letters, call.inputs[0]))
+
+
+def _parts(call: Call, steps: Sequence[Step], sizes: Mapping[str, int]) -> tuple[Part, ...]:
+    """Return the workloads of nests that read each other's results by their names."""
+    return tuple(
+        Part(call.workload(each.text, sizes_within(each.text, sizes), each.name, each.expression), each.is_product)
+        for each in steps
     )
-    return tuple(Part(call.workload(text, sizes, name, value), is_product=False) for name, text, value in steps)
 
 
 def layer_norm(call: Call) -> tuple[Part, ...]:

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
-from polymap.importers.operators import Call, NotMapped, Operand, Shape, parts_of
+from polymap.importers.operators import Call, NotMapped, Operand, Shape
 from polymap.inputs import is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
@@ -142,7 +142,9 @@ class _Graph:
             if node.op == "call_function":
                 self._tell_node(nodes, module, node, inner)
         (end,) = (node for node in module.graph.nodes if node.op == "output")
-        return [self._keys.get(each, "") for each in _several(end.args[0] if end.args else ())]
+        results = [self._keys.get(each, "") for each in _several(end.args[0] if end.args else ())]
+        nodes.returns(results)
+        return results
 
     def _tell_node(self, nodes: Nodes, module: Any, node: Any, inner: Inner) -> None:
         operator, label = _operator(node), inner.prefix + node.name
@@ -199,7 +201,7 @@ class _Graph:
             call = Call(
                 name, tuple(shape for _, shape in tensors), output, options, self._type(node), self._bits, operands
             )
-            loops = Loops(parts_of(call), operands)
+            loops = Loops.of(call)
         except NotMapped as reason:
             raise self._counted(node, reason) from None
         if self._vmaps:

@@ -52,9 +52,13 @@ def choose_layouts(
     Candidates: NCHW, NHWC and NCHW with blocks of a burst for tensors of four axes, every order of up to three axes,
     else the last and the second axis as the fastest. An edge is a boundary where the producer is one loop nest and the
     consumer reads a tensor of as many axes, none shorter (padding is part of what is read).
-    Raises OptionError for edges between unknown nodes, and as `burst_counts` does.
+    Raises OptionError for edges between unknown nodes, for an answer in which neighbours run together (PM478: what
+    stays on chip has no layout), and as `burst_counts` does.
     """
     answer = expected_kind(answer, NetworkAnswer, "the answer")
+    if any(each.is_together for each in answer.groups):
+        hint = "What stays on chip has no layout there. Ask explore_network without fuse=True."
+        raise OptionError(Mistake("PM478", "layouts of an answer whose neighbours run together", hint))
     burst_bits = burst_bits_of(answer.arch)
     nodes = _nodes(answer)
     told = None if edges is None else _checked(edges, nodes)

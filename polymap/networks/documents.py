@@ -33,7 +33,32 @@ def answer_document(answer: NetworkAnswer) -> dict[str, object]:
     document |= {"value": number(answer.exact), "bound": number(answer.exact_bound), "gap": answer.gap}
     document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
     document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
-    return document | {"layers": [result_document(each.result) for each in answer.layers]}
+    document |= {"layers": [result_document(each.result) for each in answer.layers]}
+    return document | _fusion_fields(answer)
+
+
+def _fusion_fields(answer: NetworkAnswer) -> dict[str, object]:
+    """Return the sum of the layers alone, what groups of neighbours cost, and what becomes of what nodes pass on."""
+    groups: list[dict[str, object]] = []
+    for each in answer.groups:
+        row: dict[str, object] = {"nests": [list(names) for names in each.groups], "together": each.is_together}
+        row |= {"status": each.result.status, "value": number(each.exact), "bound": number(each.exact_bound)}
+        row |= {"apart": number(each.apart), "apart_bound": number(each.apart_bound)}
+        groups.append(row | {"answer": result_document(each.result)})
+    passing = [
+        {"producer": each.producer, "consumers": list(each.consumers), "tensor": each.tensor, "times": each.times}
+        | {"level": each.level or each.through, "on_chip": bool(each.level), "tile": list(each.tile)}
+        | {"tile_bits": number(Fraction(each.tile_bits)), "writes": number(Fraction(each.writes))}
+        | {"reason": each.reason, "sentence": str(each)}
+        for each in answer.passing
+    ]
+    return {
+        "fuse": answer.fuse,
+        "unfused": number(answer.unfused),
+        "saving": answer.saving,
+        "groups": groups,
+        "passing": passing,
+    }
 
 
 def sweep_rows(found: SweepTable) -> list[dict[str, object]]:
@@ -72,5 +97,5 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
 
 
 def share_of(answer: NetworkAnswer, each: LayerAnswer) -> float | None:
-    """Return a layer's part of the sum of all; None without one."""
-    return float(each.total / answer.exact) if answer.exact and each.total is not None else None
+    """Return a layer's part of the sum of all, each alone; None without one."""
+    return float(each.total / answer.unfused) if answer.unfused and each.total is not None else None

@@ -1,4 +1,5 @@
-"""The best mapping of every layer of a network: each distinct layer once, totals with the state of their proof."""
+"""The best mapping of every layer of a network: each distinct layer once, totals with the state of their proof; and of
+neighbouring layers as one program, where that costs less."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ from polymap.explore import explore, search
 from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.coverage import missing_text
+from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
+from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
 from polymap.resolve import arch_of, workload_of
 from polymap.schedules import mapping_from_document
-from polymap.search.problem import objective_values, parse_single, unit_of
+from polymap.search.problem import Objective, objective_values, parse_single, unit_of
 from polymap.search.result import SearchResult, result_document, result_from_document
 from polymap.search.run import Hints, Options, open_structures_of
 
@@ -64,12 +67,19 @@ class NetworkAnswer(Tabled):
     where other nodes have none: then the sums are of the mapped nodes, and `proof` says how far these are proven; else
     "FEASIBLE". exact, exact_bound: the sums as rationals; exact is None without a value. The sum of an objective that
     is a product, such as edp, is the sum of the layers' products.
+
+    fuse: whether neighbouring layers were asked together as well. groups, passing: the answers about them, and what
+    becomes of every result that one node reads of another. A group counts by the better of its program and its layers
+    apart.
     """
 
     network: Network
     arch: Architecture = field(repr=False)
     objective: str
     layers: tuple[LayerAnswer, ...]
+    groups: tuple[GroupAnswer, ...] = ()
+    passing: tuple[Passing, ...] = ()
+    fuse: bool = False
 
     @property
     def proof(self) -> str:
@@ -77,6 +87,8 @@ class NetworkAnswer(Tabled):
         if self.network.lacks_products:
             return "UNMAPPED"
         states = {each.result.status for each in self.layers}
+        if self.groups and states <= {"OPTIMAL", "FEASIBLE"}:
+            return "OPTIMAL" if self.exact == self.exact_bound else "FEASIBLE"
         return next((state for state in ("INFEASIBLE", "TIMEOUT", "FEASIBLE") if state in states), "OPTIMAL")
 
     @property
@@ -102,15 +114,31 @@ class NetworkAnswer(Tabled):
         return f"<NetworkAnswer: {self.network.name} on {self.arch.name}: {self.headline}; {value}>"
 
     @property
-    def exact(self) -> Fraction | MaybeNone:
-        """The sum of the layers' values; None where a layer has no mapping, and where nothing that multiplies has."""
+    def unfused(self) -> Fraction | MaybeNone:
+        """The sum of the layers' values, each alone; None as of `exact`."""
         totals = [each.total for each in self.layers]
         return None if None in totals or self.network.lacks_products else sum(totals, Fraction(0))
 
     @property
+    def exact(self) -> Fraction | MaybeNone:
+        """The sum of the layers' values, less what groups save; None where a layer has no mapping, and where nothing
+        that multiplies has."""
+        if self.unfused is None:
+            return None
+        return self.unfused - sum((each.saved * each.times for each in self.groups), Fraction(0))
+
+    @property
     def exact_bound(self) -> Fraction:
-        """What no choice of mappings goes below."""
-        return sum((each.exact_bound * each.layer.multiplicity for each in self.layers), Fraction(0))
+        """What no choice of mappings goes below, of each group as one program or of its layers apart."""
+        alone = sum((each.exact_bound * each.layer.multiplicity for each in self.layers), Fraction(0))
+        return alone - sum(((each.apart_bound - each.least) * each.times for each in self.groups), Fraction(0))
+
+    @property
+    def saving(self) -> float | MaybeNone:
+        """The part of the layers' sum that groups save; None without a value."""
+        if self.unfused is None:
+            return None
+        return float(1 - self.exact / self.unfused) if self.unfused else 0.0
 
     @property
     def value(self) -> int | float | MaybeNone:
@@ -130,6 +158,9 @@ class NetworkAnswer(Tabled):
         return float((self.exact - self.exact_bound) / self.exact) if self.exact else 0.0
 
 
+OnLayer = Callable[[int, int, LayerAnswer], None]
+
+
 def explore_network(
     net: Network | str,
     arch: Architecture | str,
@@ -140,7 +171,8 @@ def explore_network(
     seed: int = 0,
     work_limit: int | None = None,
     executor: Executor | None = None,
-    on_layer: Callable[[int, int, LayerAnswer], None] | None = None,
+    on_layer: OnLayer | None = None,
+    fuse: bool = False,
 ) -> NetworkAnswer:
     """Return the best mapping of every distinct layer of `net` on `arch`, and the totals.
 
@@ -148,11 +180,15 @@ def explore_network(
     `submit`, which gets `run_question` and a JSON document per layer (layers that no document says are asked here).
     on_layer: called with (layers answered, layers, the last answer). Values do not depend on the executor. Nothing is
     searched where nodes have no workload and no mapped one multiplies (status "UNMAPPED").
+    fuse: also ask neighbours, of which one's result is an operand of the next, as programs in which that may stay on
+    chip (here, each in a time limit of its own), for energy, latency or traffic. Layers apart count where they cost no
+    more.
     Raises OptionError for an objective that is not one number, WorkloadError for a network without layers.
     """
     net = network_of(net)
     arch = arch_of(arch)
     goal = parse_single(objective, arch)
+    check_additive(goal, asked=fuse)
     Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
     expected_method(executor, "submit", "the executor")
     expected_method(on_layer, "__call__", "on_layer")
@@ -161,18 +197,56 @@ def explore_network(
             Mistake("PM236", f"the network {shown(net.name)} has no layers", f"{len(net.views)} views.")
         )
     if net.lacks_products:
-        return NetworkAnswer(net, arch, objective, ())
+        return NetworkAnswer(net, arch, objective, (), fuse=fuse)
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
     waiting = [_asked(layer, arch, objective, options, executor) for layer in net.layers]
-    answers: list[LayerAnswer] = []
-    for layer, ask in zip(net.layers, waiting, strict=True):
-        result = ask()
-        exact = None if result.cost is None else objective_values(layer.workload, arch, goal, result.cost)[0]
-        bound = exact if result.status == "OPTIMAL" and exact is not None else Fraction(result.bound or 0)
-        answers.append(LayerAnswer(layer, result, exact, bound))
+    equal = equal_groups(plan := plan_of(net) if fuse else Plan((), ()))
+    note = _noted(on_layer, len(net.layers) + len(equal))
+    asked = zip(net.layers, waiting, strict=True)
+    answers = [note(_layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
+    together: list[tuple[list[Group], GroupAnswer]] = []
+    for groups in equal:
+        layer = _program_of(groups)
+        found = note(_layer_answer(layer, _asked(layer, arch, objective, options, None)(), arch, goal))
+        together.append((groups, _group_answer(groups, found, answers)))
+    found_groups, passing = tuple(answer for _, answer in together), passing_of(together, plan.apart, arch)
+    return NetworkAnswer(net, arch, objective, tuple(answers), found_groups, passing, fuse)
+
+
+def _noted(on_layer: OnLayer | None, count: int) -> Callable[[LayerAnswer], LayerAnswer]:
+    """Return what tells an observer of each answer, with how many there are, and hands it on."""
+    done = iter(range(1, count + 1))
+
+    def note(answer: LayerAnswer) -> LayerAnswer:
+        number = next(done)
         if on_layer is not None:
-            on_layer(len(answers), len(net.layers), answers[-1])
-    return NetworkAnswer(net, arch, objective, tuple(answers))
+            on_layer(number, count, answer)
+        return answer
+
+    return note
+
+
+def _program_of(groups: list[Group]) -> NetworkLayer:
+    """Return equal groups as one layer."""
+    return NetworkLayer(groups[0].program.name, groups[0].program, len(groups), is_product=False)
+
+
+def _layer_answer(layer: NetworkLayer, result: SearchResult, arch: Architecture, goal: Objective) -> LayerAnswer:
+    """Return an answer with its exact value and bound."""
+    workload = result.workload or layer.workload  # of a program: the one with its loops renamed, perhaps
+    exact = None if result.cost is None else objective_values(workload, arch, goal, result.cost)[0]
+    bound = exact if result.status == "OPTIMAL" and exact is not None else Fraction(result.bound or 0)
+    return LayerAnswer(layer, result, exact, bound)
+
+
+def _group_answer(groups: list[Group], found: LayerAnswer, layers: list[LayerAnswer]) -> GroupAnswer:
+    """Return the answer about equal groups beside those about their layers."""
+    own = [layers[nest.layer] for nest in groups[0].nests]
+    values = [each.exact for each in own]
+    apart = None if None in values else sum(values, Fraction(0))
+    bound = sum((each.exact_bound for each in own), Fraction(0))
+    names = tuple(group.names for group in groups)
+    return GroupAnswer(names, found.result, found.exact, found.exact_bound, apart, bound)
 
 
 def network_of(value: object) -> Network:

@@ -50,8 +50,8 @@ class Part(NamedTuple):
 
 
 class MappedNode(NamedTuple):
-    """A node and the workloads that compute it, in order (attention: scores, softmax, context). times: how often it
-    runs (in a loop of the model)."""
+    """A node and the workloads that compute it, in order (attention: scores, softmax, context); what a workload calls
+    as an earlier one calls its result is that result. times: how often it runs (in a loop of the model)."""
 
     node: str
     operator: str
@@ -86,6 +86,8 @@ class Network(Shown):
     without a workload. edges: (node, node) pairs, producer first, over all nodes. mapped: each node that has a
     workload, in order, with the numbers of its layers. feeds: which operand of a mapped node each edge is, where the
     model tells. left_out_macs: the multiply-accumulates of nodes without a workload, where their operator tells them.
+    returned: nodes whose results are needed after the run, also where other nodes read them. repeated: nodes that run
+    several times.
     """
 
     name: str
@@ -96,6 +98,8 @@ class Network(Shown):
     mapped: tuple[tuple[str, tuple[int, ...]], ...] = ()
     feeds: tuple[Feed, ...] = ()
     left_out_macs: tuple[tuple[str, int], ...] = ()
+    returned: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
 
     @property
     def unmapped(self) -> list[Unmapped]:
@@ -161,9 +165,11 @@ def network_of_nodes(
     edges: Iterable[tuple[str, str]] = (),
     feeds: Iterable[Feed] = (),
     left_out_macs: Iterable[tuple[str, int]] = (),
+    returned: Iterable[str] = (),
 ) -> Network:
     """Return the network of nodes in order: workloads that differ in their names alone become one layer."""
     layers: dict[tuple[Workload, bool], NetworkLayer] = {}
+    repeated: set[str] = set()
     numbers: list[tuple[str, tuple[int, ...]]] = []
     for node, operator, parts, times in mapped:
         own: list[int] = []
@@ -174,8 +180,9 @@ def network_of_nodes(
             layers[key] = replace(first, multiplicity=first.multiplicity + times)
             own.append(list(layers).index(key))
         numbers.append((node, tuple(own)))
+        repeated |= {node} if times != 1 else set()
     joined = tuple(dict.fromkeys(edges))
-    rest = (joined, tuple(numbers), tuple(feeds), tuple(left_out_macs))
+    rest = (joined, tuple(numbers), tuple(feeds), tuple(left_out_macs), frozenset(returned), frozenset(repeated))
     return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), *rest)
 
 

@@ -11,6 +11,10 @@ class Tuning(NamedTuple):
     most_operators: int = 4
     """That a headline names."""
 
+    # Nests that are asked together.
+    most_in_a_group: int = 6
+    """Loop nests: the search of programs fuses as many neighbours (polymap/search/run/options.py)."""
+
     # Questions in parts.
     first_share: float = 0.1
     """Of the limit: what is known before parts are asked helps all of them,"""

@@ -3,6 +3,13 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.workload.attention import (
+        Letters as Letters,
+        Step as Step,
+        attention_steps as attention_steps,
+        sizes_within as sizes_within,
+        softmax_steps as softmax_steps,
+    )
     from polymap.workload.dependence_analysis import (
         Dependence as Dependence,
         Kind as Kind,
@@ -20,6 +27,13 @@ with lazy(__name__):
     )
     from polymap.workload.einsums import einsum as einsum
     from polymap.workload.expansion import expanded as expanded
+    from polymap.workload.joining import (
+        Link as Link,
+        join_nests as join_nests,
+        why_apart as why_apart,
+        with_axes_merged as with_axes_merged,
+        without_idle_dims as without_idle_dims,
+    )
     from polymap.workload.layers import LAYERS as LAYERS
     from polymap.workload.networks import (
         builtin_names as builtin_names,

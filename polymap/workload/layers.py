@@ -1,49 +1,61 @@
-"""Layers from their usual parameters: convolutions and matrix products.
+"""Layers from their usual parameters: convolutions, poolings and matrix products.
 
-The convolution reads an input that has its ring of padding and executes every tap; its canonical form is
+A convolution reads an input that has its ring of padding and executes every tap; its canonical form is
 
     O[n,k,p,q]   += I[n,c,stride*p+dilation*r,stride*q+dilation*s] * W[k,c,r,s]           groups = 1
     O[n,g,k,p,q] += I[n,g,c,stride*p+dilation*r,stride*q+dilation*s] * W[g,k,c,r,s]       K and C per group
     O[n,g,p,q]   += I[n,g,stride*p+dilation*r,stride*q+dilation*s] * W[g,r,s]             depthwise: both are 1
+
+over one axis (p, r) or three (d, p, q with t, r, s) likewise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from inspect import Parameter, signature
 from typing import Any
 
-from polymap.inputs import LIMITS, as_integer, is_list, shown
-from polymap.ir import Affine, BareInput, Mistake, Workload, WorkloadError, bounds, did_you_mean, dim
-from polymap.workload.einsums import Extras, build
-
-ALIASES = {"M": "K", "Co": "K", "Ci": "C", "B": "N", "Hk": "R", "Wk": "S", "Ho": "E", "Wo": "F"}
-EXTENTS = ("N", "K", "C", "H", "W", "R", "S", "E", "F", "groups")
-OPTIONS = (
-    "stride",
-    "padding",
-    "dilation",
-    "skip_padding",
-    "bits",
-    "types",
-    "initial",
-    "temporary",
-    "associative",
-    "name",
+from polymap.inputs import shown
+from polymap.ir import (
+    Affine,
+    Apply,
+    BareInput,
+    Mistake,
+    Number,
+    Read,
+    Workload,
+    WorkloadError,
+    did_you_mean,
 )
-FORMULA = "{out} = floor(({size} + 2*padding - dilation*({kernel} - 1) - 1) / stride) + 1"
+from polymap.workload.attention import attention
+from polymap.workload.einsums import Extras, build
+from polymap.workload.windows import (
+    DEPTH,
+    HORIZONTAL,
+    LENGTH,
+    OPTIONS,
+    VERTICAL,
+    Axis,
+    LayerKind,
+    axis_of,
+    flag_of,
+    numbers_of,
+    steps_of,
+)
 
+Pair = int | tuple[int, int]
+Three = int | tuple[int, int, int]
+Bits = int | Mapping[str, int] | None
+Types = str | Mapping[str, str] | None
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One spatial axis: the bare input's size, the kernel's, and how the window moves; `out` positions of it."""
-
-    size: int
-    kernel: int
-    stride: int
-    padding: int
-    dilation: int
-    out: int
+_CONV1D = LayerKind("conv1d", (LENGTH,), ("K", "C"), ("groups",))
+_CONV2D = LayerKind("conv2d", (VERTICAL, HORIZONTAL), ("K", "C"), ("groups",))
+_CONV3D = LayerKind("conv3d", (DEPTH, VERTICAL, HORIZONTAL), ("K", "C"), ("groups",))
+_DEPTHWISE = LayerKind("depthwise", (VERTICAL, HORIZONTAL), ("C",), ("multiplier",))
+_POOL = LayerKind("pool", (VERTICAL, HORIZONTAL), ("C",), (), (*OPTIONS, "kind"))
+_MOVES = {"stride": 1, "padding": 0, "dilation": 1}  # least values
+_POOLINGS = {"max": "max=", "mean": "+=", "sum": "+="}
 
 
 def conv2d(
@@ -57,13 +69,13 @@ def conv2d(
     E: int | None = None,
     F: int | None = None,
     N: int | None = None,
-    stride: int | tuple[int, int] = 1,
-    padding: int | tuple[int, int] = 0,
-    dilation: int | tuple[int, int] = 1,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
     groups: int = 1,
     skip_padding: bool = False,
-    bits: int | Mapping[str, int] | None = None,
-    types: str | Mapping[str, str] | None = None,
+    bits: Bits = None,
+    types: Types = None,
     initial: Iterable[str] = (),
     temporary: Iterable[str] = (),
     associative: bool = True,
@@ -77,23 +89,152 @@ def conv2d(
     skip_padding: leave out the taps that fall on padding, and read the bare input.
     Raises WorkloadError with every mistake.
     """
-    mistakes: list[Mistake] = []
-    named = {"K": K, "C": C, "H": H, "W": W, "R": R, "S": S, "E": E, "F": F, "N": N}
-    given: dict[str, object] = {key: value for key, value in named.items() if value is not None}
-    numbers = _numbers({**given, "groups": groups}, aliases, mistakes)
-    steps = _pair("stride", stride, 1, mistakes)
-    rings = _pair("padding", padding, 0, mistakes)
-    spreads = _pair("dilation", dilation, 1, mistakes)
-    skip = _flag("skip_padding", skip_padding, mistakes)
-    _check_groups(numbers, mistakes)
-    vertical = _axis("HRE", numbers, (steps[0], rings[0], spreads[0]), mistakes)
-    horizontal = _axis("WSF", numbers, (steps[1], rings[1], spreads[1]), mistakes)
-    extras = Extras(bits, types, None, initial, temporary, associative, "conv2d" if name is None else name)
-    if mistakes or vertical is None or horizontal is None:
-        assert mistakes  # an axis is None only where its mistake was added
-        # What is wrong with the other arguments is told in the same breath.
-        return build("O[n] += I[n] * W[n]", {"n": 1}, extras, mistakes)
-    return _convolution(numbers, vertical, horizontal, extras, skip=skip)
+    given = {"K": K, "C": C, "H": H, "W": W, "R": R, "S": S, "E": E, "F": F, "N": N, "groups": groups}
+    extras = Extras(bits, types, None, initial, temporary, associative, name)
+    return _convolution(_CONV2D, given, aliases, (stride, padding, dilation), extras, skip=skip_padding)
+
+
+def conv1d(
+    *,
+    K: int | None = None,
+    C: int | None = None,
+    L: int | None = None,
+    R: int | None = None,
+    E: int | None = None,
+    N: int | None = None,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    skip_padding: bool = False,
+    bits: Bits = None,
+    types: Types = None,
+    initial: Iterable[str] = (),
+    temporary: Iterable[str] = (),
+    associative: bool = True,
+    name: str | None = None,
+    **aliases: int,
+) -> Workload:
+    """Return a convolution over one axis: K filters of C x R over N signals of C x L.
+
+        O[n,k,p] += I[n,c,p+r] * W[k,c,r]
+
+    L is the bare input's length, or E the output's in its place; everything else is as in `conv2d`. To run it, the
+    input is given with its padding.
+    """
+    given = {"K": K, "C": C, "L": L, "R": R, "E": E, "N": N, "groups": groups}
+    extras = Extras(bits, types, None, initial, temporary, associative, name)
+    return _convolution(_CONV1D, given, aliases, (stride, padding, dilation), extras, skip=skip_padding)
+
+
+def conv3d(
+    *,
+    K: int | None = None,
+    C: int | None = None,
+    D: int | None = None,
+    H: int | None = None,
+    W: int | None = None,
+    T: int | None = None,
+    R: int | None = None,
+    S: int | None = None,
+    G: int | None = None,
+    E: int | None = None,
+    F: int | None = None,
+    N: int | None = None,
+    stride: Three = 1,
+    padding: Three = 0,
+    dilation: Three = 1,
+    groups: int = 1,
+    skip_padding: bool = False,
+    bits: Bits = None,
+    types: Types = None,
+    initial: Iterable[str] = (),
+    temporary: Iterable[str] = (),
+    associative: bool = True,
+    name: str | None = None,
+    **aliases: int,
+) -> Workload:
+    """Return a convolution over three axes: K filters of C x T x R x S over N volumes of C x D x H x W.
+
+        O[n,k,d,p,q] += I[n,c,d+t,p+r,q+s] * W[k,c,t,r,s]
+
+    D, H and W are the bare input's, or G, E and F the output's in their place; triples are (depth, vertical,
+    horizontal). Everything else is as in `conv2d`; also Dk (T) and Do (G). To run it, the input is given with its
+    padding.
+    """
+    given = {"K": K, "C": C, "D": D, "H": H, "W": W, "T": T, "R": R, "S": S, "G": G, "E": E, "F": F, "N": N}
+    extras = Extras(bits, types, None, initial, temporary, associative, name)
+    moves = stride, padding, dilation
+    return _convolution(_CONV3D, {**given, "groups": groups}, aliases, moves, extras, skip=skip_padding)
+
+
+def depthwise(
+    *,
+    C: int | None = None,
+    H: int | None = None,
+    W: int | None = None,
+    R: int | None = None,
+    S: int | None = None,
+    E: int | None = None,
+    F: int | None = None,
+    N: int | None = None,
+    multiplier: int = 1,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    skip_padding: bool = False,
+    bits: Bits = None,
+    types: Types = None,
+    initial: Iterable[str] = (),
+    temporary: Iterable[str] = (),
+    associative: bool = True,
+    name: str | None = None,
+    **aliases: int,
+) -> Workload:
+    """Return a depthwise convolution, each of C channels with filters of its own.
+
+        O[n,g,p,q] += I[n,g,p+r,q+s] * W[g,r,s]
+
+    multiplier: how many filters (dim k where there are several). It is `conv2d` with K = C * multiplier and groups = C;
+    everything else is as there.
+    """
+    given = {"C": C, "H": H, "W": W, "R": R, "S": S, "E": E, "F": F, "N": N, "multiplier": multiplier}
+    extras = Extras(bits, types, None, initial, temporary, associative, name)
+    return _convolution(_DEPTHWISE, given, aliases, (stride, padding, dilation), extras, skip=skip_padding)
+
+
+def pool(
+    *,
+    C: int | None = None,
+    H: int | None = None,
+    W: int | None = None,
+    R: int | None = None,
+    S: int | None = None,
+    E: int | None = None,
+    F: int | None = None,
+    N: int | None = None,
+    kind: str = "max",
+    stride: Pair | None = None,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    skip_padding: bool = False,
+    bits: Bits = None,
+    types: Types = None,
+    initial: Iterable[str] = (),
+    temporary: Iterable[str] = (),
+    associative: bool = True,
+    name: str | None = None,
+    **aliases: int,
+) -> Workload:
+    """Return a pooling over windows of R x S: O[n,c,p,q] max= I[n,c,p+r,q+s], or += for kind "sum" and "mean".
+
+    kind: "mean" divides each term by the taps of the window, those on padding included, and so needs types="float32"
+    or "float64". stride: the window, unless given. Everything else is as in `conv2d`. A maximum reads the padding that
+    it is given (to run it: the input with its padding, such as of least values), unless skip_padding leaves it out.
+    """
+    sizes = {"C": C, "H": H, "W": W, "R": R, "S": S, "E": E, "F": F, "N": N}
+    extras = Extras(bits, types, None, initial, temporary, associative, name)
+    return _pooling(kind, sizes, aliases, (stride, padding, dilation), extras, skip=skip_padding)
 
 
 def matmul(
@@ -101,8 +242,8 @@ def matmul(
     n: int,
     k: int,
     *,
-    bits: int | Mapping[str, int] | None = None,
-    types: str | Mapping[str, str] | None = None,
+    bits: Bits = None,
+    types: Types = None,
     initial: Iterable[str] = (),
     temporary: Iterable[str] = (),
     associative: bool = True,
@@ -113,159 +254,168 @@ def matmul(
     return build("C[m,n] += A[m,k] * B[k,n]", {"m": m, "n": n, "k": k}, extras, [])
 
 
-LAYERS = ("conv2d", "matmul")
-_PRODUCT = ("m", "n", "k")
-_PRODUCT_OPTIONS = ("bits", "types", "initial", "temporary", "associative", "name")
+FUNCTIONS: dict[str, Callable[..., Workload]] = {
+    "conv2d": conv2d,
+    "matmul": matmul,
+    "depthwise": depthwise,
+    "conv1d": conv1d,
+    "conv3d": conv3d,
+    "pool": pool,
+    "attention": attention,
+}
+LAYERS = tuple(FUNCTIONS)
 
 
 def layer(kind: str, arguments: Mapping[str, object]) -> Workload:
     """Return the layer that a function of LAYERS gives for these arguments; WorkloadError with every mistake."""
     given: dict[str, Any] = dict(arguments)
-    if kind == "conv2d":
-        return conv2d(**given)
+    parameters = signature(FUNCTIONS[kind]).parameters
+    if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
+        return FUNCTIONS[kind](**given)  # it tells of unknown ones itself
     mistakes = [
-        Mistake("PM220", f"matmul has no argument {shown(name)}", did_you_mean(name[:64], _PRODUCT + _PRODUCT_OPTIONS))
+        Mistake("PM220", f"{kind} has no argument {shown(name)}", did_you_mean(name[:64], tuple(parameters)))
         for name in given
-        if name not in _PRODUCT + _PRODUCT_OPTIONS
+        if name not in parameters
     ]
     mistakes += [
-        Mistake("PM221", f"matmul lacks {name}", f"Add {name}=..., an integer >= 1.")
-        for name in _PRODUCT
-        if name not in given
+        Mistake("PM221", f"{kind} lacks {name}", f"Add {name}=..., an integer >= 1.")
+        for name, each in parameters.items()
+        if each.default is Parameter.empty and name not in given
     ]
     if mistakes:
         raise WorkloadError(mistakes)
-    return matmul(**given)
+    return FUNCTIONS[kind](**given)
 
 
 def _convolution(
-    numbers: dict[str, int], vertical: _Axis, horizontal: _Axis, extras: Extras, *, skip: bool
+    kind: LayerKind,
+    given: Mapping[str, object],
+    aliases: Mapping[str, object],
+    moves: tuple[object, object, object],
+    extras: Extras,
+    *,
+    skip: object,
 ) -> Workload:
+    """Return a convolution over the axes of its kind, as it was asked. Raises WorkloadError with every mistake."""
+    mistakes: list[Mistake] = []
+    numbers = numbers_of(kind, _present(given), aliases, mistakes)
+    if "multiplier" in numbers and "C" in numbers:
+        numbers |= {"K": numbers["C"] * numbers["multiplier"], "groups": numbers["C"]}
+    skips = flag_of("skip_padding", skip, mistakes)
+    _check_groups(numbers, mistakes)
+    axes = _axes(kind, numbers, moves, mistakes)
+    extras = _named(extras, kind)
+    if mistakes:
+        return _refused(mistakes, extras)
     groups, per_group = numbers["groups"], {key: numbers[key] // numbers["groups"] for key in ("K", "C")}
-    depthwise = groups > 1 and per_group == {"K": 1, "C": 1}
+    is_depthwise = groups > 1 and per_group == {"K": 1, "C": 1}
     g = ["g"] if groups > 1 else []
-    k, c = ([], []) if depthwise else (["k"], ["c"])
-    windows = [
-        dim(out) * axis.stride + dim(tap) * axis.dilation - (axis.padding if skip else 0)
-        for out, tap, axis in (("p", "r", vertical), ("q", "s", horizontal))
-    ]
+    k, c = ([], []) if is_depthwise else (["k"], ["c"])
+    positions, taps = [axis.names.position for axis in axes], [axis.names.tap for axis in axes]
+    windows = [str(axis.window(skip=skips)) for axis in axes]
     text = (
-        f"O[{','.join(['n', *g, *k, 'p', 'q'])}] += "
-        f"I[{','.join(['n', *g, *c, str(windows[0]), str(windows[1])])}] * W[{','.join([*g, *k, *c, 'r', 's'])}]"
+        f"O[{','.join(['n', *g, *k, *positions])}] += "
+        f"I[{','.join(['n', *g, *c, *windows])}] * W[{','.join([*g, *k, *c, *taps])}]"
     )
-    sizes: dict[str, object] = {"n": numbers["N"], "p": vertical.out, "q": horizontal.out}
-    sizes |= {"r": vertical.kernel, "s": horizontal.kernel}
+    sizes: dict[str, object] = {"n": numbers["N"], **_extents_of(axes)}
     sizes |= {"g": groups} if groups > 1 else {}
-    sizes |= {} if depthwise else {"k": per_group["K"], "c": per_group["C"]}
-    constraints: tuple[Affine, ...] = ()
-    if skip:
-        constraints = _inside(windows[0], ("p", "r"), vertical) + _inside(windows[1], ("q", "s"), horizontal)
-    bare_shape = (numbers["N"], *([groups] if g else []), *(per_group[key.upper()] for key in c))
-    before = (0,) * len(bare_shape) + ((0, 0) if skip else (vertical.padding, horizontal.padding))
-    bare = BareInput("I", (*bare_shape, vertical.size, horizontal.size), before)
-    return replace(build(text, sizes, extras, [], constraints), bare=bare)
+    sizes |= {} if is_depthwise else {"k": per_group["K"], "c": per_group["C"]}
+    channels = (*([groups] if g else []), *(per_group[key.upper()] for key in c))
+    found = build(text, sizes, extras, [], _inside(axes, skip=skips))
+    return _with_bare(found, (numbers["N"], *channels), axes, skip=skips)
 
 
-def _inside(window: Affine, dims: tuple[str, str], axis: _Axis) -> tuple[Affine, ...]:
-    """Return the constraints that keep the window's index on the bare input; those that always hold are left out."""
-    low, high = bounds(window, {dims[0]: axis.out, dims[1]: axis.kernel})
-    below = (window,) if low < 0 else ()
-    above = (-window + (axis.size - 1),) if high >= axis.size else ()
-    return below + above
+def _pooling(
+    kind: object,
+    given: Mapping[str, object],
+    aliases: Mapping[str, object],
+    moves: tuple[object, object, object],
+    extras: Extras,
+    *,
+    skip: object,
+) -> Workload:
+    """Return a pooling as it was asked. Raises WorkloadError with every mistake."""
+    mistakes: list[Mistake] = []
+    numbers = numbers_of(_POOL, _present(given), aliases, mistakes)
+    word = kind if isinstance(kind, str) else ""
+    if word not in _POOLINGS:
+        mistakes.append(Mistake("PM219", f"kind is {shown(kind)}", did_you_mean(word[:64], tuple(_POOLINGS))))
+    skips = flag_of("skip_padding", skip, mistakes)
+    window = numbers.get("R", 1), numbers.get("S", 1)
+    axes = _axes(_POOL, numbers, (window if moves[0] is None else moves[0], *moves[1:]), mistakes)
+    extras = _named(extras, _POOL)
+    if mistakes:
+        return _refused(mistakes, extras)
+    indices = ",".join(str(axis.window(skip=skips)) for axis in axes)
+    extents = {"n": numbers["N"], "c": numbers["C"], **_extents_of(axes)}
+    text = f"O[n,c,p,q] {_POOLINGS[word]} I[n,c,{indices}]"
+    found = build(text, extents, extras, [], _inside(axes, skip=skips))
+    if word == "mean":
+        found = _divided(found, axes[0].kernel * axes[1].kernel)
+    if word == "max" and not skips and any(axis.padding for axis in axes):
+        return found  # its caller pads
+    return _with_bare(found, (numbers["N"], numbers["C"]), axes, skip=skips)
 
 
-def _flag(name: str, value: object, mistakes: list[Mistake]) -> bool:
-    if not isinstance(value, bool):
-        mistakes.append(Mistake("PM112", f"{name} is {shown(value)}", "Expected True or False."))
-    return value is True
+def _divided(workload: Workload, count: int) -> Workload:
+    """Return the sum with each term divided. Raises WorkloadError where elements are no fractions."""
+    if not all((each.element_type or "").startswith(("float", "bfloat")) for each in workload.tensors):
+        hint = 'Give types="float32", or take kind="sum" and divide afterwards.'
+        raise WorkloadError(Mistake("PM212", "kind='mean' divides, and its elements are no fractions", hint))
+    (statement,) = workload.statements
+    value = Apply("/", (Read(0), Number(f"{count}.0")))
+    return replace(workload, statements=(replace(statement, expression=value),))
 
 
-def _numbers(given: dict[str, object], aliases: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:
-    """Return the extents under their first names; wrong and missing ones are noted and left out."""
-    written = {key: key for key in given}
-    for alias, value in aliases.items():
-        key = ALIASES.get(alias)
-        if key is None:
-            mistakes.append(Mistake("PM220", f"conv2d has no argument {shown(alias)}", _closest(alias)))
-        elif key in given:
-            mistakes.append(Mistake("PM206", f"{written[key]} and {alias} are the same number, given twice"))
-        elif value is not None:
-            given[key], written[key] = value, alias
-    given.setdefault("N", 1)
-    numbers: dict[str, int] = {}
-    for key, value in given.items():
-        number = as_integer(value)
-        if number is None or number > LIMITS.integer or (number < 1 and key not in "HWEF"):
-            large = "too large: " if number is not None and number > LIMITS.integer else ""
-            what = f"{written.get(key, key)} is {large}{shown(value)}"
-            mistakes.append(Mistake("PM222", what, "Expected an integer >= 1 (at most 10^100)."))
-        else:
-            numbers[key] = number
-    for size, out in (("H", "E"), ("W", "F")):
-        if size not in given and out not in given:
-            what = f"conv2d lacks {size} (the input's extent) or {out} (the output's)"
-            mistakes.append(Mistake("PM221", what, f"Add {size}=..., an integer >= 1."))
-    for key in ("K", "C", "R", "S"):
-        if key not in given:
-            mistakes.append(Mistake("PM221", f"conv2d lacks {key}", f"Add {key}=..., an integer >= 1."))
-    return numbers
+def _present(given: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in given.items() if value is not None}
 
 
-def _closest(word: str) -> str:
-    known = (*EXTENTS, *ALIASES, *OPTIONS)
-    if word in ("P", "Q"):
-        return f"Did you mean '{'E' if word == 'P' else 'F'}' (the output's extent)?"
-    same = [name for name in known if name.lower() == word.lower()]
-    return f"Did you mean '{same[0]}'?" if same else did_you_mean(word[:64], known)
+def _named(extras: Extras, kind: LayerKind) -> Extras:
+    return replace(extras, name=kind.name) if extras.name is None else extras
 
 
-def _pair(name: str, value: object, least: int, mistakes: list[Mistake]) -> tuple[int, int]:
-    """Return (vertical, horizontal) of an integer or a pair of integers; `least` twice where it is neither."""
-    items = value if is_list(value) else (value, value)
-    numbers = [as_integer(item) for item in items]
-    match numbers:
-        case [int(first), int(second)] if least <= min(first, second) and max(first, second) <= LIMITS.integer:
-            return first, second
-        case _:
-            texts = f"({', '.join(shown(item) for item in items[:4])})" if is_list(value) else shown(value)
-            hint = f"Expected an integer >= {least}, or a pair (vertical, horizontal) of them."
-            mistakes.append(Mistake("PM222", f"{name} is {texts}", hint))
-            return least, least
+def _refused(mistakes: list[Mistake], extras: Extras) -> Workload:
+    """Raise WorkloadError: what is wrong with the other arguments is told in the same breath."""
+    return build("O[n] += I[n] * W[n]", {"n": 1}, extras, mistakes)
 
 
-def _check_groups(numbers: dict[str, int], mistakes: list[Mistake]) -> None:
+def _axes(
+    kind: LayerKind, numbers: Mapping[str, int], moves: tuple[object, ...], mistakes: list[Mistake]
+) -> list[Axis]:
+    """Return the axes of a layer; mistakes in their numbers are noted. moves: stride, padding and dilation."""
+    columns = [
+        steps_of(kind, name, value, least, mistakes) for (name, least), value in zip(_MOVES.items(), moves, strict=True)
+    ]
+    found = [
+        axis_of(names, numbers, each, mistakes)
+        for names, each in zip(kind.axes, zip(*columns, strict=True), strict=True)
+    ]
+    assert mistakes or None not in found  # an axis is None only where its mistake was added
+    return [axis for axis in found if axis is not None]
+
+
+def _extents_of(axes: Iterable[Axis]) -> dict[str, int]:
+    """Return the extents of positions and taps."""
+    axes = tuple(axes)
+    positions = {axis.names.position: axis.out for axis in axes}
+    return positions | {axis.names.tap: axis.kernel for axis in axes}
+
+
+def _inside(axes: Iterable[Axis], *, skip: bool) -> tuple[Affine, ...]:
+    return tuple(constraint for axis in axes for constraint in axis.inside()) if skip else ()
+
+
+def _with_bare(workload: Workload, leading: tuple[int, ...], axes: list[Axis], *, skip: bool) -> Workload:
+    """Return a layer over rows and columns with the array that its input stands for; others read theirs padded."""
+    if len(axes) != 2:
+        return workload
+    before = (*(0 for _ in leading), *(0 if skip else axis.padding for axis in axes))
+    return replace(workload, bare=BareInput("I", (*leading, *(axis.size for axis in axes)), before))
+
+
+def _check_groups(numbers: Mapping[str, int], mistakes: list[Mistake]) -> None:
     for key in ("K", "C"):
         if key in numbers and "groups" in numbers and numbers[key] % numbers["groups"]:
             what = f"groups={shown(numbers['groups'])} does not divide {key}={shown(numbers[key])}"
             mistakes.append(Mistake("PM225", what, "K and C are totals over all groups."))
-
-
-def _axis(names: str, numbers: dict[str, int], moves: tuple[int, int, int], mistakes: list[Mistake]) -> _Axis | None:
-    """Return one spatial axis from the input's or the output's size; None if a number is missing or they do not fit.
-
-    names: the letters of the size, the kernel and the output; moves: stride, padding and dilation.
-    """
-    size_name, kernel_name, out_name = names
-    stride, padding, dilation = moves
-    kernel, size, out = numbers.get(kernel_name), numbers.get(size_name), numbers.get(out_name)
-    formula = FORMULA.format(out=out_name, size=size_name, kernel=kernel_name)
-    wrong = [f"{key}={shown(numbers[key])}" for key in (size_name, out_name) if numbers.get(key, 1) < 1]
-    if wrong:
-        mistakes.append(Mistake("PM222", f"{' and '.join(wrong)} is not positive", f"It is >= 1: {formula}"))
-        return None
-    if kernel is None or (size is None and out is None):
-        return None
-    reach = dilation * (kernel - 1) + 1
-    if size is None:
-        size = max(((out or 1) - 1) * stride + reach - 2 * padding, 1)
-    made = (size + 2 * padding - reach) // stride + 1
-    given = f"{size_name}={size}, {kernel_name}={kernel}, padding={padding}, stride={stride}, dilation={dilation}"
-    if made < 1:
-        what = f"the output's extent {out_name} is {made}: {given}"
-        mistakes.append(Mistake("PM224", what, f"{formula}. The window covers {reach} of {size + 2 * padding}."))
-        return None
-    if out is not None and out != made:
-        what = f"{out_name} is {out}, but {given} makes it {made}"
-        mistakes.append(Mistake("PM223", what, f"{formula}. Give {size_name} or {out_name}."))
-        return None
-    return _Axis(size, kernel, stride, padding, dilation, made)

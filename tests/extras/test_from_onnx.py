@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.networks import Feed
+from polymap.networks.groups import plan_of
 from tests.extras import onnx_zoo
 from tests.extras.onnx_mutants import tally
 
@@ -399,3 +401,20 @@ def test_mutated_models_are_read_as_onnx_runs_them_or_refused(batch: int) -> Non
 @pytest.mark.soak
 def test_3000_mutated_models_are_read_as_onnx_runs_them_or_refused() -> None:
     assert tally(range(1000, 4000))[1] == []
+
+
+def test_neighbours_of_a_block_are_asked_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "block")
+    net = pm.from_onnx(path, sizes={"length": 8})
+    assert net.returned == {"add_23"}
+    groups = [group.names for group in plan_of(net).groups]
+    assert any("softmax_14.largest" in names and "matmul_15" in names for names in groups)
+    assert ("matmul_20", "relu_21") in [pair for names in groups for pair in pairwise(names)]
+    words = ("explore", str(path), "length=8", "--arch", "flat3", "--tiles", "divide", "--time-limit", "1")
+    assert main((*words, "--fuse", "--json", "-")) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["fuse"] is True
+    assert answer["bound"] <= answer["value"] < answer["unfused"]
+    saved = sum((each["apart"] - each["value"]) * len(each["nests"]) for each in answer["groups"] if each["together"])
+    assert answer["value"] == pytest.approx(answer["unfused"] - saved)
+    assert {each["on_chip"] for each in answer["passing"]} == {True, False}

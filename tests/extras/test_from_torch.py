@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import polymap as pm
+from polymap.networks.groups import plan_of
 from tests.extras.torch_zoo import cases
 
 CASES = cases()
@@ -273,3 +274,12 @@ def test_operands_have_the_types_of_their_values() -> None:
     kinds = (torch.zeros(32, 16, dtype=torch.int8), torch.zeros(16, 8, dtype=torch.int8))
     net = pm.from_torch(Mixed(), kinds)
     assert {each.name: each.bits for each in net.layers[0].workload.tensors} == {"C": 32, "A": 8, "B": 8}
+
+
+def test_neighbours_of_a_block_are_known() -> None:
+    net = pm.from_torch(*CASES["block"])
+    names = [name for group in plan_of(net).groups for name in group.names]
+    assert any(name.endswith(".exponentials") for name in names)
+    assert {"linear_2", "gelu"} <= set(names)
+    assert net.returned <= {each.node for each in net.views} | {node for node, _ in net.mapped}
+    assert len(net.returned) == 3

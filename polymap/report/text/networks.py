@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from polymap.formatting import exact, listing, percent, plural, short, table
@@ -11,6 +12,7 @@ from polymap.search.problem import unit_of
 
 _COSTLIEST = 3
 _BAR = 20
+_MOST_SENTENCES = 12
 
 
 def network_text(net: Network) -> str:
@@ -46,7 +48,43 @@ def answer_text(answer: NetworkAnswer) -> str:
     if answer.exact is not None and answer.proof != "OPTIMAL":
         told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
     first = totals if answer.complete else f"{answer.headline}\n{totals}"
-    return "\n\n".join((first, told, table(head, rows, prose=3), *_reasons(answer))) + _footnote(net)
+    parts = (first, told, table(head, rows, prose=3), *_reasons(answer), *_fusion(answer))
+    return "\n\n".join(parts) + _footnote(net)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Return the names of a group's nests, of many the first and the last."""
+    return " + ".join(names if len(names) < 4 else (*names[:2], "...", names[-1]))
+
+
+def _fusion(answer: NetworkAnswer) -> list[str]:
+    """Return what groups of neighbours cost beside their layers apart, and where what they pass on stays."""
+    if not answer.fuse:
+        return []
+    if not answer.groups and not answer.passing:
+        return [
+            "neighbours together: none, as the network does not tell which operand of a node another one's result is"
+        ]
+    unit = unit_of(answer.objective)
+    rows = [
+        (
+            _joined(each.groups[0]),
+            f"{each.times:,}",
+            *("-" if value is None else short(value) for value in (each.apart, each.exact)),
+            percent(each.saved / each.apart) if each.apart else "-",
+            each.result.status,
+        )
+        for each in answer.groups
+    ]
+    told = "neighbours together:"
+    if answer.unfused is not None:
+        told = f"neighbours together: {exact(answer.unfused)}{unit} apart, {percent(answer.saving or 0)} saved"
+    found = [told]
+    found += [table(("as one program", "groups", "apart", "together", "saved", ""), rows, prose=1)] if rows else []
+    sentences = [f"  {each}" for each in answer.passing]
+    more = len(sentences) - _MOST_SENTENCES
+    shown = sentences[:_MOST_SENTENCES] + ([f"  and {more:,} more"] if more > 0 else [])
+    return [*found, "what passes between them:\n" + "\n".join(shown)] if shown else found
 
 
 def sweep_text(found: SweepTable) -> str:

@@ -52,7 +52,7 @@ def test_layers_are_named_on_the_command_line_and_in_files(capsys: Captured, tmp
         (("matmul", "m=0", "n=4", "k=4"), "PM"),
         (("matmul", "m=4", "n=4", "k=4", "m=5"), "PM559"),
         (("matmuls", "m=4"), "PM230 there is no built-in workload 'matmuls'\n +Did you mean 'matmul'"),
-        (("conv3d", "K=4"), "PM230 there is no built-in workload 'conv3d'\n +Did you mean 'conv2d'"),
+        (("conv4d", "K=4"), "PM230 there is no built-in workload 'conv4d'\n +Did you mean 'conv[123]d'"),
         (("matmul", "M=4", "n=4", "k=4"), "PM220 matmul has no argument 'M'\n +Did you mean 'm'"),
         (("matmul m=4 n=4", "n=4", "k=4"), "PM206 the size of 'n' is given twice"),
         (("matmul m=4 n=4 k=4", "--tile", "any"), "PM552 explore has no option '--tile'\n +Did you mean '--tiles'"),

@@ -52,6 +52,14 @@ WORKLOADS: list[tuple[dict[str, Any], bool]] = [
     ({"conv2d": {"K": 4, "C": 4, "H": 8, "W": 8, "R": 3, "S": 3, "strides": 2}}, False),
     ({"matmul": {"m": 4, "n": 4, "k": 4, "bits": {"A": 8, "B": 8, "C": 32}}}, True),
     ({"matmul": {"m": 4, "n": 4}}, False),
+    ({"depthwise": {"C": 4, "H": 8, "W": 8, "R": 3, "S": 3, "multiplier": 2}}, True),
+    ({"depthwise": {"K": 4, "C": 4, "H": 8, "W": 8, "R": 3, "S": 3}}, False),
+    ({"conv1d": {"K": 4, "C": 4, "L": 8, "R": 3, "padding": 1}, "name": "layer"}, True),
+    ({"conv3d": {"K": 4, "C": 4, "D": 8, "H": 8, "W": 8, "T": 3, "R": 3, "S": 3, "padding": [1, 1, 0]}}, True),
+    ({"pool": {"C": 4, "H": 8, "W": 8, "R": 2, "S": 2, "kind": "sum"}}, True),
+    ({"pool": {"C": 4, "H": 8, "W": 8, "R": 2, "S": 2, "kind": "median"}}, False),
+    ({"attention": {"heads": 4, "queries": 8, "keys": 8, "dim": 2, "softmax": "none"}}, True),
+    ({"attention": {"heads": 4, "queries": 8, "keys": 8, "dim": 2, "softmax": "online"}}, False),
     ({"c": "for (int i = 0; i < 4; i++) x[i] = 0;", "sizes": {}}, True),
 ]
 

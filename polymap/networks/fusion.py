@@ -1,0 +1,180 @@
+"""What groups of a network cost as programs beside their layers apart, and where what passes between nodes stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from polymap.formatting import listing, size
+from polymap.inputs import shown
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Mapping,
+    MappingNode,
+    MaybeNone,
+    Mistake,
+    OptionError,
+    Spatial,
+    Storage,
+    Temporal,
+    Workload,
+    bounds,
+)
+from polymap.networks.groups import Apart, Group, Plan
+from polymap.search.problem import Goal, Objective
+from polymap.search.result import SearchResult
+
+_ADDITIVE = (Goal.ENERGY, Goal.LATENCY, Goal.TRAFFIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A result that one loop nest leaves for others.
+
+    level: where it stays on its way ("": it goes through the outermost level, `through`). shape: of all of it; tile,
+    tile_bits: what of it stands there at a time. writes: elements that are written to the outermost level all the same.
+    reason: why it does not stay. times: how many equal groups of the network pass it on.
+    """
+
+    producer: str
+    consumers: tuple[str, ...]
+    tensor: str
+    through: str
+    level: str = ""
+    tile: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    tile_bits: int = 0
+    writes: int = 0
+    reason: str = ""
+    times: int = 1
+
+    def __str__(self) -> str:
+        who = f"{self.producer} to {listing(self.consumers)}" + (f" ({self.times} times)" if self.times > 1 else "")
+        if not self.level:
+            return f"{who}: goes through {self.through}: {self.reason}"
+        whole = "as a whole" if self.tile == self.shape else f"in tiles of {' x '.join(map(str, self.tile))}"
+        also = f"; written to {self.through} once besides, as others need it" if self.writes else ""
+        return f"{who}: {self.tensor} stays in {self.level} {whole}: {size(self.tile_bits)}{also}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """The answer about neighbouring nodes as one program, beside that about each alone.
+
+    groups: all equal ones, each by the names of its nests; `result` is about the first. exact, exact_bound: of one of
+    them as a program; apart, apart_bound: the sums of its layers' values and bounds, each alone.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    result: SearchResult = field(repr=False)
+    exact: Fraction | MaybeNone
+    exact_bound: Fraction
+    apart: Fraction | MaybeNone
+    apart_bound: Fraction
+
+    @property
+    def times(self) -> int:
+        """How many equal groups there are."""
+        return len(self.groups)
+
+    @property
+    def is_together(self) -> bool:
+        """Whether the program costs less than its layers apart; else the layers apart are the answer."""
+        return self.exact is not None and self.apart is not None and self.exact < self.apart
+
+    @property
+    def saved(self) -> Fraction:
+        """What one of the groups costs less than its layers apart; 0 where that is the better answer."""
+        return self.apart - self.exact if self.is_together else Fraction(0)
+
+    @property
+    def least(self) -> Fraction:
+        """What neither the program nor the layers apart go below."""
+        return min(self.exact_bound, self.apart_bound)
+
+
+def check_additive(goal: Objective, *, asked: bool) -> None:
+    """Raise OptionError where layers are asked together for what does not add up over layers."""
+    if asked and goal.goal not in _ADDITIVE:
+        what = f"layers are fused for {shown(goal.text)}, whose sum over layers is not that of the network"
+        raise OptionError(Mistake("PM578", what, "Ask for energy, latency or traffic:LEVEL, or leave out fuse."))
+
+
+def equal_groups(plan: Plan) -> list[list[Group]]:
+    """Return the groups of a plan, those with equal programs together."""
+    found: dict[Workload, list[Group]] = {}
+    for group in plan.groups:
+        found.setdefault(replace(group.program, name=""), []).append(group)
+    return list(found.values())
+
+
+def passing_of(
+    answers: list[tuple[list[Group], GroupAnswer]], apart: tuple[Apart, ...], arch: Architecture
+) -> tuple[Passing, ...]:
+    """Return what becomes of every result that a nest reads of another one."""
+    through = arch.levels[0].name
+    found = [one for groups, answer in answers for one in _within(groups, answer, arch)]
+    return (*found, *(Passing(each.producer, (each.consumer,), "", through, reason=each.reason) for each in apart))
+
+
+def _within(groups: list[Group], answer: GroupAnswer, arch: Architecture) -> Iterator[Passing]:
+    group, through = groups[0], arch.levels[0].name
+    for number in dict.fromkeys(link.producer for link in group.links):
+        tensor = group.program.statements[number].target.tensor
+        readers = dict.fromkeys(group.names[link.consumer] for link in group.links if link.producer == number)
+        passing = Passing(group.names[number], tuple(readers), tensor, through, times=len(groups))
+        if answer.is_together:
+            yield _placed(passing, answer.result, through)
+        else:
+            yield replace(passing, reason="as one program they cost no less than apart")
+
+
+def _placed(passing: Passing, result: SearchResult, outermost: str) -> Passing:
+    """Return where a result stays in the best tree of its group."""
+    workload, best, cost = result.workload, result.best, result.cost
+    assert workload is not None and best is not None and cost is not None, "a group with a value has a mapping"
+    rows = [row for row in cost.traffic if row.tensor == passing.tensor and row.level == outermost]
+    place = next(_places(best, passing.tensor, workload.extents(), outermost), None)
+    if place is None or any(row.reads for row in rows):
+        return replace(passing, reason="no tree was found that costs less with it on chip")
+    level, extents = place
+    tensor, tile = workload.tensor(passing.tensor), _tile(workload, passing.tensor, extents)
+    elements = 1
+    for length in tile:
+        elements *= length
+    return replace(
+        passing,
+        level=level,
+        tile=tile,
+        shape=tensor.shape,
+        tile_bits=elements * tensor.bits,
+        writes=sum(row.writes for row in rows),
+    )
+
+
+def _places(
+    mapping: Mapping, tensor: str, extents: dict[str, int], outermost: str
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the level of the outermost node of a tensor on each way from the root, with how long the dims are there."""
+
+    def walk(nodes: tuple[MappingNode, ...], inside: dict[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+        for node in nodes:
+            if isinstance(node, Storage) and tensor in node.tensors and node.level != outermost:
+                yield node.level, inside
+                return
+            if isinstance(node, Temporal | Spatial):
+                inside = inside | {node.dim: min(node.tile, inside[node.dim])}
+            elif isinstance(node, Branch):
+                for child in node.children:
+                    yield from walk(child, inside)
+
+    return walk(mapping.nodes, extents)
+
+
+def _tile(workload: Workload, tensor: str, extents: dict[str, int]) -> tuple[int, ...]:
+    """Return how many elements of each axis the statement that writes a tensor touches within some extents."""
+    target = next(each.target for each in workload.statements if each.target.tensor == tensor)
+    ranges = [bounds(form, extents) for form in target.index]
+    return tuple(high - low + 1 for low, high in ranges)

@@ -1,0 +1,306 @@
+"""Neighbouring nodes of a network as one program: which may be, what their values are, what they cost, what is told."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from polymap.cli.command_line import main
+from polymap.importers.operators import Call, parts_of
+from polymap.networks import Feed, MappedNode, Part, network_of_nodes
+from polymap.networks.documents import answer_document
+from polymap.networks.groups import Group, plan_of
+from polymap.networks.tuning import TUNING
+from polymap.report.text import answer_text
+from polymap.workload.joining import with_axes_merged, without_idle_dims
+
+Steps = list[tuple[str, tuple[Part, ...], str]]  # name, loop nests, the operand that the node before it writes
+
+
+def convolution(k: int, c: int, size: int, taps: int, groups: int = 1, padding: int = 0) -> tuple[Part, ...]:
+    layer = pm.conv2d(K=k, C=c, H=size, W=size, R=taps, S=taps, groups=groups, padding=padding, types="float32")
+    return (Part(layer, is_product=True),)
+
+
+def product(m: int, n: int, k: int) -> tuple[Part, ...]:
+    return (Part(pm.matmul(m=m, n=n, k=k, types="float32"), is_product=True),)
+
+
+def called(operator: str, inputs: tuple[tuple[int, ...], ...], output: tuple[int, ...]) -> tuple[Part, ...]:
+    return parts_of(Call(operator, inputs, output, element_type="float32"))
+
+
+def chain(name: str, steps: Steps, **more: object) -> pm.Network:
+    nodes = [MappedNode(node, node, parts) for node, parts, _ in steps]
+    edges = [(one, two) for (one, *_), (two, *_) in pairwise(steps)]
+    feeds = [Feed(one, two, tensor) for (one, *_), (two, _, tensor) in pairwise(steps)]
+    return network_of_nodes(name, nodes, edges=[*edges, *more.pop("edges", ())], feeds=feeds, **more)  # type: ignore
+
+
+def relu(*shape: int) -> tuple[Part, ...]:
+    return called("relu", (shape,), shape)
+
+
+CONVOLUTIONS: Steps = [
+    ("conv1", convolution(8, 4, 8, 1), "I"),
+    ("relu", relu(1, 8, 8, 8), "A"),
+    ("conv2", convolution(4, 8, 8, 3), "I"),
+]
+SEPARABLE: Steps = [
+    ("depthwise", convolution(8, 8, 8, 3, 8), "I"),
+    ("relu", relu(1, 8, 6, 6), "A"),
+    ("pointwise", convolution(4, 8, 6, 1), "I"),
+]
+FEED_FORWARD: Steps = [
+    ("up", called("linear", ((1, 16, 8), (32, 8)), (1, 16, 32)), "A"),
+    ("gelu", called("gelu", ((1, 16, 32),), (1, 16, 32)), "A"),
+    ("down", called("linear", ((1, 16, 32), (8, 32)), (1, 16, 8)), "A"),
+]
+ATTENTION: Steps = [("attend", called("attention", ((1, 2, 8, 4),) * 3, (1, 2, 8, 4)), "Q")]
+BATCHED: Steps = [
+    ("up", called("linear", ((2, 6, 8), (12, 8)), (2, 6, 12)), "A"),
+    ("norm", called("softmax", ((2, 6, 12),), (2, 6, 12)), "X"),
+    ("gelu", called("gelu", ((2, 6, 12),), (2, 6, 12)), "A"),
+    ("down", called("linear", ((2, 6, 12), (8, 12)), (2, 6, 8)), "A"),
+]
+NETWORKS = {
+    "batched": [BATCHED[0], *BATCHED[2:]],
+    "convolutions": CONVOLUTIONS,
+    "separable": SEPARABLE,
+    "feed-forward": FEED_FORWARD,
+    "attention": ATTENTION,
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_program_of_a_group_computes_what_its_layers_do(name: str) -> None:
+    """Nest by nest, each alone, the results handed on by the links, beside the program as one function."""
+    net = chain(name, NETWORKS[name])
+    (group,) = plan_of(net).groups
+    assert group.names == tuple(plan_names(net))
+    rng, given, results = np.random.default_rng(3), [], []
+    for number, nest in enumerate(group.nests):
+        work = without_idle_dims(net.layers[nest.layer].workload)
+        linked = {link.tensor: link.producer for link in group.links if link.consumer == number}
+        arrays = []
+        for tensor in work.tensors[1:]:
+            made = rng.standard_normal(tensor.shape).astype(np.float32)
+            array = results[linked[tensor.name]].reshape(tensor.shape) if tensor.name in linked else made
+            arrays.append(array)
+            given += [] if tensor.name in linked else [array]
+        results.append(pm.compile(work, "host_cpu")(*arrays))
+    written = {each.target.tensor for each in group.program.statements}
+    read = [each.shape for each in group.program.tensors if each.name not in written]
+    found = pm.compile(group.program, "host_cpu")(*(x.reshape(shape) for x, shape in zip(given, read, strict=True)))
+    np.testing.assert_allclose(found.reshape(results[-1].shape), results[-1], rtol=1e-4, atol=1e-5)
+
+
+def plan_names(net: pm.Network) -> list[str]:
+    several = {node: len(own) > 1 for node, own in net.mapped}
+    return [net.layers[number].name if several[node] else node for node, own in net.mapped for number in own]
+
+
+@pytest.fixture(scope="module")
+def separable() -> pm.NetworkAnswer:
+    return pm.explore_network(chain("separable", SEPARABLE), "flat3", tiles="divide", time_limit_s=4, fuse=True)
+
+
+def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separable: pm.NetworkAnswer) -> None:
+    apart = pm.explore_network(separable.network, "flat3", tiles="divide")
+    (group,) = separable.groups
+    assert separable.unfused == apart.exact == group.apart
+    assert group.is_together
+    assert separable.exact == group.exact == separable.unfused - group.saved < separable.unfused
+    assert separable.exact_bound == group.least <= separable.exact
+    assert group.exact_bound <= group.exact
+    assert separable.status in ("OPTIMAL", "FEASIBLE")
+    assert separable.saving == pytest.approx(float(1 - separable.exact / separable.unfused))
+    asked = group.result.workload, group.result.arch, group.result.best
+    assert pm.violations(*asked) == ()  # type: ignore[arg-type]
+    assert pm.simulate(*asked).energy_pj_exact == group.exact  # type: ignore[arg-type]
+
+
+def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) -> None:
+    first, second = separable.passing
+    assert str(first) == "depthwise to relu: O stays in GLB as a whole: 1.12 KiB"
+    assert (second.producer, second.consumers, second.level, second.reason) == ("relu", ("pointwise",), "GLB", "")
+    text = answer_text(separable)
+    assert "neighbours together:" in text
+    assert str(first) in text
+    document = json.loads(json.dumps(answer_document(separable)))
+    assert document["passing"][0] | {"sentence": ""} == {
+        "producer": "depthwise", "consumers": ["relu"], "tensor": "O", "times": 1, "level": "GLB", "on_chip": True,
+        "tile": [8, 6, 6], "tile_bits": 9216, "writes": 0, "reason": "", "sentence": "",
+    }  # fmt: skip
+    assert document["groups"][0]["nests"] == [["depthwise", "relu", "pointwise"]]
+    assert document["unfused"] > document["value"]
+
+
+def test_what_others_need_stays_on_chip_for_its_readers_and_is_written_once() -> None:
+    net = chain("returned", SEPARABLE, returned=["relu"])
+    answer = pm.explore_network(net, "flat3", tiles="divide", time_limit_s=2, fuse=True)
+    assert [each.writes for each in answer.passing] == [0, 8 * 6 * 6]
+    assert str(answer.passing[1]).endswith("1.12 KiB; written to DRAM once besides, as others need it")
+
+
+def test_layers_have_no_groups_unless_that_is_asked() -> None:
+    answer = pm.explore_network(chain("separable", SEPARABLE), "flat3", tiles="divide")
+    assert (answer.groups, answer.passing, answer.exact) == ((), (), answer.unfused)
+    assert answer_document(answer)["groups"] == []
+    alone = pm.explore_network(pm.network("alexnet").beginning(1), "flat3", tiles="divide", fuse=True)
+    assert alone.groups == ()
+    assert "neighbours together: none, as the network does not tell" in answer_text(alone)
+
+
+def test_equal_groups_are_asked_once() -> None:
+    steps = [(f"{name}{copy}", parts, tensor) for copy in "ab" for name, parts, tensor in SEPARABLE]
+    nodes = [MappedNode(node, node, parts) for node, parts, _ in steps]
+    feeds = [
+        Feed(f"{one}{copy}", f"{two}{copy}", tensor)
+        for copy in "ab"
+        for (one, *_), (two, _, tensor) in pairwise(SEPARABLE)
+    ]
+    net = network_of_nodes("twice", nodes, edges=[feed[:2] for feed in feeds], feeds=feeds)
+    seen: list[tuple[int, int]] = []
+    answer = pm.explore_network(
+        net, "flat3", tiles="divide", time_limit_s=2, fuse=True, on_layer=lambda done, of, _: seen.append((done, of))
+    )
+    (group,) = answer.groups
+    assert group.times == 2
+    assert group.groups == tuple((f"depthwise{copy}", f"relu{copy}", f"pointwise{copy}") for copy in "ab")
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert answer.exact == answer.unfused - 2 * group.saved
+    assert str(answer.passing[0]).startswith("depthwisea to relua (2 times)")
+
+
+def group_of(net: pm.Network) -> Group:
+    (group,) = plan_of(net).groups
+    return group
+
+
+def dead(net: pm.Network) -> list[str]:
+    return [each.name for each in group_of(net).program.tensors if each.temporary]
+
+
+def test_what_others_need_is_written() -> None:
+    assert dead(chain("plain", SEPARABLE)) == ["O", "O_2"]
+    assert dead(chain("returned", SEPARABLE, returned=["relu"])) == ["O"]
+    assert dead(chain("read by a view", SEPARABLE, edges=[("depthwise", "reshape")])) == ["O_2"]
+    bias = [Feed("depthwise", "relu", "A"), Feed("depthwise", "relu", "", "a bias"), Feed("relu", "pointwise", "I")]
+    nodes = [MappedNode(node, node, parts) for node, parts, _ in SEPARABLE]
+    edges = [("depthwise", "relu"), ("relu", "pointwise")]
+    assert dead(network_of_nodes("read beside", nodes, edges=edges, feeds=bias)) == ["O_2"]
+
+
+def test_a_residual_is_read_by_both() -> None:
+    add = called("add", ((1, 8, 6, 6), (1, 8, 6, 6)), (1, 8, 6, 6))
+    steps = [*SEPARABLE[:2], ("same", convolution(8, 8, 6, 1), "I"), ("add", add, "A")]
+    nodes = [MappedNode(node, node, parts) for node, parts, _ in steps]
+    feeds = [Feed(one, two, tensor) for (one, *_), (two, _, tensor) in pairwise(steps)] + [Feed("relu", "add", "B")]
+    net = network_of_nodes("residual", nodes, edges=[each[:2] for each in feeds], feeds=feeds)
+    group = group_of(net)
+    assert [each.name for each in group.program.tensors if each.temporary] == ["O", "O_2", "O_3"]
+    assert set(group.program.extents()) == {"g", "p", "q", "r", "s", "k"}  # rows and columns are those of all
+    assert set(group.links) >= {(1, 3, "B"), (2, 3, "A")}
+
+
+def apart(net: pm.Network) -> list[tuple[str, str, str]]:
+    plan = plan_of(net)
+    assert plan.groups == ()
+    return [(each.producer, each.consumer, each.reason) for each in plan.apart]
+
+
+def test_what_cannot_be_joined_is_told_with_its_reason() -> None:
+    padded = chain("padded", [CONVOLUTIONS[1], ("conv", convolution(4, 8, 8, 3, padding=1), "I")])
+    assert apart(padded) == [
+        ("relu", "conv", "it is written in 8x8x8 and read in 8x10x10: with padding around it, or other axes")
+    ]
+    nodes = [MappedNode("a", "Gemm", product(4, 4, 4)), MappedNode("b", "Gemm", product(4, 4, 4))]
+    for feed, reason in (
+        (Feed("a", "b", "", "b reads what a writes transposed"), "b reads what a writes transposed"),
+        (Feed("view", "b", "A"), "view computes nothing, or has no workload"),
+        (Feed("a", "b", "D"), "no loop nest of b reads D"),
+    ):
+        assert apart(network_of_nodes("two", nodes, feeds=[feed])) == [(feed.producer, "b", reason)]
+    loop = [MappedNode("a", "Gemm", product(4, 4, 4)), MappedNode("b", "Gemm", product(4, 4, 4), 3)]
+    assert apart(network_of_nodes("loop", loop, feeds=[Feed("a", "b", "A")]))[0][2] == "one of them runs several times"
+    phases = called("transposed_convolution", ((1, 4, 5, 5), (4, 3, 3, 3)), (1, 3, 11, 11))
+    if len(phases) > 1:
+        several = [MappedNode("t", "ConvTranspose", phases), MappedNode("r", "Relu", relu(1, 3, 11, 11))]
+        told = apart(network_of_nodes("phases", several, feeds=[Feed("t", "r", "A")]))
+        assert told == [("t", "r", "t computes its result in several loop nests")]
+
+
+def test_others_that_run_in_between_keep_nodes_apart() -> None:
+    nodes = [MappedNode(node, "Gemm", product(4, 4, 4)) for node in "abc"]
+    edges = [("a", "c"), ("a", "topk"), ("topk", "c")]
+    net = network_of_nodes("between", nodes, edges=edges, feeds=[Feed("a", "c", "A"), Feed("topk", "c", "B")])
+    assert apart(net)[-1] == ("a", "c", "other nodes run in between")
+
+
+def test_long_chains_are_parted_where_least_passes() -> None:
+    wide = [64, 64, 64, 64, 2, 64, 64, 64, 64]
+    steps: Steps = [(f"p{n}", product(8, of, before), "A") for n, (before, of) in enumerate(pairwise([64, *wide]))]
+    groups = plan_of(chain("long", steps)).groups
+    assert [group.names for group in groups] == [("p0", "p1", "p2", "p3", "p4"), ("p5", "p6", "p7", "p8")]
+    assert all(len(group.nests) <= TUNING.most_in_a_group for group in groups)
+    (cut,) = plan_of(chain("long", steps)).apart
+    assert cut == ("p4", "p5", "a program has at most 6 loop nests, and is parted where the fewest bits pass")
+
+
+@pytest.mark.parametrize("objective", ["edp", "edap"])
+def test_only_what_adds_up_is_fused(objective: str) -> None:
+    with pytest.raises(pm.OptionError, match="PM5"):
+        pm.explore_network(chain("separable", SEPARABLE), "flat3", objective, fuse=True)
+
+
+def test_traffic_and_latency_are_never_worse_together() -> None:
+    net = chain("feed-forward", FEED_FORWARD)
+    for objective in ("latency", "traffic:DRAM"):
+        answer = pm.explore_network(net, "flat3", objective, tiles="divide", time_limit_s=2, fuse=True)
+        assert answer.exact_bound <= answer.exact <= answer.unfused
+
+
+def test_layouts_are_not_chosen_for_what_stays_on_chip(separable: pm.NetworkAnswer) -> None:
+    with pytest.raises(pm.OptionError, match="PM478"):
+        pm.choose_layouts(separable)
+
+
+def test_the_command_line_fuses_networks_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("explore", "matmul", "m=4", "n=4", "k=4", "--arch", "flat3", "--fuse")) == 2
+    assert "PM556 --fuse: an option of a network" in capsys.readouterr().err
+    words = ("explore", "alexnet", "--arch", "flat3", "--tiles", "divide", "--time-limit", "0.1", "--fuse")
+    assert main((*words, "--json", "-")) == 0
+    assert json.loads(capsys.readouterr().out)["groups"] == []
+
+
+def test_the_answer_of_layers_apart_counts_where_fusing_saves_nothing() -> None:
+    found = pm.explore(pm.matmul(m=2, n=2, k=2), "flat3", tiles="divide")
+    answer = pm.GroupAnswer((("a", "b"),), found, Fraction(7), Fraction(3), Fraction(7), Fraction(5))
+    assert (answer.is_together, answer.saved, answer.least, answer.times) == (False, 0, 3, 1)
+
+
+def test_rows_of_linear_layers_are_all_leading_axes_of_what_they_read() -> None:
+    steps = [BATCHED[0], *BATCHED[2:]]
+    group = group_of(chain("batched", steps))
+    assert group.names == ("up", "gelu", "down")
+    assert group.program.extents() == {"m": 12, "n": 12, "k": 8, "n_2": 8}
+    plan = plan_of(chain("longer", BATCHED))
+    assert [len(each.nests) for each in plan.groups] == [6]  # of seven
+    assert [each.consumer for each in plan.apart] == ["norm.largest", "norm.exponentials"]
+
+
+def test_axes_that_are_not_side_by_side_stay() -> None:
+    transposed = pm.einsum("O[j,i] += A[i,j]", i=2, j=6)
+    assert with_axes_merged(transposed, "A", (12,)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j] * B[j]", i=2, j=6), "A", (12,)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j] * A[j,i]", i=2, j=2), "A", (4,)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j]", i=2, j=6), "A", (3, 4)) is None
+    assert with_axes_merged(pm.einsum("O[i,j] += A[i,j] * B", i=2, j=6), "O", (12,)) == pm.einsum(
+        "O[i] += A[i] * B", i=12, name="O[i,j] += A[i,j] * B"
+    )
