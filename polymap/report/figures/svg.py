@@ -124,6 +124,18 @@ def fitted(content: str, room: float, size: float = 12) -> str:
     return content[: max(1, int(room / (0.58 * size)) - 1)].rstrip() + "…"
 
 
+def wrapped(content: str, room: float, size: float = 12, *, mono: bool = False) -> list[str]:
+    """Return a text in lines that fit; a word that does not fit alone is not cut."""
+    lines: list[str] = []
+    for word in content.split(" ") if content else []:
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size, mono=mono) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
 def picture(width: float, height: float, title: str, shapes: Sequence[str]) -> Picture:
     """Return an SVG document: a white card with the shapes on it; `title` is what a screen reader says."""
     where = f'width="{coordinate(width)}" height="{coordinate(height)}"'

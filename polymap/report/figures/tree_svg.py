@@ -221,13 +221,13 @@ def tree_svg(
     room = width - 2 * LAYOUT.margin_px
     shapes, y = list[str](), 12.0
     for words, pixels, ink in ((figure.title, _TITLE, svg.INK), (figure.subtitle, _CODE, svg.GREY)):
-        for part in _wrapped(words, room, pixels):
+        for part in svg.wrapped(words, room, pixels):
             y += pixels + 5
             shapes.append(svg.text(LAYOUT.margin_px, y, part, size=pixels, fill=ink, bold=pixels == _TITLE))
     y += 12
     shapes += _drawn(placed, LAYOUT.margin_px, y, palette)
     y += placed.height + 4
-    for part in _wrapped(
+    for part in svg.wrapped(
         _legend(traffic=bool(traffic), passing=bool(passing), sized=workload is not None), room, _NOTE
     ):
         y += _NOTE + 5
@@ -242,18 +242,6 @@ def _legend(*, traffic: bool, passing: bool, sized: bool) -> str:
     if traffic:
         words.append("↕ read and written, ↓ filled in, ↑ drained out: elements in the whole run")
     return "; ".join(words)
-
-
-def _wrapped(words: str, room: float, pixels: float, *, mono: bool = False) -> list[str]:
-    """Return a text in lines that fit; a word that does not fit alone is not cut."""
-    lines: list[str] = []
-    for word in words.split(" ") if words else []:
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and svg.text_width(longer, pixels, mono=mono) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
 
 
 def _placed(part: TreePart, room: float, palette: _Palette, *, is_root: bool = False) -> _Placed:
@@ -320,7 +308,7 @@ def _head(part: TreePart, room: float, palette: _Palette) -> _Line:
 def _line(row: NestRow, depth: int, room: float, palette: _Palette, *, is_outermost: bool) -> _Line:
     indent = (row.depth - depth) * LAYOUT.indent_px
     if row.kind is RowKind.COMPUTE:
-        code = _wrapped(row.text or row.name, room - indent - 12, _CODE, mono=True)
+        code = svg.wrapped(row.text or row.name, room - indent - 12, _CODE, mono=True)
         return _Line(indent, 10 + 16 * len(code), (), row, (), tuple(code))
     if row.kind is RowKind.STORE:
         name = label(row)

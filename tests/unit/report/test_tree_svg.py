@@ -45,7 +45,8 @@ def drawn(random: Random) -> pm.Mapping:
         shared: list[MappingNode] = [pm.Temporal("m", tile)]
         if random.random() < 0.7:
             shared.insert(random.randint(0, 1), pm.Storage("GLB", tuple(random.sample(names, random.randint(1, 4)))))
-        parts.append((*shared, *([pm.Branch(legs)] if len(legs) > 1 else legs[0])))
+        below = (pm.Branch(legs),) if end - begin > 1 else legs[0]
+        parts.append((*shared, *below))
     return pm.Mapping((pm.Branch(tuple(parts)),) if len(parts) > 1 else parts[0])
 
 
