@@ -13,7 +13,6 @@ from math import prod
 from polymap.arithmetic import progressions
 from polymap.costmodel.analysis import footprints
 from polymap.formatting import exact, plural, short, size
-from polymap.inputs import as_integer, shown
 from polymap.ir import (
     Access,
     Architecture,
@@ -29,7 +28,18 @@ from polymap.ir import (
     is_box,
     show_as_picture,
 )
-from polymap.report.figures.chart import Axis, Frame, expected_figure, round_axis, ticks_of
+from polymap.report.figures.chart import (
+    BESIDE_PX,
+    KEY_PX,
+    Axis,
+    Frame,
+    KeyRow,
+    checked_width,
+    expected_figure,
+    legend,
+    round_axis,
+    ticks_of,
+)
 from polymap.report.figures.svg import (
     GREY,
     INK,
@@ -51,7 +61,6 @@ from polymap.workload import statement_text
 
 _PERIODS = 5  # tiles of the tensor that changes most often, per level
 _MOST = 60  # tiles drawn of one tensor
-_LEAST, _BESIDE, _KEY = 320, 640, 216  # pixels: narrowest picture, narrowest with the key at the right, the key
 
 Loops = tuple[Temporal | Spatial, ...]
 
@@ -328,11 +337,8 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
     where it is near. Of a program: a column per statement, tiles that it does not touch pale. width_px: below 640 the
     key is above the panels. Raises OptionError for a width that is no integer of at least 320."""
     figure = expected_figure(figure, ResidencyFigure)
-    width = as_integer(width_px) or 0
-    if width < _LEAST:
-        what = f"width_px is {shown(width_px)}"
-        raise OptionError(Mistake("PM120", what, f"Expected an integer of at least {_LEAST}."))
-    beside = width >= _BESIDE
+    width = checked_width(width_px)
+    beside = width >= BESIDE_PX
     told = f"{figure.title}: the first instance of each level"
     if figure.legs:
         told += ", in one iteration of the loops that statements share"
@@ -340,9 +346,9 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
     shapes = [text(28, 38, "What each level holds over time", size=17, bold=True)]
     shapes += [text(28, 59 + 17 * n, line, size=12, fill=GREY) for n, line in enumerate(lines)]
     begin = 76.0 + 17 * (len(lines) - 1)
-    key, height = _key(figure, (width - _KEY, begin + 24) if beside else (28, begin), width - 24)
+    key, height = legend(_key(figure), (width - KEY_PX, begin + 24) if beside else (28, begin), width - 24)
     top = begin + (42 if beside else height + 34)
-    right = width - _KEY - 24 if beside else width - 24
+    right = width - KEY_PX - 24 if beside else width - 24
     colours = dict(figure.colours)
     for level in figure.levels:
         shapes += _panel(level, Frame(left=78, right=right, top=top, bottom=top + _TALL), colours, figure.legs)
@@ -356,24 +362,15 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
     return picture(width, end, f"What each level holds over time: {figure.title}", [*shapes, *key])
 
 
-def _key(figure: ResidencyFigure, corner: tuple[float, float], right: float) -> tuple[list[str], float]:
-    """Return the key, row by row from a corner, each as long as there is room, and its height."""
+def _key(figure: ResidencyFigure) -> list[KeyRow]:
+    """Return the rows of the key."""
     held = {tensor for level in figure.levels for tensor, _ in level.tensors} if figure.legs else None
     rows = [(colour, "", tensor) for tensor, colour in figure.colours if held is None or tensor in held]
     if figure.legs:
         rows.append((tint(GREY, 0.3), "", "pale: stands, not in use"))
     elif any(level.buffering > 1 for level in figure.levels):
         rows.append((PAPER, GREY, "pale: the next tile arrives"))
-    left, y = corner
-    x, shapes, beside = left, list[str](), right - left < _KEY
-    for colour, edge, words in rows:
-        wide = 18 + text_width(words) + 14
-        if x > left and (beside or x + wide > right):
-            x, y = left, y + 24
-        shapes.append(rect(x, y - 9, 11, 11, fill=colour, stroke=edge, round_by=2))
-        shapes.append(text(x + 18, y + 1, words, size=12))
-        x += wide
-    return shapes, y - corner[1] + 12
+    return rows
 
 
 def _panel(

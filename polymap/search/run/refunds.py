@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from polymap.ir import Tensor, accesses_of
+from polymap.ir import Tensor, Workload, accesses_of
 from polymap.search.problem import Goal, Objective, Rules, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search
@@ -29,7 +29,7 @@ Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes t
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor of a program to what its statements cost alone, less what never passes."""
-    passed = passed_tensors(search)
+    passed = passed_tensors(search.workload)
     if not passed or search.rules:
         return evidence
     for place, objective in enumerate(search.objective.singles):
@@ -51,19 +51,28 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
     if not is_energy and objective.goal is not Goal.TRAFFIC:
         return None
     refunds = Refunds(search, objective, stop, {})
-    coupled = [each for each in passed if len(_users(search, each.name)) == 2]
+    coupled = [each for each in passed if len(_users(search.workload, each.name)) == 2]
     names = [each.name for each in coupled]
     choices = product(*(_levels(search, each) for each in coupled))
     totals = [refunds.least(dict(zip(names, levels, strict=True)), passed) for levels in choices]
     return min((total for total in totals if total is not None), default=None)
 
 
-def passed_tensors(search: Search) -> tuple[Tensor, ...]:
+def most_refunded_bits(workload: Workload) -> int | None:
+    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone, where
+    what passes between them never comes there; None where that is not known (module docstring)."""
+    passed, accesses, extents = passed_tensors(workload), simple_accesses(workload), workload.extents()
+    if not passed:
+        return None
+    passes = ((each, len(_users(workload, each.name)) - 1 + each.temporary) for each in passed)
+    return sum(times * each.bits * elements_of(accesses[each.name], extents) for each, times in passes)
+
+
+def passed_tensors(workload: Workload) -> tuple[Tensor, ...]:
     """Return the tensors that one statement leaves for others; () where the bound does not hold."""
-    workload = search.workload
     accesses, found = simple_accesses(workload), list[Tensor]()
     for tensor in workload.tensors:
-        users = _users(search, tensor.name)
+        users = _users(workload, tensor.name)
         writers = [each for each in workload.statements if each.target.tensor == tensor.name]
         if len(users) < 2:
             continue
@@ -73,8 +82,8 @@ def passed_tensors(search: Search) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def _users(search: Search, tensor: str) -> list[str]:
-    return [each.name for each in search.workload.statements if accesses_of(each, tensor)]
+def _users(workload: Workload, tensor: str) -> list[str]:
+    return [each.name for each in workload.statements if accesses_of(each, tensor)]
 
 
 def _levels(search: Search, tensor: Tensor) -> list[int]:
