@@ -19,13 +19,12 @@ from polymap.ir import (
     Spatial,
     Temporal,
     Workload,
-    part_of,
     statements_below,
 )
 from polymap.resolve import question_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search.problem import Goal, Objective, parse_single
-from polymap.search.programs import ProgramSearch, may_be_climbed, nests_of
+from polymap.search.programs import ProgramSearch, may_be_climbed, nest_programs, nests_of
 from polymap.search.resources import Limits, Memory
 from polymap.search.run import Options
 
@@ -208,14 +207,6 @@ def _apart(workload: Workload, arch: Architecture, goal: Objective, stop: Limits
         total += float(found.value)
         parts.append(UnfusedPart(found.workload, found.best, found.cost))
     return total, tuple(parts)
-
-
-def nest_programs(workload: Workload) -> tuple[Workload, ...]:
-    """Return every outermost nest as a program of its own, which reads what the nests before it wrote."""
-    nests = nests_of(workload)
-    order = sorted(workload.statements, key=lambda each: each.position)
-    numbers = dict.fromkeys(nests[each.name] for each in order)
-    return tuple(part_of(workload, tuple(each for each in order if nests[each.name] == number)) for number in numbers)
 
 
 def _told(saved: int) -> str:

@@ -10,16 +10,18 @@ from polymap.ir.quasi_affine import bounds
 
 
 def part_of(workload: Workload, statements: tuple[Statement, ...]) -> Workload:
-    """Return some statements as a program of their own, which reads what those before them wrote."""
+    """Return some statements as a program of their own, which reads what those before them wrote. Tensors that it only
+    reads are inputs like others."""
     first = min(each.position for each in statements)
     others = [each for each in workload.statements if each not in statements]
     before = {each.target.tensor for each in others if each.position < first}
     later = [each for each in others if each.position > first]
+    written = {each.target.tensor for each in statements}
     tensors = tuple(
         replace(
             each,
-            initial=each.initial or each.name in before,
-            temporary=each.temporary and not any(accesses_of(one, each.name) for one in later),
+            initial=each.name in written and (each.initial or each.name in before),
+            temporary=each.name in written and each.temporary and not any(accesses_of(one, each.name) for one in later),
         )
         for each in workload.tensors
         if any(accesses_of(one, each.name) for one in statements)

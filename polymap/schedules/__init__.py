@@ -28,6 +28,7 @@ with lazy(__name__):
         checkup as checkup,
     )
     from polymap.schedules.loop_view import (
+        ComputeInTree as ComputeInTree,
         LoopInTree as LoopInTree,
         LoopView as LoopView,
         StorageInTree as StorageInTree,

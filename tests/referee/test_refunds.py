@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from polymap.arch import arch_from_document, load_arch
+from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.evaluation import simulate
 from polymap.explore import provers
 from polymap.ir.errors import BudgetError, MappingError
@@ -112,6 +113,31 @@ def test_what_two_statements_load_at_once_is_charged_to_one() -> None:
     cost = simulate(work, arch, mapping)
     assert cost.legal
     assert floor_of(work, arch, "energy") <= cost.energy_pj
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_no_random_tree_moves_less_than_a_buffer_curve_says(seed: int) -> None:
+    rng = random.Random(f"curve {seed}")
+    work, _ = chain_and_machine(rng)
+    words = rng.randint(5, 40)
+    arch = arch_from_document(
+        {
+            "name": "two",
+            "nodes": [
+                {"level": "DRAM", "word_bits": 8},
+                {"level": "G", "word_bits": 8, "capacity_bits": 8 * words},
+                {"compute": "PE"},
+            ],
+        }
+    )
+    curve = buffer_curve(work, arch, "G", [8 * words], tiles="any", time_limit_s=4)
+    (point,), (apart,) = curve.points, curve.unfused
+    assert point.bound_bits <= least_of_random_trees(rng, work, arch, "traffic:DRAM", 150)
+    assert apart.best_bits is not None
+    assert point.best_bits is not None
+    assert point.bound_bits <= point.best_bits <= apart.best_bits
+    assert apart.bound_bits <= apart.best_bits
 
 
 # Mistakes in the bound: (right, wrong) in the source of `refunds`.

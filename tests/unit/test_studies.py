@@ -22,6 +22,7 @@ from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_t
 from polymap.search.enumeration.trees import exhaustive
 from polymap.workload.einsums import einsum
 from tests import cases
+from tests.unit.report.test_space_figures import assert_inside
 
 pytestmark = pytest.mark.slow
 
@@ -169,6 +170,67 @@ def test_a_dividing_optimum_that_is_not_the_best_of_all_is_not_called_that() -> 
     assert point.status == "OPTIMAL"  # over tiles that divide, of which 7 has none
     assert point.proven is Proven.DIVIDING
     assert point.schedule_bits <= point.bound_bits <= moved < point.best_bits
+
+
+PAIR = pm.program(
+    ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"],
+    m=64,
+    n=64,
+    k=8,
+    p=8,
+    temporary=["T"],
+    bits=8,
+    name="pair",
+)
+ROOMS = [8 * words for words in (40, 300, 1100, 2200, 8000)]
+
+
+@pytest.fixture(scope="module")
+def pair_curve() -> pm.BufferCurve:
+    return buffer_curve(PAIR, machine(1), "Buf", ROOMS, tiles="any", time_limit_s=20)
+
+
+def test_unfused_points_are_the_sums_of_the_nests_own_curves(pair_curve: pm.BufferCurve) -> None:
+    first = pm.einsum("T[m,n] += A[m,k] * B[k,n]", m=64, n=64, k=8, bits=8)
+    second = pm.einsum("E[m,p] += T[m,n] * D[n,p]", m=64, n=64, p=8, bits=8)
+    alone = [
+        buffer_curve(each, machine(1), "Buf", ROOMS, tiles="any", time_limit_s=20).points for each in (first, second)
+    ]
+    for point, *parts in zip(pair_curve.unfused, *alone, strict=True):
+        assert point.bound_bits == sum(part.bound_bits for part in parts)
+        assert point.best_bits == sum(part.best_bits or 0 for part in parts)
+
+
+def test_fused_trees_move_no_more_than_unfused_ones_and_no_less_than_their_bound(pair_curve: pm.BufferCurve) -> None:
+    passed = 2 * 64 * 64 * 8  # T is written once and read once where it is not kept
+    saved = set[bool]()
+    for point, apart in zip(pair_curve.points, pair_curve.unfused, strict=True):
+        assert apart.best_bits is not None
+        assert apart.bound_bits - passed <= point.bound_bits <= (point.best_bits or 0) <= apart.best_bits
+        for each in (point, apart):
+            assert each.best is not None
+            cost = evaluate(PAIR, machine(each.capacity_bits), each.best)
+            assert cost.legal
+            assert each.best_bits == sum(8 * (row.reads + row.writes) for row in cost.traffic if row.level == "DRAM")
+        saved.add((point.best_bits or 0) < apart.bound_bits)
+    assert saved == {True, False}
+    assert pair_curve.points[-1].best_bits == compulsory_bits(PAIR) == 4 * 64 * 8 * 8
+
+
+def test_the_text_and_the_picture_of_a_program_show_both(pair_curve: pm.BufferCurve) -> None:
+    text = buffer_curve_text(pair_curve)
+    assert "Unfused, every nest a program of its own: what one leaves for another goes through DRAM." in text
+    assert "Fused trees move less than anything unfused can, proven, at " in text
+    figure = buffer_figure(pair_curve)
+    assert figure.unfused == tuple((p.capacity_bits / 8, (p.best_bits or 0) / 8) for p in pair_curve.unfused)
+    assert figure.unfused_bound == tuple((p.capacity_bits / 8, p.bound_bits / 8) for p in pair_curve.unfused)
+    for width in (320, 640, 860):
+        picture = buffer_curve_svg(pair_curve, width_px=width)
+        assert picture.count("<circle") == 5 * len(ROOMS)
+        assert_inside(picture)
+    assert {"unfused_bound_bits", "unfused_best_bits"} <= set(pair_curve.table())
+    with pytest.raises(OptionError, match="PM120 width_px is 12"):
+        buffer_curve_svg(pair_curve, width_px=12)
 
 
 def test_wrong_levels_and_sizes_are_refused_together() -> None:

@@ -22,6 +22,7 @@ with lazy(__name__):
     from polymap.costmodel.analysis.footprint import (
         bits_at_once as bits_at_once,
         elements_summed_first as elements_summed_first,
+        footprints as footprints,
     )
     from polymap.costmodel.analysis.nest import (
         Held as Held,

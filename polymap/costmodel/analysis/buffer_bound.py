@@ -69,8 +69,9 @@ class CurvePoint:
     """One size of the buffer.
 
     schedule_bits: a lower bound for all schedules (module docstring). bound_bits: a lower bound for all loop trees,
-    whatever their tiles. best_bits, best: the best mapping found (None: none). status: of the search that found it;
-    "OPTIMAL" is over the tiles that the search covers (`proven`).
+    whatever their tiles. best_bits, best: the best mapping found (None: none; also where it is one of a program that
+    computes the same with other loops). status: of the search that found it; "OPTIMAL" is over the tiles that the
+    search covers (`proven`).
     """
 
     capacity_bits: int
@@ -102,7 +103,9 @@ class BufferCurve(Tabled):
     """Bits moved at `traffic_level` against the size of `level`, by rising size ("ski slope").
 
     tiles: the rule for the tiles of the searched mappings; the bounds hold for all tiles. compulsory_bits: the traffic
-    at unlimited size, None where it cannot be counted.
+    at unlimited size, None where it cannot be counted. unfused: of a program of several nests, the same where every
+    nest runs as a program of its own, so that what one leaves for another passes through the outermost level: sums over
+    the nests; () of one nest.
     """
 
     workload: Workload
@@ -112,6 +115,7 @@ class BufferCurve(Tabled):
     tiles: str
     compulsory_bits: int | None
     points: tuple[CurvePoint, ...]
+    unfused: tuple[CurvePoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from polymap.costmodel.analysis import BufferCurve
-from polymap.formatting import percent, short, size, table
+from polymap.costmodel.analysis import BufferCurve, CurvePoint
+from polymap.formatting import listing, percent, short, size, table
 from polymap.inputs import expected_kind
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Axis, Frame, head, round_axis, ticks_of
-
-FRAME = Frame()
+from polymap.report.figures.chart import (
+    BESIDE_PX,
+    BOUND,
+    FOUND,
+    KEY_PX,
+    Axis,
+    Frame,
+    KeyRow,
+    checked_width,
+    legend,
+    round_axis,
+    ticks_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class BufferFigure:
     """What is drawn: (bytes of buffer, bytes moved) of the best mappings, of what no loop tree beats and of what no
-    schedule beats, and the compulsory bytes."""
+    schedule beats, and the compulsory bytes. unfused, unfused_bound: of a program, the same where every nest runs as a
+    program of its own; empty of one nest."""
 
     title: str
     level: str
@@ -25,25 +37,53 @@ class BufferFigure:
     bound: tuple[tuple[float, float], ...]
     schedule: tuple[tuple[float, float], ...]
     compulsory: float | None
+    unfused: tuple[tuple[float, float], ...] = ()
+    unfused_bound: tuple[tuple[float, float], ...] = ()
 
 
 def buffer_figure(curve: BufferCurve) -> BufferFigure:
     """Return the figure of a curve; sizes at which nothing is known to be moved (0 bits) are left out."""
-    points = curve.points
     return BufferFigure(
         title=f"{curve.workload.name} on {curve.arch.name}",
         level=curve.level,
         traffic_level=curve.traffic_level,
-        found=tuple((point.capacity_bits / 8, point.best_bits / 8) for point in points if point.best_bits),
-        bound=tuple((point.capacity_bits / 8, point.bound_bits / 8) for point in points if point.bound_bits),
-        schedule=tuple((point.capacity_bits / 8, point.schedule_bits / 8) for point in points if point.schedule_bits),
+        found=_moved((point.capacity_bits, point.best_bits) for point in curve.points),
+        bound=_moved((point.capacity_bits, point.bound_bits) for point in curve.points),
+        schedule=_moved((point.capacity_bits, point.schedule_bits) for point in curve.points),
         compulsory=curve.compulsory_bits / 8 if curve.compulsory_bits else None,
+        unfused=_moved((point.capacity_bits, point.best_bits) for point in curve.unfused),
+        unfused_bound=_moved((point.capacity_bits, point.bound_bits) for point in curve.unfused),
     )
 
 
+def _moved(pairs: Iterable[tuple[int, int | None]]) -> tuple[tuple[float, float], ...]:
+    """Return pairs of bits as bytes, those left out of which nothing is known to be moved."""
+    return tuple((room / 8, moved / 8) for room, moved in pairs if moved)
+
+
 def buffer_curve_text(curve: BufferCurve) -> str:
-    """Return a row per size: what no schedule and no loop tree beats, the best mapping found, and what is proven."""
-    head = (curve.level, "any schedule", "any loop tree", "best found", "gap", "proven")
+    """Return a row per size: what no schedule and no loop tree beats, the best mapping found, and what is proven; of a
+    program also with every nest as a program of its own."""
+    where = f"{curve.workload.name} on {curve.arch.name}"
+    rule = "tiles that divide" if curve.tiles == "divide" else "tiles of any size"
+    lines = [f"{where}: moved at {curve.traffic_level} against the size of {curve.level}"]
+    lines += ["", _table(curve.level, curve.points), ""]
+    lines.append(
+        "Any schedule: none at all moves less (a theorem). Any loop tree: none moves less, whatever its tiles."
+    )
+    lines.append(f"Best found: over {rule}. Gap: from there to what no loop tree beats.")
+    if curve.compulsory_bits is not None:
+        lines.append(f"Compulsory at any size: {size(curve.compulsory_bits)}.")
+    if curve.unfused:
+        told = (
+            f"Unfused, every nest a program of its own: what one leaves for another goes through {curve.traffic_level}."
+        )
+        lines += ["", told, "", _table(curve.level, curve.unfused), "", *_saved(curve)]
+    return "\n".join(lines)
+
+
+def _table(level: str, points: Sequence[CurvePoint]) -> str:
+    head = (level, "any schedule", "any loop tree", "best found", "gap", "proven")
     rows = [
         (
             size(point.capacity_bits),
@@ -53,50 +93,70 @@ def buffer_curve_text(curve: BufferCurve) -> str:
             "-" if point.gap is None else percent(point.gap),
             point.proven.value,
         )
-        for point in curve.points
+        for point in points
     ]
-    where = f"{curve.workload.name} on {curve.arch.name}"
-    rule = "tiles that divide" if curve.tiles == "divide" else "tiles of any size"
-    lines = [f"{where}: moved at {curve.traffic_level} against the size of {curve.level}"]
-    lines += ["", table(head, rows), ""]
-    lines.append(
-        "Any schedule: none at all moves less (a theorem). Any loop tree: none moves less, whatever its tiles."
-    )
-    lines.append(f"Best found: over {rule}. Gap: from there to what no loop tree beats.")
-    if curve.compulsory_bits is not None:
-        lines.append(f"Compulsory at any size: {size(curve.compulsory_bits)}.")
-    return "\n".join(lines)
+    return table(head, rows)
 
 
-def buffer_curve_svg(curve: BufferCurve) -> svg.Picture:
-    """Return the two curves as SVG, both axes logarithmic."""
+def _saved(curve: BufferCurve) -> list[str]:
+    """Return at which sizes fusion saves traffic, and where that is proven: less than any unfused way moves."""
+    pairs = list(zip(curve.points, curve.unfused, strict=True))
+    proven = [one for one, other in pairs if one.best_bits is not None and one.best_bits < other.bound_bits]
+    found = [one for one, other in pairs if (one.best_bits or 0) < (other.best_bits or 0) and one not in proven]
+    said: list[str] = []
+    if proven:
+        sizes = listing([size(one.capacity_bits) for one in proven])
+        said.append(f"Fused trees move less than anything unfused can, proven, at {sizes}.")
+    if found:
+        sizes = listing([size(one.capacity_bits) for one in found])
+        said.append(f"Fused trees move less than what was found unfused at {sizes}.")
+    return said or ["At none of these sizes was a fused tree found that moves less."]
+
+
+def buffer_curve_svg(curve: BufferCurve, *, width_px: int = 860) -> svg.Picture:
+    """Return the curves as SVG, both axes logarithmic; of a program those of nest after nest are dashed, with hollow
+    points. width_px: below 640 the key is below the chart. Raises OptionError for a width that is no integer of at
+    least 320."""
     figure = buffer_figure(expected_kind(curve, BufferCurve, "the buffer curve"))
+    width = checked_width(width_px)
+    beside = width >= BESIDE_PX
+    title = f"What {figure.traffic_level} moves against the size of {figure.level}"
+    lines = svg.wrapped(title, width - 44, 17)
+    down = 21.0 * (len(lines) - 1)
+    frame = Frame(left=72, right=width - KEY_PX - 4 if beside else width - 24, top=96 + down, bottom=380 + down)
     sizes = [point.capacity_bits / 8 for point in curve.points]
-    moved = [bits for _, bits in (*figure.found, *figure.bound, *figure.schedule)] or [1.0]
-    x = Axis(min(sizes) / 1.3, max(sizes) * 1.3, FRAME.left, FRAME.right, logarithmic=True)
-    y = round_axis(moved, FRAME.bottom, FRAME.top, logarithmic=True)
+    drawn = (*figure.found, *figure.bound, *figure.schedule, *figure.unfused, *figure.unfused_bound)
+    x = Axis(min(sizes) / 1.3, max(sizes) * 1.3, frame.left, frame.right, logarithmic=True)
+    y = round_axis([bits for _, bits in drawn] or [1.0], frame.bottom, frame.top, logarithmic=True)
+    corner = (frame.right + 24, frame.top + 10) if beside else (28.0, frame.bottom + 64)
+    key, high = legend(_key(figure), corner, width - 16)
     shapes = [
-        *head(f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title),
-        *_axes(figure, sizes, x, y),
+        *(svg.text(28, 38 + 21 * n, line, size=17, bold=True) for n, line in enumerate(lines)),
+        svg.text(28, 59 + down, figure.title, size=12, fill=svg.GREY),
+        *_axes(figure, frame, sizes, x, y),
         *_curve(figure.schedule, svg.GREY, x, y, more='stroke-dasharray="1 4"'),
+        *_curve(figure.unfused_bound, svg.tint(BOUND, 0.5), x, y, width=7, radius=7),
         *_curve(figure.bound, BOUND, x, y, width=7, radius=7),
+        *_curve(figure.unfused, FOUND, x, y, more='stroke-dasharray="6 4"', hollow=True),
         *_curve(figure.found, FOUND, x, y),
-        *_key(figure, x, y),
+        *_compulsory(figure, frame, y),
+        *key,
     ]
-    return svg.picture(860, 436, f"Traffic against buffer size of {figure.title}", shapes)
+    end = frame.bottom + 56 if beside else corner[1] + high
+    return svg.picture(width, end, f"Traffic against buffer size of {figure.title}", shapes)
 
 
-def _axes(figure: BufferFigure, sizes: list[float], x: Axis, y: Axis) -> list[str]:
+def _axes(figure: BufferFigure, frame: Frame, sizes: list[float], x: Axis, y: Axis) -> list[str]:
     shapes: list[str] = []
     last = -100.0
     for value in sorted(sizes):
         place = x.place(value)
         room = place - last > 56
         last = place if room else last
-        shapes += FRAME.upright(place, size(round(8 * value)) if room else "")
+        shapes += frame.upright(place, size(round(8 * value)) if room else "")
     for value in ticks_of(y):
-        shapes += FRAME.level(y.place(value), f"{short(value)}{'' if ' ' in short(value) else ' '}B")
-    shapes += [FRAME.across(f"size of {figure.level} (log)"), FRAME.up(f"moved at {figure.traffic_level} (log)")]
+        shapes += frame.level(y.place(value), f"{short(value)}{'' if ' ' in short(value) else ' '}B")
+    shapes += [frame.across(f"size of {figure.level} (log)"), frame.up(f"moved at {figure.traffic_level} (log)")]
     return shapes
 
 
@@ -109,23 +169,37 @@ def _curve(
     width: int = 2,
     radius: int = 4,
     more: str = "",
+    hollow: bool = False,
 ) -> list[str]:
     """Return a line with dots; a wide one is seen on both sides of a narrow one that lies on it."""
     placed = [(x.place(room), y.place(moved)) for room, moved in points]
     dots = [
         svg.hint(
-            [svg.circle(left, base, radius, fill=colour)], f"{size(round(8 * room))}: {size(round(8 * moved))} moved"
+            [svg.mark_of(left, base, colour, hollow=True) if hollow else svg.circle(left, base, radius, fill=colour)],
+            f"{size(round(8 * room))}: {size(round(8 * moved))} moved",
         )
         for (left, base), (room, moved) in zip(placed, points, strict=True)
     ]
     return [svg.polyline(placed, stroke=colour, width=width, more=more), *dots] if placed else []
 
 
-def _key(figure: BufferFigure, x: Axis, y: Axis) -> list[str]:
-    words = (FOUND, "best mapping found"), (BOUND, "no loop tree moves less"), (svg.GREY, "no schedule moves less")
-    shapes = [shape for place, (colour, word) in enumerate(words) for shape in FRAME.key(place, colour, word)]
-    if figure.compulsory is not None and y.low <= figure.compulsory <= y.high:
-        base = y.place(figure.compulsory)
-        shapes.append(svg.line(FRAME.left, base, FRAME.right, base, stroke=svg.FAINT, more='stroke-dasharray="2 3"'))
-        shapes.append(svg.text(FRAME.right + 24, base + 4, "compulsory", size=11, fill=svg.GREY))
-    return shapes
+def _key(figure: BufferFigure) -> list[KeyRow]:
+    """Return the rows of the key."""
+    if not figure.unfused:
+        words = (FOUND, "best mapping found"), (BOUND, "no loop tree moves less"), (svg.GREY, "no schedule moves less")
+        return [(colour, "", word) for colour, word in words]
+    return [
+        (FOUND, "", "best tree found"),
+        (BOUND, "", "no tree moves less"),
+        (svg.PAPER, FOUND, "unfused: best found"),
+        (svg.tint(BOUND, 0.5), "", "unfused: none moves less"),
+        (svg.GREY, "", "no schedule moves less"),
+    ]
+
+
+def _compulsory(figure: BufferFigure, frame: Frame, y: Axis) -> list[str]:
+    if figure.compulsory is None or not y.low <= figure.compulsory <= y.high:
+        return []
+    base = y.place(figure.compulsory)
+    name = svg.text(frame.left + 6, base - 7, "compulsory", size=11, fill=svg.GREY)
+    return [svg.line(frame.left, base, frame.right, base, stroke=svg.FAINT, more='stroke-dasharray="2 3"'), name]

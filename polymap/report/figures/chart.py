@@ -9,13 +9,14 @@ from math import ceil, floor, log10
 from typing import TypeVar
 
 from polymap.formatting import energy, short, size
-from polymap.inputs import shown
+from polymap.inputs import as_integer, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
 
 Kind = TypeVar("Kind")
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
+LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
 _LEAST = 1e-300  # a logarithm needs something
 
 
@@ -126,6 +127,32 @@ class Frame:
         left, base = self.right + 24, self.top + 10 + 24 * row
         square = svg.rect(left, base - 9, 11, 11, fill=colour, round_by=2)
         return [square, svg.text(left + 18, base + 1, words, size=12)]
+
+
+KeyRow = tuple[str, str, str]  # colour, its edge ("" for none), words
+
+
+def legend(rows: Sequence[KeyRow], corner: tuple[float, float], right: float) -> tuple[list[str], float]:
+    """Return a key and its height: beside a chart a row each, where there is more room as many in a row as fit."""
+    left, y = corner
+    x, shapes, beside = left, list[str](), right - left < KEY_PX
+    for colour, edge, words in rows:
+        wide = 18 + svg.text_width(words) + 14
+        if x > left and (beside or x + wide > right):
+            x, y = left, y + 24
+        shapes.append(svg.rect(x, y - 9, 11, 11, fill=colour, stroke=edge, round_by=2))
+        shapes.append(svg.text(x + 18, y + 1, words, size=12))
+        x += wide
+    return shapes, y - corner[1] + 12
+
+
+def checked_width(width_px: object) -> int:
+    """Return the width of a picture; raises OptionError for one that is no integer of at least 320."""
+    width = as_integer(width_px) or 0
+    if width < LEAST_PX:
+        what = f"width_px is {shown(width_px)}"
+        raise OptionError(Mistake("PM120", what, f"Expected an integer of at least {LEAST_PX}."))
+    return width
 
 
 def head(title: str, told: str) -> list[str]:

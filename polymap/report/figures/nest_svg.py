@@ -1,5 +1,7 @@
 """The picture of a mapping: the loop nest at the left, and a column per tensor that shows where it is resident.
 
+A tree with branches is drawn with its legs side by side (tree_svg.py).
+
 A column's block starts at the storage node from which on the tensor lives in that level, and reaches down to the
 compute; the copy nearer to the compute lies on top of the one it was taken from.
 """
@@ -13,9 +15,10 @@ from typing import NamedTuple
 from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
 from polymap.formatting import energy, exact, percent, short, size
-from polymap.inputs import expected_kind
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.inputs import as_integer, expected_kind, shown
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.report.figures import svg
+from polymap.report.figures.tree_svg import has_branches, tree_svg
 from polymap.resolve import mapping_of, question_of
 
 
@@ -32,6 +35,7 @@ class Layout(NamedTuple):
 
 
 LAYOUT = Layout()
+WIDTH_PX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,20 @@ class _Block:
 
 
 def mapping_svg(
-    workload: Workload | str, arch: Architecture | str, mapping: Mapping, cost: Cost | None = None
+    workload: Workload | str,
+    arch: Architecture | str,
+    mapping: Mapping,
+    cost: Cost | None = None,
+    *,
+    width_px: int = WIDTH_PX,
 ) -> svg.Picture:
-    """Return the SVG of a mapping; with its cost, each block says what is filled into it and drained from it."""
+    """Return the SVG of a mapping; with its cost, each node says what is filled into it and drained from it. Statements
+    below a branch stand side by side as far as `width_px` goes, then below each other. Raises OptionError for a width
+    that is no integer of at least 1."""
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
+    if (as_integer(width_px) or 0) < 1:
+        raise OptionError(Mistake("PM120", f"width_px is {shown(width_px)}", "Expected an integer of at least 1."))
     cost = None if cost is None else expected_kind(cost, Cost, "the cost")
     traffic = {(row.level, row.tensor): row for row in cost.traffic} if cost is not None else {}
     figure = nest_figure(workload, arch, mapping)
@@ -70,6 +83,8 @@ def mapping_svg(
         busy = f"{percent(cost.utilization)} of the compute units"
         sums = (figure.subtitle, energy(cost.energy_pj), f"{exact(cost.latency_cycles)} cycles", busy)
         figure = replace(figure, subtitle=", ".join(part for part in sums if part))
+    if has_branches(figure):
+        return tree_svg(figure, workload, svg.tensor_colours(workload), traffic, width_px)
     return _draw(figure, svg.tensor_colours(workload), traffic)
 
 
@@ -79,6 +94,8 @@ def bare_svg(mapping: Mapping) -> svg.Picture:
     names = dict.fromkeys(item.tensor for row in figure.rows for item in row.held)
     palette = (*svg.ROLE_COLOURS.values(), *svg.MORE_COLOURS)
     colours = {name: palette[place % len(palette)] for place, name in enumerate(names)}
+    if has_branches(figure):
+        return tree_svg(figure, None, colours, {}, WIDTH_PX)
     return _draw(figure, colours, {})
 
 

@@ -1,4 +1,7 @@
-"""What a level holds over time: the tiles of one instance, and with double buffering the ones that arrive meanwhile."""
+"""What a level holds over time: the tiles of one instance, and with double buffering the ones that arrive meanwhile.
+
+Of a program the time is one iteration of the loops that its statements share, leg after leg, each equally wide.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from functools import cache
 from math import prod
 
 from polymap.arithmetic import progressions
+from polymap.costmodel.analysis import footprints
 from polymap.formatting import exact, plural, short, size
 from polymap.ir import (
     Access,
@@ -24,7 +28,18 @@ from polymap.ir import (
     is_box,
     show_as_picture,
 )
-from polymap.report.figures.chart import Frame, expected_figure, head, round_axis, ticks_of
+from polymap.report.figures.chart import (
+    BESIDE_PX,
+    KEY_PX,
+    Axis,
+    Frame,
+    KeyRow,
+    checked_width,
+    expected_figure,
+    legend,
+    round_axis,
+    ticks_of,
+)
 from polymap.report.figures.svg import (
     GREY,
     INK,
@@ -36,10 +51,13 @@ from polymap.report.figures.svg import (
     rect,
     tensor_colours,
     text,
+    text_width,
     tint,
+    wrapped,
 )
 from polymap.resolve import mapping_of, question_of
-from polymap.schedules import check_mapping
+from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
+from polymap.workload import statement_text
 
 _PERIODS = 5  # tiles of the tensor that changes most often, per level
 _MOST = 60  # tiles drawn of one tensor
@@ -49,19 +67,22 @@ Loops = tuple[Temporal | Spatial, ...]
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A tile in use: from a step until another, so many bits; arriving: those of the next tile, which come meanwhile
-    where the level has several buffers (else 0)."""
+    """A tile: from a step until another, so many bits; arriving: those of the next tile, which come meanwhile where the
+    level has several buffers (else 0, as in programs). is_used: False where it stands but the statement at work does
+    not touch it."""
 
     start: int
     end: int
     bits: int
     arriving_bits: int
+    is_used: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LevelResidency:
     """Of the first instance of a level: (tensor, its tiles) until step `until`, of `steps` in all. capacity_bits: None
-    where unlimited; buffering: how many buffers share it."""
+    where unlimited; buffering: how many buffers share it. Of a program the steps are its legs, and a tensor comes once
+    per node, outer nodes first."""
 
     level: str
     capacity_bits: int | None
@@ -71,29 +92,35 @@ class LevelResidency:
     tensors: tuple[tuple[str, tuple[Stay, ...]], ...]
 
     def bits_at(self, step: int) -> int:
-        """Return the bits of the tiles in use in a step."""
+        """Return the bits of the tiles that are held in a step."""
         return sum(stay.bits for _, stays in self.tensors for stay in stays if stay.start <= step < stay.end)
 
 
 @dataclass(frozen=True, slots=True)
 class ResidencyFigure(Shown):
-    """The levels below the outermost that hold something; colours of the tensors."""
+    """The levels below the outermost that hold something; colours of the tensors. legs: of a program, (statement, the
+    steps that it takes in one iteration of the loops that it shares); () of a single statement."""
 
     title: str
     levels: tuple[LevelResidency, ...]
     colours: tuple[tuple[str, str], ...]
+    legs: tuple[tuple[str, int], ...] = ()
 
 
 def residency_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ResidencyFigure:
     """Return what the first instance of each level holds while the first five tiles of its most restless tensor are in
     use (steps of the array; docs/counting.md, "Capacity"). A tensor's next tile arrives while the present one is used.
+    Of a program of several statements: what each level holds while each statement runs, in the first iteration of the
+    loops around it, in which tiles are largest.
 
-    Raises OptionError for programs of several statements, domains that are no box, and tensors whose tiles are no
-    product of their axes; MappingError for a tree that cannot be read as a program.
+    Raises OptionError for domains that are no box, and tensors whose tiles are no product of their axes (of programs:
+    whose tiles differ from iteration to iteration); MappingError for a tree that cannot be read as a program.
     """
     workload, arch = question_of(workload, arch)
     mapping = mapping_of(mapping)
     check_mapping(workload, arch, mapping)
+    if len(workload.statements) > 1:
+        return _of_program(workload, arch, mapping)
     accesses = _accesses(workload)
     held: dict[str, list[tuple[str, int]]] = {}
     for place, node in enumerate(mapping.nodes):
@@ -116,6 +143,56 @@ def residency_figure(workload: Workload | str, arch: Architecture | str, mapping
         levels.append(shown)
     colours = tuple(tensor_colours(workload).items())
     return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours)
+
+
+def _of_program(workload: Workload, arch: Architecture, mapping: Mapping) -> ResidencyFigure:
+    """Return the figure of a program: a step per leg, in the order in which they run."""
+    view = view_of(workload.extents(), mapping)
+    bits = _bits_of_nodes(workload, arch, mapping)
+    touched = [_touched(workload, leg.node.statement) for leg in view.computes]
+    levels: list[LevelResidency] = []
+    for level in arch.levels[1:]:
+        held: list[tuple[str, tuple[Stay, ...]]] = []
+        for storage in view.storages:
+            legs = [number for number, leg in enumerate(view.computes) if storage in leg.storages]
+            for tensor in storage.node.tensors if storage.node.level == level.name else ():
+                own = bits[storage.position, tensor]
+                held.append((tensor, tuple(Stay(leg, leg + 1, own, 0, tensor in touched[leg]) for leg in legs)))
+        if held:
+            count = len(view.computes)
+            levels.append(LevelResidency(level.name, level.capacity_bits, level.buffering, count, count, tuple(held)))
+    legs = tuple(
+        (statement_text(workload.statement(leg.node.statement)), _own_steps(view, leg)) for leg in view.computes
+    )
+    colours = tuple(tensor_colours(workload).items())
+    return ResidencyFigure(f"{workload.name} on {arch.name}", tuple(levels), colours, legs)
+
+
+def _bits_of_nodes(workload: Workload, arch: Architecture, mapping: Mapping) -> dict[tuple[int, str], int]:
+    """Return (position of a node, tensor) -> the bits that one instance holds; raises OptionError where the first tile
+    need not be the largest."""
+    found: dict[tuple[int, str], int] = {}
+    for each in footprints(workload, arch, mapping):
+        if each.elements is None:
+            what = f"a tile of {each.tensor} in {each.level} differs from iteration to iteration"
+            cure = "The residency of a program is drawn of boxes whose statements index a tensor alike."
+            raise OptionError(Mistake("PM575", what, cure))
+        found[each.node, each.tensor] = each.elements * workload.tensor(each.tensor).bits
+    return found
+
+
+def _touched(workload: Workload, statement: str) -> frozenset[str]:
+    return frozenset(each.tensor for each in _each(workload.statement(statement)))
+
+
+def _own_steps(view: LoopView, leg: ComputeInTree) -> int:
+    """Return the steps that a leg takes in one iteration of the loops that it shares with others."""
+    shared = {loop.position for other in view.computes if other != leg for loop in other.loops}
+    own: dict[str, list[LoopInTree]] = {}
+    for loop in leg.loops:
+        if loop.position not in shared:
+            own.setdefault(loop.node.dim, []).append(loop)
+    return prod(_trips(tuple(loop.node for loop in loops), loops[0].enclosing) for loops in own.values())
 
 
 def _accesses(workload: Workload) -> dict[str, Access]:
@@ -255,46 +332,87 @@ _TALL, _GAP = 110.0, 74.0
 _UNITS = (("MiB", 1 << 23), ("KiB", 1 << 13), ("B", 8))
 
 
-def residency_svg(figure: ResidencyFigure) -> Picture:
-    """Return a panel per level: tiles in use stacked, arriving tiles as hatched wedges above them, the capacity as a
-    line where it is near."""
+def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
+    """Return a panel per level: tiles stacked, arriving tiles as hatched wedges above them, the capacity as a line
+    where it is near. Of a program: a column per statement, tiles that it does not touch pale. width_px: below 640 the
+    key is above the panels. Raises OptionError for a width that is no integer of at least 320."""
     figure = expected_figure(figure, ResidencyFigure)
-    shapes = head("What each level holds over time", f"{figure.title}: the first instance of each level")
+    width = checked_width(width_px)
+    beside = width >= BESIDE_PX
+    told = f"{figure.title}: the first instance of each level"
+    if figure.legs:
+        told += ", in one iteration of the loops that statements share"
+    lines = wrapped(told, width - 48)
+    shapes = [text(28, 38, "What each level holds over time", size=17, bold=True)]
+    shapes += [text(28, 59 + 17 * n, line, size=12, fill=GREY) for n, line in enumerate(lines)]
+    begin = 76.0 + 17 * (len(lines) - 1)
+    key, height = legend(_key(figure), (width - KEY_PX, begin + 24) if beside else (28, begin), width - 24)
+    top = begin + (42 if beside else height + 34)
+    right = width - KEY_PX - 24 if beside else width - 24
     colours = dict(figure.colours)
-    top = 118.0
     for level in figure.levels:
-        frame = Frame(left=110, right=650, top=top, bottom=top + _TALL)
-        shapes += _panel(level, frame, colours)
+        shapes += _panel(level, Frame(left=78, right=right, top=top, bottom=top + _TALL), colours, figure.legs)
         top += _TALL + _GAP
-    for row, (tensor, colour) in enumerate(figure.colours):
-        shapes += Frame(right=650, top=118).key(row, colour, tensor)
-    if any(level.buffering > 1 for level in figure.levels):
-        row = len(figure.colours)
-        shapes += [
-            rect(674, 119 + 24 * row, 11, 11, fill=PAPER, stroke=GREY),
-            text(692, 129 + 24 * row, "pale: the next tile arrives", size=12),
-        ]
-    return picture(890, max(top - 20, 220), f"What each level holds over time: {figure.title}", shapes)
+    for number, (statement, steps) in enumerate(figure.legs, 1):
+        told = f"{number}  {statement}  ({plural(steps, 'step')})"
+        rows = wrapped(told, right - 28, 11, mono=True)
+        shapes += [text(28, top - 16 + 17 * n, row, size=11, mono=True) for n, row in enumerate(rows)]
+        top += 17 * len(rows)
+    end = max(top - 12 if figure.legs else top - 20, begin + 24 + height + 12 if beside else 0)
+    return picture(width, end, f"What each level holds over time: {figure.title}", [*shapes, *key])
 
 
-def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list[str]:
-    peak = sum(max(stay.bits + stay.arriving_bits for stay in stays) for _, stays in level.tensors)
+def _key(figure: ResidencyFigure) -> list[KeyRow]:
+    """Return the rows of the key."""
+    held = {tensor for level in figure.levels for tensor, _ in level.tensors} if figure.legs else None
+    rows = [(colour, "", tensor) for tensor, colour in figure.colours if held is None or tensor in held]
+    if figure.legs:
+        rows.append((tint(GREY, 0.3), "", "pale: stands, not in use"))
+    elif any(level.buffering > 1 for level in figure.levels):
+        rows.append((PAPER, GREY, "pale: the next tile arrives"))
+    return rows
+
+
+def _panel(
+    level: LevelResidency, frame: Frame, colours: dict[str, str], legs: tuple[tuple[str, int], ...]
+) -> list[str]:
     room = level.capacity_bits
+    if legs:
+        peak = max(level.bits_at(leg) for leg in range(len(legs)))
+        room = None if room is None else room // level.buffering
+        x = Axis(0, len(legs), frame.left, frame.right)
+    else:
+        peak = sum(max(stay.bits + stay.arriving_bits for stay in stays) for _, stays in level.tensors)
+        x = round_axis([0.0, level.until], frame.left, frame.right)
     near = room is not None and room <= 4 * peak
-    x = round_axis([0.0, level.until], frame.left, frame.right)
     most = max(peak, room or 0) if near else peak
     unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
     y = round_axis([0.0, most / bits], frame.bottom, frame.top)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
-    limit = "" if room is None else f" of {size(room)}"
-    name = f"{level.level}: {size(level.bits_at(0))} in use{limit}{buffers}"
-    shapes = [text(frame.left, frame.top - 12, name, size=12, bold=True)]
+    limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}"
+    held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
+    shapes = [text(frame.left, frame.top - 12, f"{level.level}: {held}{limit}{buffers}", size=12, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
-    for tick in ticks_of(x):
-        if tick <= level.until:
-            shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
-    floor = 0
+    if legs:
+        shapes += _legs_drawn(level, x, y, bits, colours)
+        what = "statements, in the order in which they run"
+    else:
+        for tick in ticks_of(x):
+            if tick <= level.until:
+                shapes += frame.upright(x.place(tick), short(tick) if tick else "0")
+        shapes += _tiles_drawn(level, x, y, bits, colours)
+        what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
+    if near and room is not None:
+        base = y.place(room / bits)
+        shapes.append(line(frame.left, base, frame.right, base, stroke=INK, width=1.5, more='stroke-dasharray="5 4"'))
+    shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))
+    return shapes
+
+
+def _tiles_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: dict[str, str]) -> list[str]:
+    """Return the tiles of a level, each tensor's above those of the tensors before. bits: of a unit of the axis."""
+    shapes, floor = list[str](), 0
     for tensor, stays in level.tensors:
         most = max(stay.bits + stay.arriving_bits for stay in stays)
         for stay in stays:
@@ -311,11 +429,30 @@ def _panel(level: LevelResidency, frame: Frame, colours: dict[str, str]) -> list
             told = f"{tensor}: {size(stay.bits)} in steps {exact(stay.start)} to {exact(stay.end)}"
             shapes.append(hint(shown, told))
         floor += most
-    if near and room is not None:
-        base = y.place(room / bits)
-        shapes.append(line(frame.left, base, frame.right, base, stroke=INK, width=1.5, more='stroke-dasharray="5 4"'))
-    what = f"first {plural(level.until, 'step')} of {exact(level.steps)}"
-    shapes.append(text((frame.left + frame.right) / 2, frame.bottom + 36, what, size=11.5, fill=GREY, anchor="middle"))
+    return shapes
+
+
+def _legs_drawn(level: LevelResidency, x: Axis, y: Axis, bits: int, colours: dict[str, str]) -> list[str]:
+    """Return the tiles of a level leg by leg, those of outer nodes below: a node that stands for several legs has one
+    height."""
+    floors = [0] * level.until
+    shapes = [
+        text((x.place(leg) + x.place(leg + 1)) / 2, y.start + 17, str(leg + 1), size=11, fill=GREY, anchor="middle")
+        for leg in range(level.until)
+    ]
+    for tensor, stays in level.tensors:
+        for stay in stays:
+            left, right = x.place(stay.start), x.place(stay.end)
+            low, high = y.place(floors[stay.start] / bits), y.place((floors[stay.start] + stay.bits) / bits)
+            fill = colours[tensor] if stay.is_used else tint(colours[tensor], 0.3)
+            shown = [rect(left, high, right - left - 1, low - high, fill=fill)]
+            if low - high >= 14 and right - left >= text_width(tensor, 11) + 6:
+                ink = PAPER if stay.is_used else INK
+                middle = (left + right) / 2
+                shown.append(text(middle, (low + high) / 2 + 4, tensor, size=11, fill=ink, anchor="middle"))
+            use = "in use" if stay.is_used else "stands, not in use"
+            shapes.append(hint(shown, f"{tensor}: {size(stay.bits)} during statement {stay.end}, {use}"))
+            floors[stay.start] += stay.bits
     return shapes
 
 

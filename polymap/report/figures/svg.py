@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from xml.sax.saxutils import escape, quoteattr
 
 from polymap.ir import Role, Workload
@@ -25,12 +26,16 @@ class Picture(str):
 
 
 def tensor_colours(workload: Workload) -> dict[str, str]:
-    """Return a colour per tensor: one per role, further tensors of a role get further colours."""
-    free_roles, more = dict(ROLE_COLOURS), list(MORE_COLOURS)
-    colours: dict[str, str] = {}
-    for tensor in workload.tensors:
-        colours[tensor.name] = free_roles.pop(tensor.role, None) or (more.pop(0) if more else GREY)
-    return colours
+    """Return a colour per tensor: one per role, further tensors of a role get further colours, at last darker ones."""
+    free_roles, more = dict(ROLE_COLOURS), further_colours()
+    return {tensor.name: free_roles.pop(tensor.role, None) or next(more) for tensor in workload.tensors}
+
+
+def further_colours() -> Iterator[str]:
+    """Yield colours without end: those after the roles' own, then all of them again, each time darker."""
+    yield from MORE_COLOURS
+    for darker in count(1):
+        yield from (shade(colour, 1 - 0.6**darker) for colour in (*ROLE_COLOURS.values(), *MORE_COLOURS))
 
 
 def tint(colour: str, strength: float) -> str:
@@ -117,6 +122,18 @@ def fitted(content: str, room: float, size: float = 12) -> str:
     if text_width(content, size) <= room:
         return content
     return content[: max(1, int(room / (0.58 * size)) - 1)].rstrip() + "…"
+
+
+def wrapped(content: str, room: float, size: float = 12, *, mono: bool = False) -> list[str]:
+    """Return a text in lines that fit; a word that does not fit alone is not cut."""
+    lines: list[str] = []
+    for word in content.split(" ") if content else []:
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size, mono=mono) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def picture(width: float, height: float, title: str, shapes: Sequence[str]) -> Picture:

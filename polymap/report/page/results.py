@@ -58,8 +58,8 @@ def cost_rows(cost: Cost) -> Rows:
 
 
 def curve_rows(curve: BufferCurve) -> Rows:
-    """Return a row per size of the buffer, in bits."""
-    return [
+    """Return a row per size of the buffer, in bits; of a program also what its nests move unfused."""
+    rows: Rows = [
         {
             "capacity_bits": point.capacity_bits,
             "schedule_bits": point.schedule_bits,
@@ -70,6 +70,9 @@ def curve_rows(curve: BufferCurve) -> Rows:
         }
         for point in curve.points
     ]
+    for row, apart in zip(rows, curve.unfused, strict=False):
+        row |= {"unfused_bound_bits": apart.bound_bits, "unfused_best_bits": apart.best_bits}
+    return rows
 
 
 def comparison_rows(comparison: Comparison) -> Rows:

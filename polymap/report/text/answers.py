@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from polymap.arch import arch_to_document
-from polymap.costmodel.analysis import BufferCurve
+from polymap.costmodel.analysis import BufferCurve, CurvePoint
 from polymap.ir import Architecture, Workload
 from polymap.report.text.summary import directions
 from polymap.search.result import head_document, mapping_document, number, traffic_rows, violation_document
@@ -20,21 +20,23 @@ if TYPE_CHECKING:
 
 def curve_document(curve: BufferCurve) -> dict[str, object]:
     """Return a buffer curve and its question."""
-    points = [
-        {
-            "capacity_bits": number(point.capacity_bits),
-            "schedule_bits": number(point.schedule_bits),
-            "bound_bits": number(point.bound_bits),
-            "best_bits": number(point.best_bits),
-            "status": point.status,
-            "proven": point.proven.value,
-            "mapping": mapping_document(point.best),
-        }
-        for point in curve.points
-    ]
+    points = [_point_document(point) for point in curve.points]
     own = {"level": curve.level, "traffic_level": curve.traffic_level, "tiles": curve.tiles}
     least = {"compulsory_bits": number(curve.compulsory_bits), "points": points}
-    return head_document("curve", curve.workload, curve.arch) | own | least
+    unfused = {"unfused": [_point_document(point) for point in curve.unfused]} if curve.unfused else {}
+    return head_document("curve", curve.workload, curve.arch) | own | least | unfused
+
+
+def _point_document(point: CurvePoint) -> dict[str, object]:
+    return {
+        "capacity_bits": number(point.capacity_bits),
+        "schedule_bits": number(point.schedule_bits),
+        "bound_bits": number(point.bound_bits),
+        "best_bits": number(point.best_bits),
+        "status": point.status,
+        "proven": point.proven.value,
+        "mapping": mapping_document(point.best),
+    }
 
 
 def list_document(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Branch, Compute, Mapping, MappingNode, Operator, Storage, Temporal, Workload
+from polymap.ir import Branch, Compute, Mapping, MappingNode, Operator, Storage, Temporal, Workload, part_of
 from polymap.search.programs.instances import Ints, ProgramArrays, keeps_order, order_of
 
 Loop = tuple[str, int]  # dim, tile
@@ -120,6 +120,14 @@ def nests_of(workload: Workload) -> dict[str, int]:
         if alone and sets and other.operator is not Operator.ASSIGN:
             nests[one.name] = nests[other.name]
     return nests
+
+
+def nest_programs(workload: Workload) -> tuple[Workload, ...]:
+    """Return every outermost nest as a program of its own, which reads what the nests before it wrote."""
+    nests = nests_of(workload)
+    order = sorted(workload.statements, key=lambda each: each.position)
+    numbers = dict.fromkeys(nests[each.name] for each in order)
+    return tuple(part_of(workload, tuple(each for each in order if nests[each.name] == number)) for number in numbers)
 
 
 def keeps_apart(nests: dict[str, int], shape: Shape) -> bool:

@@ -22,7 +22,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Tensor, accesses_of, written_tensors
+from polymap.ir import Access, Tensor, Workload, accesses_of, written_tensors
 from polymap.search.problem import Goal, Objective, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search
@@ -36,7 +36,7 @@ Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes t
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Raise the floor of a program to what its statements cost alone, less what never passes."""
-    passed = passed_tensors(search)
+    passed = passed_tensors(search.workload)
     if passed is None or search.rules:
         return evidence
     for place, objective in enumerate(search.objective.singles):
@@ -57,16 +57,27 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
     is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
     if not is_energy and objective.goal is not Goal.TRAFFIC:
         return None
-    refunds = Refunds(search, objective, stop, {}, read_once(search))
+    refunds = Refunds(search, objective, stop, {}, read_once(search.workload))
     return refunds.least(passed)
 
 
-def passed_tensors(search: Search) -> tuple[Tensor, ...] | None:
+def most_refunded_bits(workload: Workload) -> int | None:
+    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone, where
+    what passes between them never comes there; None where that is not known, or several statements could load one
+    tensor at once (module docstring)."""
+    passed, extents = passed_tensors(workload), workload.extents()
+    if passed is None or any(read_once(workload).values()):
+        return None
+    targets = {each.target.tensor: each.target for each in workload.statements}
+    return sum((1 + each.temporary) * each.bits * elements_of(targets[each.name], extents) for each in passed)
+
+
+def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
     """Return the tensors that one statement leaves for others; None where there are none, or the bound does not
     hold."""
-    workload, found = search.workload, list[Tensor]()
+    found = list[Tensor]()
     for tensor in workload.tensors:
-        users = _users(search, tensor.name)
+        users = _users(workload, tensor.name)
         writers = [each for each in workload.statements if each.target.tensor == tensor.name]
         if len(users) < 2 or not writers:
             continue
@@ -77,17 +88,15 @@ def passed_tensors(search: Search) -> tuple[Tensor, ...] | None:
     return tuple(found) or None
 
 
-def read_once(search: Search) -> dict[str, tuple[str, ...]]:
+def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
     """Return, by statement, the tensors that are charged to others: what several statements read, or what one reads
     otherwise than another writes it (all that it loads may stay)."""
-    found: dict[str, tuple[str, ...]] = {each.name: () for each in search.workload.statements}
-    written, extents = written_tensors(search.workload), search.workload.extents()
-    alike = simple_accesses(search.workload)
-    for tensor in search.workload.tensors:
+    found: dict[str, tuple[str, ...]] = {each.name: () for each in workload.statements}
+    written, extents = written_tensors(workload), workload.extents()
+    alike = simple_accesses(workload)
+    for tensor in workload.tensors:
         readers = [
-            each
-            for each in search.workload.statements
-            if each.target.tensor != tensor.name and accesses_of(each, tensor.name)
+            each for each in workload.statements if each.target.tensor != tensor.name and accesses_of(each, tensor.name)
         ]
         if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
             continue
@@ -104,8 +113,8 @@ def _is_plain(access: Access) -> bool:
     return all(len(form.dims) == 1 and form.is_linear for form in forms) and len(access.dims) == len(forms)
 
 
-def _users(search: Search, tensor: str) -> list[str]:
-    return [each.name for each in search.workload.statements if accesses_of(each, tensor)]
+def _users(workload: Workload, tensor: str) -> list[str]:
+    return [each.name for each in workload.statements if accesses_of(each, tensor)]
 
 
 def _levels(search: Search, tensor: Tensor) -> list[int]:
@@ -126,7 +135,7 @@ class Refunds:
     def least(self, passed: tuple[Tensor, ...]) -> Fraction | None:
         """Return the sum over the statements, the level of a tensor with two users the same for both; None where some
         statement has no mapping."""
-        users = {each.name: _users(self.search, each.name) for each in passed}
+        users = {each.name: _users(self.search.workload, each.name) for each in passed}
         totals: dict[tuple[tuple[str, int], ...], Fraction] = {(): Fraction(0)}  # by the levels that a later one shares
         for statement in self.search.workload.statements:
             once, here = self.once[statement.name], statement.name

@@ -12,6 +12,7 @@ import polymap as pm
 from polymap.report.figures.array_map import ArrayFigure, array_figure, array_svg
 from polymap.report.figures.residency import residency_figure, residency_svg
 from tests.unit.report.test_space_figures import assert_inside
+from tests.unit.report.test_tree_svg import CHAIN, STATEMENTS, drawn as drawn_chain
 
 Ranges = dict[str, tuple[int, int]]
 MACHINE = {
@@ -134,6 +135,56 @@ def _touched(access: object, ranges: Ranges) -> set[tuple[int, ...]]:
     for dim, (low, high) in ranges.items():
         points = [{**point, dim: value} for point in points for value in range(low, high)]
     return {tuple(index.evaluate(point) for index in access.index) for point in points}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_legs_hold_is_the_simulated_occupancy(seed: int) -> None:
+    mapping, arch = drawn_chain(Random(seed)), pm.load_arch("flat3")
+    figure = residency_figure(CHAIN, arch, mapping)
+    cost = pm.simulate(CHAIN, arch, mapping)
+    occupancy = {level: bits for level, bits in cost.occupancy_bits if bits and level != "DRAM"}
+    peaks = {each.level: max(each.bits_at(leg) for leg in range(len(STATEMENTS))) for each in figure.levels}
+    assert peaks == occupancy
+    for level in figure.levels:
+        for tensor, stays in level.tensors:
+            for stay in stays:
+                statement = CHAIN.statement(STATEMENTS[stay.start])
+                touched = {statement.target.tensor, *(each.tensor for each in statement.reads)}
+                assert stay.is_used == (tensor in touched)
+    for width in (320, 890):
+        assert_inside(residency_svg(figure, width_px=width))
+
+
+def test_steps_of_legs_times_the_shared_iterations_are_all_steps() -> None:
+    legs = ((pm.Spatial("m", 1, "A"), pm.Temporal("n", 3), pm.Temporal("k", 1), pm.Temporal("n", 1), pm.Compute("S0")),
+            (pm.Temporal("n", 1), pm.Temporal("p", 1), pm.Temporal("m", 1), pm.Compute("S1")))  # fmt: skip
+    pair = pm.program(["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"], m=6, n=7, k=2, p=3, temporary=["T"])
+    mapping = pm.Mapping((pm.Temporal("m", 2), pm.Storage("GLB", ("T", "D")), pm.Branch(legs)))
+    figure = residency_figure(pair, ARCH, mapping)
+    assert [steps for _, steps in figure.legs] == [2 * 7, 7 * 3 * 2]
+    assert 3 * sum(steps for _, steps in figure.legs) == pm.evaluate(pair, ARCH, mapping).compute_cycles
+    (level,) = figure.levels
+    assert [(tensor, [(stay.bits, stay.is_used) for stay in stays]) for tensor, stays in level.tensors] == [
+        ("T", [(2 * 7 * 8, True), (2 * 7 * 8, True)]),
+        ("D", [(7 * 3 * 8, False), (7 * 3 * 8, True)]),
+    ]
+
+
+@pytest.mark.parametrize("width", [0, 319, 2.5, "wide"])
+def test_a_picture_of_residency_is_at_least_as_wide_as_a_phone(width: object) -> None:
+    figure = residency_figure(CHAIN, pm.load_arch("flat3"), drawn_chain(Random(1)))
+    with pytest.raises(pm.OptionError, match="PM120 width_px is .*\n.*an integer of at least 320"):
+        residency_svg(figure, width_px=width)  # type: ignore[arg-type]
+
+
+def test_programs_whose_tiles_differ_are_refused() -> None:
+    blur = pm.program(["R[i] = X[i] + X[i+1]", "Y[j] = R[j] + R[j+1]"], i=9, j=8)
+    legs = tuple(
+        (pm.Temporal(each.dims[0], 1), pm.Storage("GLB", ("X" if each.name == "S0" else "R",)), pm.Compute(each.name))
+        for each in blur.statements
+    )
+    with pytest.raises(pm.OptionError, match="PM575 a tile of X in GLB differs from iteration to iteration"):
+        residency_figure(blur, ARCH, pm.Mapping((pm.Branch(legs),)))
 
 
 def test_arrays_and_programs_beyond_the_figures_are_refused() -> None:
