@@ -30,9 +30,11 @@ from polymap.search.dividing.bounds import (
 from polymap.search.dividing.chain import ChainNode, ordered_chain
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
+from polymap.search.dividing.marks import can_be_marked, costs_below_marks, pair_count
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.problem import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
+from polymap.search.dividing.tuning import TUNING
+from polymap.search.problem import Tradeoff, lowered_sum, may_win, restricted, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
@@ -169,6 +171,10 @@ class StructureSearch:
         self.is_cut_short = most is not None
         self._left = most
         self._owes_one = False  # a chain is searched before limits are looked at
+        self._visited = 0
+        self._root: BoundTables | None = None
+        self._marked: dict[State, Numbers] | None = None
+        self._pairs = pair_count(tables.lattice) if can_be_marked(tables) else None
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[int, ...]]] = {}
 
     def run(self, bounds: BoundTables, first: State, way: BranchPath | None = None) -> None:
@@ -179,6 +185,7 @@ class StructureSearch:
         """
         self._ended.clear()
         self._owes_one = way is not None
+        self._root = bounds
         self._visit(bounds, root_node(self.tables, first), way or ())
 
     def ended_at(self) -> BranchPath:
@@ -314,6 +321,7 @@ class StructureSearch:
 
     def _count(self) -> None:
         self.incumbent.count()
+        self._visited += 1
         if self._left is not None:
             if not self._left:
                 raise OutOfTime
@@ -375,6 +383,8 @@ class StructureSearch:
             priced = self._priced_costs(bounds, node, move, limit)
             for one in priced:
                 wins = wins & one.less(value - constant)
+            if np.any(wins):
+                wins = wins & self._wins_below_mark(bounds, node, move, value - constant)
         if not np.any(wins):
             return []
         totals = [through(inside, move, limit) for inside in bounds.insides]
@@ -412,6 +422,39 @@ class StructureSearch:
             added = spent - multipliers.allowance
             found.append(_Priced(priced.arithmetic, through(priced, move, limit), multipliers.unit, added))
         return found
+
+    def _wins_below_mark(
+        self, bounds: BoundTables, node: SearchNode, move: Move, room: int
+    ) -> NDArray[np.bool_] | bool:
+        """Return where a move's node and everything inside it may cost less than `room`, nodes of the window tensor as
+        the node before each lets them load. True before as many nodes were visited as pay for these tables."""
+        if not self._window_moves(move.after):
+            return True
+        marked = self._marked_costs()
+        if marked is None:
+            return True
+        if move.after not in marked:
+            return False
+        multipliers = self.multipliers[0] if self.multipliers else no_multipliers(self.tables)
+        priced = bounds.priced[0] if self.multipliers else bounds.insides[0]
+        spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+        inner = restricted(marked[move.after], self.tables.lattice, bounds.tables.lattice)
+        totals = priced.arithmetic.plus(priced.costs[move.key], inner)
+        return _Priced(priced.arithmetic, totals, multipliers.unit, spent - multipliers.allowance).less(room)
+
+    def _marked_costs(self) -> dict[State, Numbers] | None:
+        """Return the least costs inside below the tile of the last node (None: not worth their while yet)."""
+        if self._marked is not None or self._pairs is None or self._root is None:
+            return self._marked
+        if self._pairs > self._visited * TUNING.pairs_per_node or self.incumbent.value is None:
+            return None
+        tables, measure = self.tables, self.tables.measure
+        multipliers = self.multipliers[0] if self.multipliers else no_multipliers(tables)
+        inside = self._root.priced[0] if self.multipliers else self._root.insides[0]
+        room = self.incumbent.value - 1 - measure.value(tables.start, tables.compute_cycles)
+        most = room * multipliers.unit + multipliers.allowance
+        self._marked = costs_below_marks(tables, inside, multipliers, most)
+        return self._marked
 
     def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
         """Return where an estimate does not rule out that the bound is better than the incumbent."""

@@ -29,6 +29,9 @@ class Tuning:
     float_bits: int = 900
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
+    pairs_per_node: int = 500
+    """Pairs of tiles whose loads take as long as a node of the search with a window (layers.py)."""
+
     # Branches on what a node holds.
     nodes_before_halves: int = 30
     """Nodes of a structure that are searched before its halves are bounded (search.py: gemm4096_flat3_keep)."""
