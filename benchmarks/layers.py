@@ -75,9 +75,7 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
         if progress.value is not None and (not history or progress.value != history[-1][1]):
             history.append((time.process_time() - begun, float(progress.value)))
 
-    found = search(
-        workload, arch, tiles="divide", time_limit_s=limit_s, clock=cpu_clock(), on_progress=note
-    )
+    found = search(workload, arch, tiles="divide", time_limit_s=limit_s, clock=cpu_clock(), on_progress=note)
     spent, last = time.process_time() - begun, float(found.value or 0)
     best = {mark: min((value for at, value in history if at <= mark), default=None) for mark in MARKS}
     if spent < MARKS[-1]:

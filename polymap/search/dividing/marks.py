@@ -11,7 +11,7 @@ depend on a pair's exponents on some axis have length 1 along it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -23,12 +23,15 @@ from polymap.search.dividing.bounds import (
     State,
     graph_of,
     priced_final,
-    winning_states,
 )
 from polymap.search.dividing.cost_tables import LoadWeight, Tables, load_weights
 from polymap.search.dividing.window_paths import window_counts
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import IntArray, Lattice, TensorTerm, divisors, minimum_below
 from polymap.search.resources import OutOfTime
+
+
+MarkedCosts = dict[State, Numbers]  # over the lattice, per joint state
 
 
 def pair_count(lattice: Lattice) -> int:
@@ -78,25 +81,23 @@ def tile_pairs(lattice: Lattice) -> TilePairs:
     return TilePairs(lattice, tuple(outer), tuple(inner), tuple(first))
 
 
-def can_be_marked(tables: Tables) -> bool:
-    """Return whether costs below marks are worked out: of one linear value in 63 bits, with a window."""
-    return (
-        tables.measure.is_linear
-        and tables.arithmetics[0].kind is Kind.NARROW
-        and any(term.is_window for term in tables.problem.terms)
-    )
+def nodes_before_marks(tables: Tables) -> int | None:
+    """Return how many nodes of a search take as long as the costs below marks (None: these are not worked out, but for
+    one linear value in 63 bits of what is read through windows)."""
+    is_linear, narrow = tables.measure.is_linear, tables.arithmetics[0].kind is Kind.NARROW
+    pairs = pair_count(tables.lattice)
+    if not is_linear or not narrow or pairs > TUNING.most_pairs or not any(t.is_window for t in tables.problem.terms):
+        return None
+    return pairs // TUNING.pairs_per_node
 
 
-def costs_below_marks(
-    tables: Tables, inside: Inside, multipliers: Multipliers, most: int
-) -> dict[State, Numbers]:
-    """Return, per joint state on chains of a cost inside of at most `most` at multipliers, the least costs inside below
-    a node at every tile. inside: those by the tables alone. Raises OutOfTime."""
-    tables = replace(tables, only=winning_states(tables, inside, most))
+def costs_below_marks(tables: Tables, inside: Inside, multipliers: Multipliers) -> MarkedCosts:
+    """Return, per joint state of the tables, the least costs inside below a node at every tile, priced. inside: those
+    by the tables alone, at these multipliers. Raises OutOfTime."""
     arithmetic, shape, graph = tables.arithmetics[0], tables.lattice.shape, graph_of(tables)
     term = next(term for term in tables.problem.terms if term.is_window)
     pairs, added = tile_pairs(tables.lattice), dict[int, Numbers]()
-    reach: dict[State, Numbers] = {}
+    reach: MarkedCosts = {}
     for layer in graph.layers:
         for state in layer:
             if tables.stop():

@@ -29,8 +29,11 @@ class Tuning:
     float_bits: int = 900
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
-    pairs_per_node: int = 500
-    """Pairs of tiles whose loads take as long as a node of the search with a window (layers.py)."""
+    # Costs below marks (layers.py).
+    pairs_per_node: int = 2000
+    """Pairs of tiles whose loads take as long to work out as a node of the search with a window."""
+    most_pairs: int = 4_000_000
+    """Up to which they are, half a gigabyte at a time."""
 
     # Branches on what a node holds.
     nodes_before_halves: int = 30

@@ -42,7 +42,7 @@ class Tuning:
     """Mappings that are scored one after the other."""
     per_step: float = 0.04
     """Mappings per step at first: at most a fifth of the time."""
-    per_window_step: float = 1.0
+    per_window_step: float = 0.5
     """The same with windows, whose steps take longer."""
     idle_steps: int = 2000
     """Steps that pay for mappings none of which is better: half as many per step from then on, a third, ..."""
