@@ -25,11 +25,10 @@ from polymap.search.dividing.bounds import (
     priced_final,
 )
 from polymap.search.dividing.cost_tables import LoadWeight, Tables, load_weights
-from polymap.search.dividing.window_paths import window_counts
 from polymap.search.dividing.tuning import TUNING
+from polymap.search.dividing.window_paths import window_counts
 from polymap.search.problem import IntArray, Lattice, TensorTerm, divisors, minimum_below
 from polymap.search.resources import OutOfTime
-
 
 MarkedCosts = dict[State, Numbers]  # over the lattice, per joint state
 
@@ -104,30 +103,30 @@ def costs_below_marks(tables: Tables, inside: Inside, multipliers: Multipliers) 
                 raise OutOfTime
             end = priced_final(tables, state, 0, multipliers)
             here: Numbers = np.full((1, *shape), arithmetic.never if end is None else end, dtype=arithmetic.dtype)
+            least = here[0, ...]  # a view also where every loop is spatial and the lattice has no axis
             windows = [move for move in graph.moves[state] if move.tensor == term.index]
             for move in graph.moves[state]:
                 if move not in windows:
-                    np.minimum(here[0], arithmetic.plus(inside.costs[move.key], reach[move.after]), out=here[0])
+                    np.minimum(least, arithmetic.plus(inside.costs[move.key], reach[move.after]), out=least)
             minimum_below(here)
-            least = here[0, ...]
             for move in windows:
                 if move.edge not in added:
-                    added[move.edge] = _added_costs(tables, pairs, term, move.edge) * multipliers.unit
+                    added[move.edge] = _added_costs(tables, pairs, term, move.edge, multipliers.unit)
                 placed = np.broadcast_to(arithmetic.plus(inside.costs[move.key], reach[move.after]), shape)
-                least = np.minimum(least, pairs.least(arithmetic.plus(pairs.at_inner(placed), added[move.edge])))
+                through = pairs.least(arithmetic.plus(pairs.at_inner(placed), added[move.edge]))
+                np.minimum(least, through, out=least)
             arithmetic.clip(least)
             reach[state] = least
     return reach
 
 
-def _added_costs(tables: Tables, pairs: TilePairs, term: TensorTerm, edge: int) -> IntArray:
-    """Return what the window tensor's node costs more than the tables say, per pair of the tile of the node before it
-    and its own."""
+def _added_costs(tables: Tables, pairs: TilePairs, term: TensorTerm, edge: int, unit: int) -> IntArray:
+    """Return what the window tensor's node costs more than the tables say, x unit, per pair of the tile of the node
+    before it and its own."""
     arithmetic, total = tables.arithmetics[0], np.zeros((1,) * len(tables.lattice.shape), dtype=np.int64)
     for weight in load_weights(tables, term, tables.tensors[term.index].edges[edge]):
         more = _added_loads(tables, pairs, term, weight)
-        total = arithmetic.plus(total, pairs.at_inner(weight.cost) * more)
-        total = arithmetic.where(more >= 0, total)
+        total = arithmetic.where(more >= 0, arithmetic.plus(total, pairs.at_inner(weight.cost) * more * unit))
     return total
 
 

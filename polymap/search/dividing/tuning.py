@@ -43,6 +43,12 @@ class Tuning:
     split_rounds: int = 4
     """Multipliers that are tried per half, at most (wired_layers.py)."""
 
+    # A first answer (layers.py).
+    compared_first: int = 2048
+    """Structures whose bounds say which promise most, at most."""
+    looked_at_first: int = 2
+    """Structures in which a least-cost chain is scored before all others are bounded."""
+
     # The queue of structures.
     bounded_at_once: int = 4096
     """Structures bounded between two looks at the clock (limits.py)."""
