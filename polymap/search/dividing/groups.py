@@ -61,14 +61,15 @@ def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, .
     levels = sorted({one.below for one in problem.classes})
     if len(levels) == len(problem.classes):
         return ()
-    group = np.zeros(len(structures), dtype=np.int64)
+    group: IntArray = np.zeros(len(structures), dtype=np.int64)
     for level in levels:
         own = [number for number, one in enumerate(problem.classes) if one.below == level]
         for column in np.prod(structures.classes[:, own, :], axis=1).T:
             kinds, kind = np.unique(column, return_inverse=True)
             group = np.unique(group * len(kinds) + kind, return_inverse=True)[1]
     order = np.argsort(group, kind="stable")
-    return Groups(order, np.searchsorted(group[order], np.arange(group.max(initial=-1) + 2)), group)
+    first: IntArray = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
+    return Groups(order, first, group)
 
 
 def least_value(bounds: BoundTables) -> int | None:

@@ -357,7 +357,8 @@ def most_saved_outside(model: WindowModel, repeat: int) -> IntArray:
     steps = [(stride, dim, prime) for (dim, prime), stride in zip(pairs.lattice.axes, strides, strict=True)]
     exponents = np.indices(pairs.lattice.shape).reshape(len(steps), len(pairs.tiles))
     saved = np.zeros((len(repeats), len(pairs.outer)), dtype=np.int64)
-    for x in np.argsort(-exponents.sum(axis=0), kind="stable").tolist():
+    order: list[int] = np.argsort(-exponents.sum(axis=0), kind="stable").tolist()  # all tiles before their divisors
+    for x in order:
         rows, outside = pairs.below[x], whole // pairs.tiles[x].prod()
         at, own = pairs.at[x, rows], exponents[:, x].tolist()
         further = [step for step, now, length in zip(steps, own, pairs.lattice.shape, strict=True) if now + 1 < length]

@@ -66,7 +66,11 @@ def some_tables(seed: int, most: int = 3) -> Iterator[tuple[Case, Structure, Tab
     one, rng = linear_case(seed), random.Random(f"tables {seed}")
     for structure in rng.sample(one.structures, min(most, len(one.structures))):
         places = rng.choice((*places_of(one.problem, structure), ()))
-        yield one, structure, build_tables(one.problem, structure, one.measure, root_context(one.problem, structure, places))
+        yield (
+            one,
+            structure,
+            build_tables(one.problem, structure, one.measure, root_context(one.problem, structure, places)),
+        )
 
 
 def some_multipliers(tables: Tables, rng: random.Random) -> Multipliers:
@@ -82,6 +86,10 @@ def some_multipliers(tables: Tables, rng: random.Random) -> Multipliers:
 def test_what_overlaps_save_outside_every_tile_is_what_they_save_outside_each(
     coefficients: tuple[int, int], extents: dict[str, int], repeat: int
 ) -> None:
+    savings_are_those_outside_each(coefficients, extents, repeat)
+
+
+def savings_are_those_outside_each(coefficients: tuple[int, int], extents: dict[str, int], repeat: int) -> None:
     group, counts = IndexGroup(tuple(extents), coefficients), window_counts(SearchCaches())
     model = counts.window_model((group,), tuple(extents.items()), ((), ()))
     every, last = most_saved_outside(model, repeat), len(model.pairs.tiles) - 1
@@ -125,14 +133,17 @@ def reached_one_by_one(tables: Tables, multipliers: Multipliers) -> dict[State, 
     return found
 
 
-@pytest.mark.parametrize("seed", range(16))
+SEEDS = (*range(14), 40, 41, 47, 52)  # the last ones have fan-outs that unite loads
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_costs_below_marks_are_those_of_tables_that_know_each_mark(seed: int) -> None:
     costs_are_those_of_each_mark(seed)
 
 
 def costs_are_those_of_each_mark(seed: int, most: int = 150) -> None:
     """One by one, of the structures with few pairs of tiles."""
-    for _, _, tables in some_tables(seed):
+    for _, _, tables in some_tables(seed, most=6):
         if pair_count(tables.lattice) > most:
             continue
         multipliers = some_multipliers(tables, random.Random(f"prices {seed}"))
@@ -176,7 +187,7 @@ def test_a_search_that_knows_the_costs_below_marks_finds_the_best_tree(
     best_trees_are_found(seed, nodes)
 
 
-def best_trees_are_found(seed: int, nodes: int | None) -> None:
+def best_trees_are_found(seed: int, nodes: int | None = None) -> None:
     """In slices of so many nodes, the search goes on where it was ended."""
     one = linear_case(seed)
     for structure in one.structures:
