@@ -1,5 +1,5 @@
-"""Deliberate mistakes in the costs below marks are caught by laws that hold them against tables of each mark, and against
-all trees of small problems."""
+"""Deliberate mistakes in the costs below marks are caught by laws about the tables of each mark and all trees of small
+problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-LOADS, COSTS = _private(marks, "_added_loads"), _private(marks, "_added_costs")
+LOADS, COSTS = _private(marks, "_added_loads"), marks.added_costs
 STEP = _private(steps, "_search_below_marks")
 BUGS = (
     Bug("overlaps save nothing outside a mark", LOADS, "np.where(trips == 1, saved, 0)", "0"),
@@ -51,6 +51,7 @@ BUGS = (
 def _is_caught() -> bool:
     laws: tuple[Callable[[int], None], ...] = (
         lambda seed: test_marks.savings_are_those_outside_each(*test_marks.WINDOWS[seed % 5], seed + 1),
+        test_marks.added_costs_are_those_of_each_mark,
         test_marks.costs_are_those_of_each_mark,
         test_marks.trees_cost_no_less,
         test_marks.best_trees_are_found,

@@ -111,7 +111,7 @@ def costs_below_marks(tables: Tables, inside: Inside, multipliers: Multipliers) 
             minimum_below(here)
             for move in windows:
                 if move.edge not in added:
-                    added[move.edge] = _added_costs(tables, pairs, term, move.edge, multipliers.unit)
+                    added[move.edge] = added_costs(tables, pairs, term, move.edge, multipliers.unit)
                 placed = np.broadcast_to(arithmetic.plus(inside.costs[move.key], reach[move.after]), shape)
                 through = pairs.least(arithmetic.plus(pairs.at_inner(placed), added[move.edge]))
                 np.minimum(least, through, out=least)
@@ -120,7 +120,7 @@ def costs_below_marks(tables: Tables, inside: Inside, multipliers: Multipliers) 
     return reach
 
 
-def _added_costs(tables: Tables, pairs: TilePairs, term: TensorTerm, edge: int, unit: int) -> IntArray:
+def added_costs(tables: Tables, pairs: TilePairs, term: TensorTerm, edge: int, unit: int) -> IntArray:
     """Return what the window tensor's node costs more than the tables say, x unit, per pair of the tile of the node
     before it and its own."""
     arithmetic, total = tables.arithmetics[0], np.zeros((1,) * len(tables.lattice.shape), dtype=np.int64)

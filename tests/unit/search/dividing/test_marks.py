@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from itertools import count
 
@@ -15,6 +16,7 @@ import pytest
 
 import polymap.search.dividing.marks as marks
 from polymap.arithmetic import Numbers
+from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Mapping
 from polymap.search.dividing.bounds import (
     Move,
@@ -34,11 +36,12 @@ from polymap.search.dividing.node_costs import Context, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.dividing.steps import StopPoint, solve_structure
 from polymap.search.dividing.window_paths import most_saved, most_saved_outside, window_counts
-from polymap.search.problem.problem import IndexGroup
+from polymap.search.problem.problem import IndexGroup, analyse
 from polymap.search.problem.structures import Structure
 from polymap.search.resources.caches import SearchCaches
 from polymap.search.resources.limits import never
-from tests.unit.search.tree_chains import Case, full_case, random_case
+from polymap.workload.einsums import einsum
+from tests.unit.search.tree_chains import Case, case_of, full_case, random_case
 
 WINDOWS: tuple[tuple[tuple[int, int], dict[str, int]], ...] = (
     ((1, 1), {"p": 12, "r": 6}),
@@ -49,9 +52,25 @@ WINDOWS: tuple[tuple[tuple[int, int], dict[str, int]], ...] = (
 )
 
 
+def united_case(seed: int) -> Case:
+    """Return a case on fan-outs that make one message of their siblings' loads, whatever these have in common."""
+    sizes = ({"p": 8, "r": 2, "k": 2}, {"p": 6, "r": 3, "k": 1}, {"p": 4, "r": 2, "k": 3})[seed % 3]
+    workload = einsum("O[k,p] += I[p+r] * W[k,r]", sizes=sizes)
+    levels = [MemoryLevel("DRAM", read_pj=Fraction(100), write_pj=Fraction(100))]
+    for name, pj, elements in (("Mid", 9, 4), ("Reg", 2, 2)):
+        energy, bits = Fraction(pj), elements * workload.tensors[0].bits
+        levels.append(MemoryLevel(name, read_pj=energy, write_pj=energy, holds=("I",), capacity_bits=bits))
+    lanes = Fanout("Lanes", 2, multicast=Multicast.UNION, dims=("p",))
+    arch = Architecture("united", (levels[0], lanes, *levels[1:], ComputeUnit("MAC", Fraction(1))))
+    return case_of(analyse(workload, arch), "energy")
+
+
 @cache
 def linear_case(seed: int) -> Case:
-    """Return a case with a window; every second one, if it can be, with a level that several tensors fill."""
+    """Return a case with a window; every second one, if it can be, with a level that several tensors fill; those from
+    100 on have fan-outs that unite loads."""
+    if seed >= 100:
+        return united_case(seed)
     for turn in count():
         name = f"marks {seed} {turn}"
         found = full_case(name, "energy", windows=True) if seed % 2 else None
@@ -133,7 +152,7 @@ def reached_one_by_one(tables: Tables, multipliers: Multipliers) -> dict[State, 
     return found
 
 
-SEEDS = (*range(14), 40, 41, 47, 52)  # the last ones have fan-outs that unite loads
+SEEDS = (*range(16), 100, 101, 102)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -158,7 +177,36 @@ def costs_are_those_of_each_mark(seed: int, most: int = 150) -> None:
                 assert least is None or arithmetic.number(table[index]) is None or table[index] >= least
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_mark_adds_makes_the_cost_of_tables_that_know_it(seed: int) -> None:
+    added_costs_are_those_of_each_mark(seed)
+
+
+def added_costs_are_those_of_each_mark(seed: int, most: int = 150) -> None:
+    """Pair by pair, at every node of the window tensor."""
+    for _, _, tables in some_tables(seed, most=6):
+        lattice, arithmetic = tables.lattice, tables.arithmetics[0]
+        term = next(term for term in tables.problem.terms if term.is_window)
+        if pair_count(lattice) > most:
+            continue
+        pairs, numbers = tile_pairs(lattice), np.arange(math.prod(lattice.shape)).reshape(lattice.shape)
+        outer, inner = np.broadcast_arrays(pairs.at_outer(numbers), pairs.at_inner(numbers))
+        index = list(np.ndindex(lattice.shape))
+        for number, edge in enumerate(tables.tensors[term.index].edges):
+            added = np.broadcast_to(marks.added_costs(tables, pairs, term, number, 1), outer.shape)
+            for mark, tile, more in zip(outer.flat, inner.flat, added.flat, strict=True):
+                point, at_mark = lattice.point(index[tile]), lattice.point(index[mark])
+                chain = tuple(dict.fromkeys((tables.context.tiles[0], tuple(at_mark.values()))))
+                below = tables_below(tables, Context(chain, tables.context.places))
+                own = arithmetic.number(at(edge.cost.costs[0], lattice.index(point)))
+                other = below.tensors[term.index].edges[number].cost.costs[0]
+                known = arithmetic.number(at(other, below.lattice.index(point)))
+                if own is not None:
+                    assert (known is None) == (more >= arithmetic.limit)
+                    assert known is None or own + more == max(own, known), (at_mark, point)
+
+
+@pytest.mark.parametrize("seed", (*range(40), *SEEDS[-3:]))
 def test_no_tree_of_a_structure_costs_less_than_below_its_first_mark(seed: int) -> None:
     trees_cost_no_less(seed)
 
@@ -178,7 +226,7 @@ def trees_cost_no_less(seed: int) -> None:
         assert one.scaled(bound + one.measure.value(tables.start, tables.compute_cycles)) <= best
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", (*range(30), *SEEDS[-3:]))
 def test_a_search_that_knows_the_costs_below_marks_finds_the_best_tree(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +260,7 @@ def test_pairs_of_tiles_are_all_those_that_divide() -> None:
     one = linear_case(0)
     for _, _, tables in some_tables(0):
         lattice = tables.lattice
-        pairs, numbers = tile_pairs(lattice), np.arange(np.prod(lattice.shape)).reshape(lattice.shape)
+        pairs, numbers = tile_pairs(lattice), np.arange(math.prod(lattice.shape)).reshape(lattice.shape)
         outer, inner = pairs.at_outer(numbers), pairs.at_inner(numbers)
         outer, inner = np.broadcast_arrays(outer, inner)
         found = set(zip(outer.ravel().tolist(), inner.ravel().tolist(), strict=True))
