@@ -96,10 +96,11 @@ def costs_below_marks(tables: Tables, inside: Inside, multipliers: Multipliers) 
     arithmetic, shape, graph = tables.arithmetics[0], tables.lattice.shape, graph_of(tables)
     term = next(term for term in tables.problem.terms if term.is_window)
     pairs, added = tile_pairs(tables.lattice), dict[int, Numbers]()
+    is_long = pair_count(tables.lattice) > TUNING.long_table
     reach: MarkedCosts = {}
     for layer in graph.layers:
         for state in layer:
-            if tables.stop():
+            if is_long and tables.stop():
                 raise OutOfTime
             end = priced_final(tables, state, 0, multipliers)
             here: Numbers = np.full((1, *shape), arithmetic.never if end is None else end, dtype=arithmetic.dtype)

@@ -6,6 +6,7 @@ Bounds are worked out in stages, each dearer than the one before, while a struct
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -176,16 +177,17 @@ def solve_structure(
         search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
         if not measure.is_linear and is_refuted(search, bounds):
             return None
-    marked = stop_point is not None and stop_point.is_marked
-    before = None if incumbent.value is None or marked else nodes_before_marks(tables)
-    if marked:
+    if stop_point is not None and stop_point.is_marked:
         return _search_below_marks(search, bounds, most, stop_point)
+    before = None if incumbent.value is None else nodes_before_marks(tables)
     if before is None or (most is not None and most <= before):
         return _search_trees(search, bounds, stop_point)
     ended = _search_trees(StructureSearch(tables, search.multipliers, incumbent, before), bounds, stop_point)
     if ended is None or incumbent.out_of_time():
         return ended
-    return _search_below_marks(search, bounds, None if most is None else most - before, None)
+    with suppress(OutOfTime):  # the costs below marks take long; the next search goes on from where this one ended
+        return _search_below_marks(search, bounds, None if most is None else most - before, None)
+    return ended
 
 
 def _search_trees(search: StructureSearch, bounds: BoundTables, stop_point: StopPoint | None) -> StopPoint | None:

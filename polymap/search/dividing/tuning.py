@@ -11,8 +11,9 @@ class Tuning:
 
     "search.py" is benchmarks/search.py: CPU seconds of whole searches. "wired_layers.py" is benchmarks/wired_layers.py:
     gaps of layers after some CPU seconds; of these thresholds a few values each were tried on three layers. "limits.py"
-    is benchmarks/limits.py: seconds past a time limit. Thresholds that one of them chose were chosen together, not
-    swept one by one.
+    is benchmarks/limits.py: seconds past a time limit. "layers.py" is benchmarks/layers.py: values of single layers
+    after some CPU seconds, and those to a proof. Thresholds that one of them chose were chosen together, not swept one
+    by one.
     """
 
     # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
@@ -32,8 +33,8 @@ class Tuning:
     # Costs below marks (layers.py).
     pairs_per_node: int = 2000
     """Pairs of tiles whose loads take as long to work out as a node of the search with a window."""
-    most_pairs: int = 4_000_000
-    """Up to which they are, half a gigabyte at a time."""
+    most_pairs: int = 2_000_000
+    """Up to which they are: a quarter of a gigabyte at a time."""
 
     # Branches on what a node holds.
     nodes_before_halves: int = 30
