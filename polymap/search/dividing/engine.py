@@ -500,16 +500,21 @@ def _first_trees(
 def _promising(
     problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent
 ) -> tuple[Structure, ...]:
-    """Return a few structures of least bounds, tensor by tensor: among all where they are few, else among the most
-    parallel ones and some others."""
+    """Return the two structures of least bounds, tensor by tensor, and that of the least among the most parallel ones:
+    among all where they are few, else among the most parallel ones and some others."""
+    siblings = np.prod(structures.classes.reshape(len(structures), -1), axis=1)
     if len(structures) > TUNING.compared_first:
-        half = TUNING.compared_first // 2
-        siblings = np.prod(structures.classes.reshape(len(structures), -1), axis=1)
-        order = np.argsort(-siblings, kind="stable")
-        structures = structures.only(structures.chosen[[*order[:half], *order[half :: len(order) // half]]])
+        half, order = TUNING.compared_first // 2, np.argsort(-siblings, kind="stable")
+        some = np.concatenate([order[:half], order[half :: len(order) // half]])
+        structures, siblings = structures.only(structures.chosen[some]), siblings[some]
     bounds = single_tensor_bounds(problem, measure, structures, incumbent.caches)
-    best = sorted((bound, number) for number, bound in enumerate(bounds) if bound is not None)
-    return tuple(structures[number] for _, number in best[: TUNING.looked_at_first])
+    known = [
+        (bound, -count, number)
+        for number, (bound, count) in enumerate(zip(bounds, siblings.tolist(), strict=True))
+        if bound is not None
+    ]
+    best = dict.fromkeys((*sorted(known)[:2], *sorted(known, key=lambda one: (one[1], one[0]))[:1]))
+    return tuple(structures[number] for *_, number in best)
 
 
 def _size(problem: Problem, structures: Structures) -> int:

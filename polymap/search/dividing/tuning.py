@@ -47,8 +47,6 @@ class Tuning:
     # A first answer (layers.py).
     compared_first: int = 2048
     """Structures whose bounds say which promise most, at most."""
-    looked_at_first: int = 2
-    """Structures in which a least-cost chain is scored before all others are bounded."""
 
     # The queue of structures.
     bounded_at_once: int = 4096
