@@ -25,7 +25,7 @@ BUGS = (
     Bug(
         "members differ in one dim only", node_costs.Members.distinct, "(*(row[d] for d in own), prod(row))", "row[:1]"
     ),
-    Bug("groups join what differs between levels", groups.group_key, "if one.below == level", "if one.below"),
+    Bug("groups join what differs between levels", groups.groups_of, "if one.below == level", "if one.below"),
     Bug("chains of the last cost do not win", _private(bounds, "_is_at_most"), "costs <= ", "costs < "),
     Bug("chains so far are those of one tile", bounds.winning_states, "minimum_above(outside", "np.copy(outside"),
     Bug("one way to a state is remembered", bounds.winning_states, "np.minimum(known, placed)", "placed"),

@@ -30,9 +30,10 @@ from polymap.search.dividing.bounds import (
 from polymap.search.dividing.chain import ChainNode, ordered_chain
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
+from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.problem import Tradeoff, lowered_sum, may_win, surely_below, tradeoff_of
+from polymap.search.problem import Tradeoff, lowered_sum, may_win, restricted, surely_below, tradeoff_of
 from polymap.search.resources import OutOfTime
 
 Parts = tuple[int, ...]
@@ -153,10 +154,16 @@ def _feasible(number: int | None) -> int:
 
 class StructureSearch:
     """The search in one structure. Places of its spatial loops that the tables leave open are decided chain by chain.
-    most: nodes that it may visit (None: all)."""
+    most: nodes that it may visit (None: all). marked: the least costs inside below marks (marks.py), at the first of
+    the multipliers (None: it goes without)."""
 
     def __init__(
-        self, tables: Tables, multipliers: tuple[Multipliers, ...], incumbent: Incumbent, most: int | None = None
+        self,
+        tables: Tables,
+        multipliers: tuple[Multipliers, ...],
+        incumbent: Incumbent,
+        most: int | None = None,
+        marked: MarkedCosts | None = None,
     ) -> None:
         problem = tables.problem
         self.tables = tables
@@ -168,6 +175,7 @@ class StructureSearch:
         self._ended: list[BranchKey] = []
         self.is_cut_short = most is not None
         self._left = most
+        self.marked = marked
         self._owes_one = False  # a chain is searched before limits are looked at
         self.seen: dict[tuple[State, tuple[int, ...]], list[tuple[int, ...]]] = {}
 
@@ -375,14 +383,19 @@ class StructureSearch:
             priced = self._priced_costs(bounds, node, move, limit)
             for one in priced:
                 wins = wins & one.less(value - constant)
+            if np.any(wins):
+                marked = self._below_mark(bounds, node, move)
+                if marked is not None:
+                    priced.append(marked)
+                    wins = wins & marked.less(value - constant)
+        capacity = self.capacity[level]
+        if capacity is not None and node.used[level] and np.any(wins):
+            bits = below(move.cost(tables).bits, limit)
+            wins = wins & np.asarray(bits <= capacity - node.used[level], dtype=np.bool_)
         if not np.any(wins):
             return []
         totals = [through(inside, move, limit) for inside in bounds.insides]
         wins = wins & bounds.insides[0].arithmetic.possible(totals[0])
-        capacity = self.capacity[level]
-        if capacity is not None and node.used[level]:
-            bits = below(move.cost(tables).bits, limit)
-            wins = wins & np.asarray(bits <= capacity - node.used[level], dtype=np.bool_)
         if measure.is_linear and value is not None:
             wins = wins & _less(bounds.insides[0].arithmetic, totals[0], value - constant)
         else:
@@ -412,6 +425,18 @@ class StructureSearch:
             added = spent - multipliers.allowance
             found.append(_Priced(priced.arithmetic, through(priced, move, limit), multipliers.unit, added))
         return found
+
+    def _below_mark(self, bounds: BoundTables, node: SearchNode, move: Move) -> _Priced | None:
+        """Return the least costs of a move's node and everything inside it, nodes of the window tensor as the node
+        before each lets them load (None: not worked out)."""
+        if self.marked is None or not self._window_moves(move.after):
+            return None
+        multipliers = self.multipliers[0] if self.multipliers else no_multipliers(self.tables)
+        priced = bounds.priced[0] if self.multipliers else bounds.insides[0]
+        spent = sum(price * used for price, used in zip(multipliers.per_level, node.used, strict=True))
+        inner = restricted(self.marked[move.after], self.tables.lattice, bounds.tables.lattice)
+        totals = priced.arithmetic.plus(priced.costs[move.key], inner)
+        return _Priced(priced.arithmetic, totals, multipliers.unit, spent - multipliers.allowance)
 
     def _estimate_wins(self, bounds: BoundTables, node: SearchNode, totals: list[Numbers]) -> NDArray[np.bool_] | bool:
         """Return where an estimate does not rule out that the bound is better than the incumbent."""

@@ -429,7 +429,8 @@ def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCos
     levels = edge.parent, edge.level
     loads = _node_loads(setting, term, *levels)
     each = [
-        _costs_of_reads(setting, factors, term, levels, loads) for factors in setting.members.distinct(term, *levels)
+        _costs_of_loads(setting, factors, term, levels, loads, _node_reads(setting, factors, term, levels, loads))
+        for factors in setting.members.distinct(term, *levels)
     ]
     costs = tuple(reduce(np.minimum, column) for column in zip(*each, strict=True))
     return NodeCost(
@@ -437,11 +438,17 @@ def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCos
     )
 
 
-def _costs_of_reads(
-    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], loads: _NodeLoads
+def _costs_of_loads(
+    setting: _Setting,
+    factors: StructureFactors,
+    term: TensorTerm,
+    levels: tuple[int, int],
+    loads: _NodeLoads,
+    reads: IntArray,
 ) -> list[Numbers]:
-    """Return what a node at levels[1], loaded from levels[0], costs per component in a structure with these factors."""
-    reads = _node_reads(setting, factors, term, levels, loads) * _messages(setting, factors, term, levels)
+    """Return what a node at levels[1], loaded from levels[0], costs per component in a structure with these factors.
+    reads: elements read at the parent for one message."""
+    reads = reads * _messages(setting, factors, term, levels)
     found: list[Numbers] = []
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
         wired = term.is_window and component.wires
@@ -451,6 +458,37 @@ def _costs_of_reads(
             terms += _window_wires(setting, factors, term, component, levels, loads.fills)
         found.append(arithmetic.sum_of([*terms, (loads.held, held)] if held else terms))
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadWeight:
+    """What loads of a node of the window tensor cost more where they are more than its table says.
+
+    cost: of component 0, at every tile, per load of an element of the window axes' tile. model: of these loads. loads:
+    how many of them the table counts at every tile.
+    """
+
+    cost: IntArray
+    model: WindowModel
+    loads: IntArray
+
+
+def load_weights(tables: Tables, term: TensorTerm, edge: Edge) -> tuple[LoadWeight, ...]:
+    """Return what more loads of a node cost, by the tables of one structure before any node is placed: those that fill
+    it and those that are read at its parent, together where they are as many."""
+    shared = tables.context, tables.arithmetics, tables.caches
+    setting = _setting(tables.problem, (tables.structure,), tables.measure, *shared)
+    factors, levels = setting.factors, (edge.parent, edge.level)
+    seen = tuple(factors.crossings(dim, *levels) for dim in _window_dims(term))
+    plain, _ = _plain_loads(setting, term, edge.level)
+    united = factors.unites(*levels)
+    ways = [(plain, plain * int(not united), unmerged(seen)), *([(plain * 0, plain, seen)] if united else [])]
+    found: list[LoadWeight] = []
+    for fills, reads, crossings in ways:
+        model = _window_model(setting, term, crossings)
+        cost = _costs_of_loads(setting, factors, term, levels, _NodeLoads(fills, plain * 0), reads)[0]
+        found.append(LoadWeight(cost, model, _window_loads(setting, term, model)[0]))
+    return tuple(found)
 
 
 def _window_wires(

@@ -8,12 +8,14 @@ The queue holds every structure that is not refuted, at its best known bound; th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
+
+import numpy as np
 
 from polymap.search.dividing.bounds import (
     Multipliers,
@@ -37,7 +39,15 @@ from polymap.search.dividing.progress import (
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
 from polymap.search.dividing.steps import Stage, StopPoint, StopPoints, solve_structure, step_on
 from polymap.search.dividing.tuning import TUNING
-from polymap.search.problem import Measure, Problem, Structure, distinct_structures, divisors, enumerate_structures
+from polymap.search.problem import (
+    Measure,
+    Problem,
+    Structure,
+    Structures,
+    distinct_structures,
+    divisors,
+    enumerate_structures,
+)
 from polymap.search.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 
 
@@ -68,7 +78,7 @@ class Rest:
     """What a search that a limit ended hands to one that goes on: the structures, how many of them are bounded, the
     queue of these, where structures went, and where in entries it was ended."""
 
-    structures: tuple[Structure, ...]
+    structures: Structures
     bounded: int
     queue: tuple[Entry, ...]
     fates: StructureFates
@@ -244,12 +254,12 @@ class _State:
     nodes of the search, when the incumbent may be better, or when nothing else is left.
     """
 
-    structures: tuple[Structure, ...]
+    structures: Structures
     bounded: int | None
     queue: BestFirst[int, Entry]
     incumbent: Incumbent
     fates: StructureFates
-    groups: tuple[tuple[int, ...], ...]
+    groups: Sequence[tuple[int, ...]]
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
     most_nodes: int = field(default_factory=lambda: TUNING.nodes_at_once)
     deferred: list[Entry] = field(default_factory=list[Entry])
@@ -440,11 +450,10 @@ def _initial_state(
     return state if is_whole else replace(state, bounded=None)
 
 
-def _listed(problem: Problem, stop: Stop) -> tuple[tuple[Structure, ...], bool]:
+def _listed(problem: Problem, stop: Stop) -> tuple[Structures, bool]:
     """Return the structures of a problem, one of each kind, and whether these are all (False where `stop` said so)."""
     found, complete = enumerate_structures(problem, stop)
-    distinct, whole = distinct_structures(problem, found, stop)
-    return _by_window_factors(problem, distinct), complete and whole
+    return _by_window_factors(problem, distinct_structures(problem, found)), complete
 
 
 def open_structures(outcome: Outcome) -> OpenStructures | None:
@@ -467,12 +476,11 @@ def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> O
 
 
 def _first_trees(
-    problem: Problem, measure: Measure, structures: tuple[Structure, ...], incumbent: Incumbent, draw: Draw | None
+    problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent, draw: Draw | None
 ) -> None:
-    """Score a least-cost chain of the two most parallel structures, so that there is an answer from the start."""
-    busiest = sorted(structures, key=lambda s: (-prod(prod(row) for row in s.classes), s.classes))
+    """Score least-cost chains of a few structures that promise most, so that there is an answer from the start."""
     stop = incumbent.out_of_time
-    for structure in busiest[:2]:
+    for structure in _promising(problem, measure, structures, incumbent):
         context = root_context(problem, structure, places_of(problem, structure)[0])
         try:
             bounds = bound_tables(build_tables(problem, structure, measure, context, stop, incumbent.caches), ())
@@ -489,18 +497,35 @@ def _first_trees(
             incumbent.add(*drawn)
 
 
-def _size(problem: Problem, structures: tuple[Structure, ...]) -> int:
+def _promising(
+    problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent
+) -> tuple[Structure, ...]:
+    """Return the two structures of least bounds, tensor by tensor, and that of the least among the most parallel ones:
+    among all where they are few, else among the most parallel ones and some others."""
+    siblings = np.prod(structures.classes.reshape(len(structures), -1), axis=1)
+    if len(structures) > TUNING.compared_first:
+        half, order = TUNING.compared_first // 2, np.argsort(-siblings, kind="stable")
+        some = np.concatenate([order[:half], order[half :: len(order) // half]])
+        structures, siblings = structures.only(structures.chosen[some]), siblings[some]
+    bounds = single_tensor_bounds(problem, measure, structures, incumbent.caches)
+    known = [
+        (bound, -count, number)
+        for number, (bound, count) in enumerate(zip(bounds, siblings.tolist(), strict=True))
+        if bound is not None
+    ]
+    best = dict.fromkeys((*sorted(known)[:2], *sorted(known, key=lambda one: (one[1], one[0]))[:1]))
+    return tuple(structures[number] for *_, number in best)
+
+
+def _size(problem: Problem, structures: Structures) -> int:
     """Return how many choices of one tile per dim there are in all structures together."""
     return len(structures) * prod(len(divisors(extent)) for extent in problem.workload.extents().values())
 
 
-def _by_window_factors(problem: Problem, structures: tuple[Structure, ...]) -> tuple[Structure, ...]:
+def _by_window_factors(problem: Problem, structures: Structures) -> Structures:
     """Return the structures with equal factors of window dims side by side: they share tables of loads."""
     windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
-    places = [d for d, dim in enumerate(problem.dims) if dim in windows]
-    return tuple(
-        sorted(structures, key=lambda s: (tuple(tuple(row[d] for d in places) for row in s.classes), s.classes))
-    )
+    return structures.sorted_by([d for d, dim in enumerate(problem.dims) if dim in windows])
 
 
 def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> None:
@@ -513,8 +538,10 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         some = state.structures[first : first + most]
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
             state.fates.begun(number, fits=bound is not None)
-            if bound is not None:
+            if bound is not None and state.incumbent.beats(bound):
                 state.add((bound, -Stage.SINGLE_TENSORS, number))
+            elif bound is not None:
+                state.fates.prune([number])
         first += len(some)
         work.add(len(some))
     state.bounded = first

@@ -7,8 +7,11 @@ bounds a whole group: each of its costs is the least over the members (cost_tabl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from typing import overload
+
+import numpy as np
 
 from polymap.search.dividing.bounds import Inside, Multipliers, costs_inside, no_multipliers, root_bound, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
@@ -16,9 +19,7 @@ from polymap.search.dividing.cost_tables import State, Tables, build_tables
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
-from polymap.search.problem import Measure, Problem, Structure
-
-GroupKey = tuple[tuple[int, ...], ...]  # [level below fan-outs][dim], the product of the dim's factors right above it
+from polymap.search.problem import IntArray, Measure, Problem, Structure, Structures
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +30,46 @@ class Group:
     members: tuple[Structure, ...]
 
 
-def group_key(problem: Problem, structure: Structure) -> GroupKey:
-    """Return what structures of one group have in common."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups(Sequence[tuple[int, ...]]):
+    """The numbers of all structures in the group of each. order: all numbers, group by group; first: where a group
+    begins; group: that of each structure."""
+
+    order: IntArray
+    first: IntArray
+    group: IntArray
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[tuple[int, ...], ...]: ...
+    def __getitem__(self, place: int | slice) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
+        if isinstance(place, slice):
+            return tuple(self[number] for number in range(len(self))[place])
+        own = self.group[place]
+        return tuple(self.order[self.first[own] : self.first[own + 1]].tolist())
+
+
+def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, ...]]:
+    """Return the numbers of all structures in the group of each; () where each is its own group.
+
+    Structures of one group have in common, per level below fan-outs, the product of each dim's factors right above it.
+    """
     levels = sorted({one.below for one in problem.classes})
-    classes = list(zip(problem.classes, structure.classes, strict=True))
-    rows = [[row for one, row in classes if one.below == level] for level in levels]
-    return tuple(tuple(map(prod, zip(*own, strict=True))) for own in rows)
-
-
-def groups_of(problem: Problem, structures: tuple[Structure, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the numbers of all structures in the group of each; () where each is its own group."""
-    if len({one.below for one in problem.classes}) == len(problem.classes):
+    if len(levels) == len(problem.classes):
         return ()
-    members: dict[GroupKey, list[int]] = {}
-    keys = [group_key(problem, structure) for structure in structures]
-    for number, key in enumerate(keys):
-        members.setdefault(key, []).append(number)
-    groups = {key: tuple(own) for key, own in members.items()}
-    return tuple(groups[key] for key in keys)
+    group: IntArray = np.zeros(len(structures), dtype=np.int64)
+    for level in levels:
+        own = [number for number, one in enumerate(problem.classes) if one.below == level]
+        for column in np.prod(structures.classes[:, own, :], axis=1).T:
+            kinds, kind = np.unique(column, return_inverse=True)
+            group = np.unique(group * len(kinds) + kind, return_inverse=True)[1]
+    order = np.argsort(group, kind="stable")
+    first: IntArray = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
+    return Groups(order, first, group)
 
 
 def least_value(bounds: BoundTables) -> int | None:

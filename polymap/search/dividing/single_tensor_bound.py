@@ -7,7 +7,8 @@ structure. The weights are those of node_costs.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -31,6 +32,7 @@ from polymap.search.problem import (
     Measure,
     Problem,
     Structure,
+    Structures,
     TensorTerm,
     holder_graph,
     least_chain,
@@ -43,7 +45,7 @@ _Count = Callable[[WindowCounts, tuple[int, ...], tuple[int, ...], _Crossings], 
 
 
 def single_tensor_bounds(
-    problem: Problem, measure: Measure, structures: tuple[Structure, ...], caches: SearchCaches | None = None
+    problem: Problem, measure: Measure, structures: Sequence[Structure], caches: SearchCaches | None = None
 ) -> list[int | None]:
     """Return per structure a lower bound of the objective (scaled) over all its mappings (None: none fits). caches: of
     the search (None: new ones)."""
@@ -62,13 +64,23 @@ def single_tensor_bounds(
             feasible &= batch.arithmetic.possible(own)
             total = total + np.where(feasible, own, 0) + zero_start(term, component)
         parts.append(total.tolist())
+    if measure.is_linear and not measure.limits:
+        values = (value + measure.fixed_energy for value in parts[0])
+        return [value if fits else None for value, fits in zip(values, feasible.tolist(), strict=True)]
     found: list[int | None] = []
-    for number, structure in enumerate(structures):
-        steps = prod(problem.extents) // prod(prod(row) for row in structure.classes)
-        cycles = -(-steps // problem.arch.compute.per_cycle)
+    spread = [prod(map(prod, rows)) for rows in _classes_of(structures).tolist()]
+    for number, siblings in enumerate(spread):
+        cycles = -(-(prod(problem.extents) // siblings) // problem.arch.compute.per_cycle)
         own = tuple(part[number] for part in parts)
         found.append(measure.value_within_limits(own, cycles) if feasible[number] else None)
     return found
+
+
+def _classes_of(structures: Sequence[Structure]) -> IntArray:
+    """Return the products of structures [structure, class, dim]."""
+    if isinstance(structures, Structures):
+        return structures.classes
+    return np.array([one.classes for one in structures], dtype=object)
 
 
 def plain_arithmetic(problem: Problem, component: Component) -> Arithmetic:
@@ -81,15 +93,15 @@ class StructureBatch(SpatialFactors[IntArray]):
     """Structures side by side: arrays with one entry per structure, in one arithmetic."""
 
     def __init__(
-        self, problem: Problem, structures: tuple[Structure, ...], arithmetic: Arithmetic, counts: WindowCounts
+        self, problem: Problem, structures: Sequence[Structure], arithmetic: Arithmetic, counts: WindowCounts
     ) -> None:
-        factors = np.array([one.classes for one in structures], dtype=arithmetic.dtype)
+        factors = _classes_of(structures).astype(arithmetic.dtype)
         factors = factors.reshape(len(structures), len(problem.classes), len(problem.dims))
         rows = tuple(tuple(np.ascontiguousarray(column) for column in of.T) for of in factors.transpose(1, 0, 2))
         super().__init__(problem, rows, np.ones(len(structures), dtype=arithmetic.dtype))
         self.arithmetic, self.counts = arithmetic, counts
         self.steps: IntArray = prod(problem.extents) // self.instances(problem.level_count)
-        self._structures = structures
+        self._structures, self._factors = structures, factors
         self._kinds: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
         self._counts: dict[tuple[IndexGroup, tuple[int, int], _Count], IntArray] = {}
 
@@ -147,9 +159,10 @@ class StructureBatch(SpatialFactors[IntArray]):
         """Group structures by their factors along `dims`: (index of one representative per group, group of each
         structure)."""
         if dims not in self._kinds:
-            groups: dict[tuple[int, ...], int] = {}
-            seen = [tuple(row[d] for row in one.classes for d in dims) for one in self._structures]
-            kind = np.array([groups.setdefault(own, len(groups)) for own in seen], dtype=np.int64)
+            kind = np.zeros(len(self._structures), dtype=np.int64)
+            for one, d in product(range(len(self.problem.classes)), dims):
+                own, number = np.unique(self._factors[:, one, d], return_inverse=True)
+                kind = np.unique(kind * len(own) + number, return_inverse=True)[1]
             self._kinds[dims] = np.unique(kind, return_index=True)[1], kind
         return self._kinds[dims]
 

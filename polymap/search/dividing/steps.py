@@ -6,15 +6,17 @@ Bounds are worked out in stages, each dearer than the one before, while a struct
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from polymap.arithmetic import Kind
-from polymap.search.dividing.bounds import Multipliers, first_states, least_from
+from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, build_tables
 from polymap.search.dividing.groups import Group, group_bound, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
+from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
 from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
@@ -35,12 +37,13 @@ class Stage(IntEnum):
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
-    the way down from there."""
+    the way down from there, and whether it knows the costs below marks."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
     start: int
     way: BranchPath
+    is_marked: bool = False
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -174,6 +177,22 @@ def solve_structure(
         search.multipliers, bounds = multipliers, bounds_at(bounds, multipliers)
         if not measure.is_linear and is_refuted(search, bounds):
             return None
+    if stop_point is not None and stop_point.is_marked:
+        return _search_below_marks(search, bounds, most, stop_point)
+    before = None if incumbent.value is None else nodes_before_marks(tables)
+    if before is None or (most is not None and most <= before):
+        return _search_trees(search, bounds, stop_point)
+    ended = _search_trees(StructureSearch(tables, search.multipliers, incumbent, before), bounds, stop_point)
+    if ended is None or incumbent.out_of_time():
+        return ended
+    with suppress(OutOfTime):  # the costs below marks take long; the next search goes on from where this one ended
+        return _search_below_marks(search, bounds, None if most is None else most - before, None)
+    return ended
+
+
+def _search_trees(search: StructureSearch, bounds: BoundTables, stop_point: StopPoint | None) -> StopPoint | None:
+    """Search all trees of a structure from the stop point on; return where that was ended, if it was."""
+    tables = search.tables
     least = {first: least_from(tables, bounds.insides[0], first) for first in first_states(tables)}
     order = sorted(least, key=lambda state: (least[state] is None, least[state] or 0))
     begin = 0 if stop_point is None else stop_point.start
@@ -181,8 +200,25 @@ def solve_structure(
         try:
             search.run(bounds, first, None if stop_point is None or number > begin else stop_point.way)
         except OutOfTime:
-            return StopPoint(multipliers, tables.only, number, search.ended_at())
+            return StopPoint(search.multipliers, tables.only, number, search.ended_at(), search.marked is not None)
     return None
+
+
+def _search_below_marks(
+    search: StructureSearch, bounds: BoundTables, most: int | None, stop_point: StopPoint | None
+) -> StopPoint | None:
+    """Search all trees of a structure, knowing the costs below marks, which many of them do not come through. They are
+    of the joint states that may win when they are first worked out."""
+    tables, incumbent, measure = search.tables, search.incumbent, search.tables.measure
+    priced = search.multipliers[0] if search.multipliers else no_multipliers(tables)
+    if stop_point is None:
+        assert incumbent.value is not None
+        room = incumbent.value - 1 - measure.value(tables.start, tables.compute_cycles)
+        inside = bounds.priced[0] if search.multipliers else bounds.insides[0]
+        tables = replace(tables, only=winning_states(tables, inside, room * priced.unit + priced.allowance))
+        bounds = bounds_at(bound_tables(tables, ()), search.multipliers)
+    marked = costs_below_marks(tables, bounds.priced[0] if search.multipliers else bounds.insides[0], priced)
+    return _search_trees(StructureSearch(tables, search.multipliers, incumbent, most, marked), bounds, stop_point)
 
 
 def _first_multipliers(

@@ -11,8 +11,9 @@ class Tuning:
 
     "search.py" is benchmarks/search.py: CPU seconds of whole searches. "wired_layers.py" is benchmarks/wired_layers.py:
     gaps of layers after some CPU seconds; of these thresholds a few values each were tried on three layers. "limits.py"
-    is benchmarks/limits.py: seconds past a time limit. Thresholds that one of them chose were chosen together, not
-    swept one by one.
+    is benchmarks/limits.py: seconds past a time limit. "layers.py" is benchmarks/layers.py: values of single layers
+    after some CPU seconds, and those to a proof. Thresholds that one of them chose were chosen together, not swept one
+    by one.
     """
 
     # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
@@ -29,6 +30,12 @@ class Tuning:
     float_bits: int = 900
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
+    # Costs below marks (layers.py).
+    pairs_per_node: int = 2000
+    """Pairs of tiles whose loads take as long to work out as a node of the search with a window."""
+    most_pairs: int = 2_000_000
+    """Up to which they are: a quarter of a gigabyte at a time."""
+
     # Branches on what a node holds.
     nodes_before_halves: int = 30
     """Nodes of a structure that are searched before its halves are bounded (search.py: gemm4096_flat3_keep)."""
@@ -36,6 +43,10 @@ class Tuning:
     """Halves that are bounded per structure, at most (wired_layers.py)."""
     split_rounds: int = 4
     """Multipliers that are tried per half, at most (wired_layers.py)."""
+
+    # A first answer (layers.py).
+    compared_first: int = 2048
+    """Structures whose bounds say which promise most, at most."""
 
     # The queue of structures.
     bounded_at_once: int = 4096

@@ -348,6 +348,30 @@ def most_saved(model: WindowModel, inner: int, outer: int, repeat: int, after: i
     return total
 
 
+def most_saved_outside(model: WindowModel, repeat: int) -> IntArray:
+    """Return, per divisor of `repeat` and pair (T, X), the most loads that overlaps save in loops from X to the whole
+    extents, so many iterations of loops over other dims among them: most_saved for every tile that loops pass through.
+    """
+    pairs, overlaps, repeats = model.pairs, model.overlaps, divisors(repeat)
+    whole, strides = pairs.tiles[-1].prod(), _strides(pairs.lattice)
+    steps = [(stride, dim, prime) for (dim, prime), stride in zip(pairs.lattice.axes, strides, strict=True)]
+    exponents = np.indices(pairs.lattice.shape).reshape(len(steps), len(pairs.tiles))
+    saved = np.zeros((len(repeats), len(pairs.outer)), dtype=np.int64)
+    order: list[int] = np.argsort(-exponents.sum(axis=0), kind="stable").tolist()  # all tiles before their divisors
+    for x in order:
+        rows, outside = pairs.below[x], whole // pairs.tiles[x].prod()
+        at, own = pairs.at[x, rows], exponents[:, x].tolist()
+        further = [step for step, now, length in zip(steps, own, pairs.lattice.shape, strict=True) if now + 1 < length]
+        for m, left in enumerate(repeats):
+            for stride, dim, prime in further:
+                gain = (prime - 1) * (outside // prime) * left * overlaps.carried[dim][at]
+                saved[m, at] = np.maximum(saved[m, at], saved[m, pairs.at[x + stride, rows]] + gain)
+            for prime, _ in prime_factors(left):
+                gain = (prime - 1) * outside * (left // prime) * overlaps.kept[at]
+                saved[m, at] = np.maximum(saved[m, at], saved[repeats.index(left // prime), at] + gain)
+    return saved
+
+
 class WindowCounts:
     """What tensors that are read through windows load, keep and share, remembered as long as the caches live."""
 
@@ -359,6 +383,7 @@ class WindowCounts:
         self.window_model = caches.memo(self._window_model, 48)
         self.least_loads = caches.memo(least_loads, 1024)
         self.most_saved = caches.memo(most_saved)
+        self.most_saved_outside = caches.memo(most_saved_outside, 256)
         self._dim_views = caches.memo(dim_views, 200_000)
         self._form_set = caches.memo(form_set, 100_000)
         self._sum_size = caches.memo(_sum_size, 100_000)

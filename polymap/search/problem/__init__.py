@@ -103,6 +103,10 @@ with lazy(__name__):
         listed as listed,
         most_parallel as most_parallel,
     )
-    from polymap.search.problem.structures import Structure as Structure, enumerate_structures as enumerate_structures
+    from polymap.search.problem.structures import (
+        Structure as Structure,
+        Structures as Structures,
+        enumerate_structures as enumerate_structures,
+    )
     from polymap.search.problem.symmetry import distinct_structures as distinct_structures
     from polymap.search.problem.word_clashes import clashes as clashes

@@ -8,10 +8,12 @@ whether any structure remains (structure_model.py); without such rules it is not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from math import prod
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,23 +58,100 @@ class Splits:
         return tuple(own[place] for own, place in zip(self.vectors, places, strict=True))
 
 
-def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[tuple[Structure, ...], bool]:
-    """Return the structures, one per distinct class products, in a fixed order, and whether these are all.
+@dataclass(frozen=True, eq=False)
+class Structures(Sequence[Structure]):
+    """Structures side by side, in order: `chosen` has one row of `splits` per class for each. One of them in full is
+    made when it is asked for."""
+
+    splits: tuple[Splits, ...]
+    order: tuple[int, ...]  # of the fan-outs, among those of all classes
+    dims: int
+    chosen: IntArray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @overload
+    def __getitem__(self, place: int) -> Structure: ...
+    @overload
+    def __getitem__(self, place: slice) -> Structures: ...
+    def __getitem__(self, place: int | slice) -> Structure | Structures:
+        if isinstance(place, slice):
+            return self.only(self.chosen[place])
+        numbers: list[int] = self.chosen[place].tolist()
+        factors = [row for own, n in zip(self.splits, numbers, strict=True) for row in own.factors(n)]
+        classes = tuple(tuple(own.rows[n].tolist()) for own, n in zip(self.splits, numbers, strict=True))
+        return Structure(tuple(factors[i] for i in self.order), classes)
+
+    def only(self, chosen: IntArray) -> Structures:
+        """Return other structures of the same splits."""
+        return replace(self, chosen=chosen)
+
+    @cached_property
+    def classes(self) -> IntArray:
+        """The products [structure, class, dim], as in Structure.classes."""
+        if not self.splits:
+            return np.ones((len(self), 0, self.dims), dtype=np.int64)
+        return np.stack([own.rows[numbers] for own, numbers in zip(self.splits, self.chosen.T, strict=True)], axis=1)
+
+    def sorted_by(self, dims: Sequence[int]) -> Structures:
+        """Return the structures sorted by their products over some dims, class by class, then by all of them."""
+        some = [_ranks(own.rows[:, list(dims)])[numbers] for own, numbers in self._columns()]
+        every = [_ranks(own.rows)[numbers] for own, numbers in self._columns()]
+        keys = [*reversed(every), *reversed(some)]
+        return self.only(self.chosen[np.lexsort(keys)] if keys else self.chosen)
+
+    def first_of_orbits(self, images: Sequence[tuple[int, ...]]) -> Structures:
+        """Return the structures that come first among what permutations of dims make of them."""
+        kept: NDArray[np.bool_] = np.ones(len(self), dtype=np.bool_)
+        for image in images:
+            is_less: NDArray[np.bool_] = np.zeros(len(self), dtype=np.bool_)
+            is_equal: NDArray[np.bool_] = np.ones(len(self), dtype=np.bool_)
+            for own, numbers in self._columns():
+                ranks, moved = (part[numbers] for part in _ranks_of_image(own.rows, image))
+                is_less |= is_equal & (moved < ranks)
+                is_equal &= moved == ranks
+            kept &= ~is_less
+        return self.only(self.chosen[kept])
+
+    def _columns(self) -> Iterator[tuple[Splits, IntArray]]:
+        return zip(self.splits, self.chosen.T, strict=True)
+
+
+def _ranks(rows: IntArray) -> IntArray:
+    """Return the place of every row among all different ones, sorted."""
+    own = [tuple(row) for row in rows.tolist()]
+    places = {row: place for place, row in enumerate(sorted(set(own)))}
+    return np.array([places[row] for row in own], dtype=np.int64)
+
+
+def _ranks_of_image(rows: IntArray, image: tuple[int, ...]) -> tuple[IntArray, IntArray]:
+    """Return the place of every row, and of what a permutation of dims makes of it, among all rows, sorted (behind all
+    where there is no such row)."""
+    own = [tuple(row) for row in rows.tolist()]
+    places = {row: place for place, row in enumerate(sorted(set(own)))}
+    moved = [places.get(tuple(row[d] for d in image), len(places)) for row in own]
+    return np.array([places[row] for row in own], dtype=np.int64), np.array(moved, dtype=np.int64)
+
+
+def enumerate_structures(problem: Problem, out_of_time: Callable[[], bool]) -> tuple[Structures, bool]:
+    """Return the structures, one per distinct class products, sorted by these, and whether these are all.
 
     Some may have no mapping that meets the rules. Raises SolverError where CP-SAT rejects its model.
     """
+    fanouts = [f for one in problem.classes for f in one.fanouts]
+    order = tuple(sorted(range(len(fanouts)), key=lambda i: fanouts[i]))
+    listed = [splits_of(problem, one, out_of_time) for one in problem.classes]
+    splits = [one for one, _ in listed]
+    found = Structures(tuple(splits), order, len(problem.dims), np.zeros((0, len(splits)), dtype=np.int64))
     if any(isinstance(rule, StructureRule) for rule in problem.rules):
         from polymap.search.problem.structure_model import Clash, decide  # CP-SAT takes half a second to load
 
         if isinstance(decide(problem, problem.rules), Clash):
-            return (), True
-    listed = [splits_of(problem, one, out_of_time) for one in problem.classes]
-    splits = [one for one, _ in listed]
-    found, complete = _all_choices(problem, splits, out_of_time)
-    chosen = found[_allowed_choices(problem, splits, found)]
-    structures = _structures(problem, splits, chosen, out_of_time)
-    whole = complete and all(each for _, each in listed) and len(structures) == len(chosen)
-    return structures, whole
+            return found, True
+    chosen, complete = _all_choices(problem, splits, out_of_time)
+    found = found.only(chosen[_allowed_choices(problem, splits, chosen)]).sorted_by(())
+    return found, complete and all(each for _, each in listed)
 
 
 def _allowed_choices(problem: Problem, splits: list[Splits], chosen: IntArray) -> NDArray[np.bool_]:
@@ -101,25 +180,6 @@ def _product(values: list[IntArray], chosen: IntArray) -> IntArray:
     for own, numbers in zip(values, chosen.T, strict=True):
         found = found * own[numbers]
     return found
-
-
-def _structures(
-    problem: Problem, splits: list[Splits], chosen: IntArray, out_of_time: Callable[[], bool]
-) -> tuple[Structure, ...]:
-    """Return the structures of one row per class (by number), sorted by their products; only the first ones if time
-    ends."""
-    fanouts = [f for one in problem.classes for f in one.fanouts]
-    order = sorted(range(len(fanouts)), key=lambda i: fanouts[i])
-    found: list[Structure] = []
-    for begin in range(0, len(chosen), TUNING.structures_at_once):
-        if begin and out_of_time():
-            break
-        numbers: list[int]
-        for numbers in chosen[begin : begin + TUNING.structures_at_once].tolist():
-            factors = [row for own, n in zip(splits, numbers, strict=True) for row in own.factors(n)]
-            classes = tuple(tuple(own.rows[n].tolist()) for own, n in zip(splits, numbers, strict=True))
-            found.append(Structure(tuple(factors[i] for i in order), classes))
-    return tuple(sorted(found, key=lambda structure: structure.classes))
 
 
 def _all_choices(problem: Problem, splits: list[Splits], out_of_time: Callable[[], bool]) -> tuple[IntArray, bool]:

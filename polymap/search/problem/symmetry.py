@@ -3,12 +3,11 @@ convolution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations
 
 from polymap.search.problem.problem import TUNING, Problem
 from polymap.search.problem.rules import dims_named
-from polymap.search.problem.structures import Structure
+from polymap.search.problem.structures import Structures
 
 
 def symmetries(problem: Problem) -> tuple[tuple[int, ...], ...]:
@@ -50,21 +49,6 @@ def _keeps_groups(problem: Problem, image: tuple[int, ...]) -> bool:
     return True
 
 
-def distinct_structures(
-    problem: Problem, structures: tuple[Structure, ...], out_of_time: Callable[[], bool]
-) -> tuple[tuple[Structure, ...], bool]:
-    """Return one representative per orbit of structures under the symmetries, and whether the list is complete.
-
-    It is incomplete if time ran out.
-    """
-    images = symmetries(problem)
-    kept: list[Structure] = []
-    seen: set[tuple[tuple[int, ...], ...]] = set()
-    for count, structure in enumerate(structures if images else ()):
-        if count % TUNING.structures_at_once == TUNING.structures_at_once - 1 and out_of_time():
-            return tuple(kept), False
-        if structure.classes not in seen:
-            kept.append(structure)
-            for image in images:
-                seen.add(tuple(tuple(row[d] for d in image) for row in structure.classes))
-    return (tuple(kept) if images else structures), True
+def distinct_structures(problem: Problem, structures: Structures) -> Structures:
+    """Return one representative per orbit of structures under the symmetries, the first of each."""
+    return structures.first_of_orbits(symmetries(problem))

@@ -167,7 +167,7 @@ def test_a_memory_limit_ends_a_search_like_a_time_limit() -> None:
 def test_limits_that_are_none_are_named() -> None:
     with pytest.raises(OptionError, match="PM548 memory_limit_mb is 0"):
         explore(GEMM, FLAT, memory_limit_mb=0)
-    found = search(GEMM, FLAT, "energy", "divide", time_limit_s=3, clock=Ticks())
+    found = search(GEMM, FLAT, "energy", "divide", time_limit_s=2, clock=Ticks())
     assert found.status == "FEASIBLE"
     with pytest.raises(OptionError, match="PM504 time_limit_s is -1"):
         found.resume(-1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -38,7 +39,7 @@ class Case:
     problem: Problem
     measure: Measure
     objective: str
-    structures: tuple[Structure, ...]
+    structures: Sequence[Structure]
     trees: dict[Rows, list[ScoredTree]]
 
     def best(self, structure: Structure) -> Fraction | None:

@@ -31,12 +31,12 @@ from polymap.search.dividing.node_costs import root_context
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
-from polymap.search.problem.structures import Structure, enumerate_structures
+from polymap.search.problem.structures import Structures, enumerate_structures
 from polymap.search.resources.limits import never
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.problems import random_problem
 
-Asked = tuple[Problem, Measure, tuple[Structure, ...]]
+Asked = tuple[Problem, Measure, Structures]
 OBJECTIVES = ("energy", "latency", "edp", "energy", "traffic:DRAM")
 
 
