@@ -92,7 +92,7 @@ def structures_of(case: Case) -> int:
     from polymap.search.problem.symmetry import distinct_structures
 
     problem = analyse(pm.workload_from_document(case.workload), pm.arch_from_document(case.arch))
-    return len(distinct_structures(problem, enumerate_structures(problem, lambda: False)[0], lambda: False)[0])
+    return len(distinct_structures(problem, enumerate_structures(problem, lambda: False)[0]))
 
 
 def answer(case: Case, limit_s: float) -> dict[str, object]:

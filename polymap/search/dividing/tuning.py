@@ -11,9 +11,9 @@ class Tuning:
 
     "search.py" is benchmarks/search.py: CPU seconds of whole searches. "wired_layers.py" is benchmarks/wired_layers.py:
     gaps of layers after some CPU seconds; of these thresholds a few values each were tried on three layers. "limits.py"
-    is benchmarks/limits.py: seconds past a time limit. "layers.py" is benchmarks/layers.py: values of single layers
-    after some CPU seconds, and those to a proof. Thresholds that one of them chose were chosen together, not swept one
-    by one.
+    is benchmarks/limits.py: seconds past a time limit. "single_layers.py" is benchmarks/single_layers.py: values of
+    layers after some CPU seconds, and those to a proof. Thresholds that one of them chose were chosen together, not
+    swept one by one.
     """
 
     # Multipliers of capacities: a subgradient step per round. Chosen by search.py.
@@ -30,7 +30,7 @@ class Tuning:
     float_bits: int = 900
     """Multipliers are tried as floats, which end at 2^1024: longer costs go without."""
 
-    # Costs below marks (layers.py).
+    # Costs below marks (single_layers.py).
     pairs_per_node: int = 2000
     """Pairs of tiles whose loads take as long to work out as a node of the search with a window."""
     most_pairs: int = 2_000_000
@@ -44,7 +44,7 @@ class Tuning:
     split_rounds: int = 4
     """Multipliers that are tried per half, at most (wired_layers.py)."""
 
-    # A first answer (layers.py).
+    # A first answer (single_layers.py).
     compared_first: int = 2048
     """Structures whose bounds say which promise most, at most."""
 

@@ -10,8 +10,8 @@ class Tuning:
     """Thresholds of annealing beside a proof, and of the baselines.
 
     "baselines.py" is benchmarks/baselines.py: how far each method stays above the proven optimum. "search.py" is
-    benchmarks/search.py: CPU seconds of whole searches, of which annealing may take a fifth; "layers.py" is
-    benchmarks/layers.py: the same of single layers. Where none is named a number was not swept.
+    benchmarks/search.py: CPU seconds of whole searches, of which annealing may take a fifth; "single_layers.py" is
+    benchmarks/single_layers.py: the same of single layers. Where none is named a number was not swept.
     """
 
     # Annealing beside a proof: runs in turn near the best mapping and anywhere.
@@ -43,7 +43,7 @@ class Tuning:
     per_step: float = 0.04
     """Mappings per step at first: at most a fifth of the time."""
     per_window_step: float = 0.5
-    """The same with windows, whose steps take longer (layers.py: a tenth of the time)."""
+    """The same with windows, whose steps take longer (single_layers.py: a tenth of the time)."""
     idle_steps: int = 2000
     """Steps that pay for mappings none of which is better: half as many per step from then on, a third, ..."""
     largest_extent: int = 10**9

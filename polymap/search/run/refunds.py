@@ -22,7 +22,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Access, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.search.problem import Goal, Objective, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search
@@ -62,14 +62,26 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
 
 
 def most_refunded_bits(workload: Workload) -> int | None:
-    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone, where
-    what passes between them never comes there; None where that is not known, or several statements could load one
-    tensor at once (module docstring)."""
-    passed, extents = passed_tensors(workload), workload.extents()
-    if passed is None or any(read_once(workload).values()):
+    """Return how many bits fewer any tree moves at the outermost level than its statements at least move alone; None
+    where that is not known.
+
+    What one statement leaves for others never comes there, in the best case. What several read is loaded for one of
+    them: each of the others has an instance an element, so that alone it loads each once at most for less elsewhere.
+    """
+    if passed_tensors(workload) is None:
         return None
-    targets = {each.target.tensor: each.target for each in workload.statements}
-    return sum((1 + each.temporary) * each.bits * elements_of(targets[each.name], extents) for each in passed)
+    extents, accesses, total = workload.extents(), simple_accesses(workload), 0
+    for tensor in workload.tensors:
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
+        is_written = tensor.name in written_tensors(workload)
+        if not readers or (len(readers) < 2 and not is_written):
+            continue
+        loads_often = [each for each in readers if set(accesses_of(each, tensor.name)[0].dims) != set(each.dims)]
+        if tensor.name not in accesses or len(loads_often) > 1:
+            return None
+        passes = len(readers) + tensor.temporary if is_written else len(readers) - 1
+        total += passes * tensor.bits * elements_of(accesses[tensor.name], extents)
+    return total
 
 
 def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
@@ -95,9 +107,7 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
     written, extents = written_tensors(workload), workload.extents()
     alike = simple_accesses(workload)
     for tensor in workload.tensors:
-        readers = [
-            each for each in workload.statements if each.target.tensor != tensor.name and accesses_of(each, tensor.name)
-        ]
+        readers = [each for each in workload.statements if _reads(each, tensor.name)]
         if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
             continue
         most = max(readers, key=lambda each: prod(extents[name] for name in each.dims))
@@ -105,6 +115,11 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
             if each is not most or tensor.name in written:
                 found[each.name] = (*found[each.name], tensor.name)
     return found
+
+
+def _reads(statement: Statement, tensor: str) -> bool:
+    """Return whether a statement reads what it does not write itself."""
+    return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
 
 
 def _is_plain(access: Access) -> bool:

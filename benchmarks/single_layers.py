@@ -1,6 +1,6 @@
 """Single layers over dividing tiles: how good the best mapping is after some CPU seconds, and how long a proof takes.
 
-    python benchmarks/layers.py [CASE ...] [--limit SECONDS] [--presets MACHINE ...]
+    python benchmarks/single_layers.py [CASE ...] [--limit SECONDS] [--presets MACHINE ...]
 
 A row per case: how far the best mapping after 0.5, 1, 2, 5 and 10 CPU seconds is above the last one (none: no mapping
 yet), CPU seconds until it was proven (or the gap when the limit ended the search), structures, nodes of the search.
