@@ -112,6 +112,13 @@ def _next_share(spent: float, end: float, left: int) -> float:
     return spent + max(0.0, end - spent) / left
 
 
+def _split(parts: dict[tuple[int, int], Part], begin: int, end: int) -> Fraction | None:
+    """Return what a segment costs as two; None where it has no such parts."""
+    pairs = ((parts.get((begin, at)), parts.get((at, end))) for at in range(begin + 1, end))
+    sums = [first.value + second.value for first, second in pairs if first is not None and second is not None]
+    return min(sums, default=None)
+
+
 def _asked(search: Search) -> tuple[str, ...]:
     """Return the objectives that trees are looked for by: those that add up over segments, else energy and latency."""
     texts = ((each.text,) if each.goal in _ADDITIVE else ("energy", "latency") for each in search.objective.singles)
@@ -157,7 +164,12 @@ class Chains:
             if end - begin > 1 and (begin, end) not in passing:
                 continue
             left = len(passing) - passing.index((begin, end)) if end - begin > 1 else 1
-            part = self.part(statements[begin:end], _next_share(limits.share(), end_share, left))
+            own_end = _next_share(limits.share(), end_share, left)
+            part = self.part(statements[begin:end], own_end)
+            apart = _split(found, begin, end)
+            if part is not None and apart is not None and part.value < apart * TUNING.promising:
+                program = part_of(self._workload, statements[begin:end])
+                part = self._trees.with_branches_inside(program, part, limits.until(own_end))
             found |= {} if part is None else {(begin, end): part}
         return found
 
@@ -176,8 +188,7 @@ class Chains:
         best = self._best_of_states(segment, best, is_over)
         if best is None:
             return None
-        best = self._trees.with_more_held(program, best, is_over)
-        return self._trees.with_branches_inside(program, best, is_over)
+        return self._trees.with_more_held(program, best, is_over)
 
     def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> Part | None:
         """Return the better of a part and the best of the states, kind by kind; some kinds in a row without a gain end

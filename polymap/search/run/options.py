@@ -144,6 +144,8 @@ class Tuning:
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
+    promising: float = 1.1
+    """Times what a segment costs as two: neighbours in dearer ones get no branches of their own."""
     kinds_in_vain: int = 6
     """In a row, after which no more states are looked at."""
     most_nodes_added: int = 4
