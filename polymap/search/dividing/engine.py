@@ -502,6 +502,8 @@ def _promising(
 ) -> tuple[Structure, ...]:
     """Return the two structures of least bounds, tensor by tensor, and that of the least among the most parallel ones:
     among all where they are few, else among the most parallel ones and some others."""
+    if not len(structures):
+        return ()
     siblings = np.prod(structures.classes.reshape(len(structures), -1), axis=1)
     if len(structures) > TUNING.compared_first:
         half, order = TUNING.compared_first // 2, np.argsort(-siblings, kind="stable")
