@@ -138,7 +138,8 @@ def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) ->
     assert str(first) in text
     document = json.loads(json.dumps(answer_document(separable)))
     assert document["passing"][0] | {"sentence": ""} == {
-        "producer": "depthwise", "consumers": ["relu"], "tensor": "O", "times": 1, "level": first.level, "on_chip": True,
+        "producer": "depthwise", "consumers": ["relu"], "tensor": "O", "times": 1,
+        "level": first.level, "on_chip": True,
         "tile": list(first.tile), "tile_bits": prod(first.tile) * 32, "writes": 0, "reason": "", "sentence": "",
     }  # fmt: skip
     assert document["groups"][0]["nests"] == [["depthwise", "relu", "pointwise"]]
