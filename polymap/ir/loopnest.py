@@ -92,6 +92,16 @@ class Access:
         """The dims that occur in the subscripts, each once, in the order of the axes."""
         return tuple(dict.fromkeys(name for form in self.index for name in form.dims))
 
+    @property
+    def dims_alone(self) -> frozenset[str]:
+        """The dims that index an axis alone: for other values of one, the access touches other elements."""
+        return frozenset(form.dims[0] for form in self.index if len(form.dims) == 1 and form.is_linear)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each axis is indexed by a dim of its own."""
+        return len(self.dims_alone) == len(self.index) == len(self.dims)
+
 
 @dataclass(frozen=True, slots=True)
 class Read:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from polymap.ir.construction import Construction
@@ -24,6 +25,11 @@ class Storage:
             check.text("level")
             check.items("tensors", (str,))
             check.done()
+
+    def of(self, keeps: Callable[[str], object]) -> tuple[Storage, ...]:
+        """Return the node for some of its tensors; () where it has none of them."""
+        tensors = tuple(name for name in self.tensors if keeps(name))
+        return (Storage(self.level, tensors),) if tensors else ()
 
 
 @dataclass(frozen=True, slots=True)

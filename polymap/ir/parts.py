@@ -33,8 +33,8 @@ def part_of(workload: Workload, statements: tuple[Statement, ...]) -> Workload:
 
 def sets_each_once(statement: Statement) -> bool:
     """Return whether a statement overwrites, no element twice: it is counted like one that adds to zero."""
-    alone = {form.dims[0] for form in statement.target.index if len(form.dims) == 1 and form.is_linear}
-    return statement.operator is Operator.ASSIGN and is_box(statement) and set(statement.dims) <= alone
+    is_set = statement.operator is Operator.ASSIGN and is_box(statement)
+    return is_set and set(statement.dims) <= statement.target.dims_alone
 
 
 def nest_of(workload: Workload, statement: Statement, extents: Table[str, int], *, is_initial: bool) -> Workload:

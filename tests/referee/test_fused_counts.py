@@ -170,7 +170,7 @@ MISTAKES = {
         "mapping = Mapping((*run.spread, *around, *own))",
         "mapping = Mapping((*around, *own))",
     ),
-    "siblings write the same elements": ("if writers and not spread <= _dims_alone(access):", "if False:"),
+    "siblings write the same elements": ("if writers and not spread <= access.dims_alone:", "if False:"),
     "a range is cut in any order": ("if isinstance(node, Temporal) and node.dim in spread:", "if False:"),
     "siblings of all instances are alike": (
         "if tiles[node.dim] % min(node.tile, tiles[node.dim]):",

@@ -149,8 +149,8 @@ MISTAKES = {
     ),
     "a writer is not refunded": ("(writes and not workload.tensor(tensor).temporary)", "writes"),
     "what several read is charged to each": (
-        "return found\n\n\ndef _reads",
-        "return dict.fromkeys(found, ())\n\n\ndef _reads",
+        "return found\n\n\ndef _reads(",
+        "return dict.fromkeys(found, ())\n\n\ndef _reads(",
     ),
     "every tensor passes": ("return [0, *(number", "return [0]; return [0, *(number"),
 }

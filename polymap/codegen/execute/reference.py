@@ -87,8 +87,7 @@ def operations_of(expression: Expression) -> Iterator[str]:
 
 def _additions(workload: Workload, statement: Statement) -> int:
     """Return a bound on the number of terms of one element: dims alone in an axis of the target select the element."""
-    alone = {form.dims[0] for form in statement.target.index if len(form.dims) == 1 and form.is_linear}
-    return math.prod(workload.extents()[dim] for dim in statement.dims if dim not in alone)
+    return math.prod(workload.extents()[dim] for dim in statement.dims if dim not in statement.target.dims_alone)
 
 
 def _of_magnitudes(workload: Workload) -> Workload:

@@ -300,7 +300,7 @@ class BranchCounter:
         mine = list(dict.fromkeys(loop.dim for loop in loops if loop.dim in dims))
         if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
             raise OutOfReach("a child of which a part runs in some iterations alone")
-        if any(set(mine) & set(each.target.dims) - _dims_alone(each.target) for each in own):
+        if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
             raise OutOfReach("runs that add to some of the same elements")
         dying = frozenset(name for name in run.dying if self._dies_in(name, own, loops))
         kinds = [tiles_of(run.extents[name], [loop.tile for loop in loops if loop.dim == name]) for name in mine]
@@ -411,7 +411,7 @@ class SharedTensor:
         access = Access(name, index)
         writer = writers[0] if writers else main
         spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial)}
-        if writers and not spread <= _dims_alone(access):
+        if writers and not spread <= access.dims_alone:
             raise OutOfReach(name)  # siblings that write the same elements
         top = counter_stays(counter, _at_the_top(chain, name), main, access, run)
         return SharedTensor(
@@ -477,11 +477,6 @@ def _set_before(workload: Workload) -> dict[str, str]:
     return found
 
 
-def _dims_alone(access: Access) -> set[str]:
-    """Return the dims that index an axis alone: of other values of such a dim an access touches other elements."""
-    return {form.dims[0] for form in access.index if len(form.dims) == 1 and form.is_linear}
-
-
 def _inside(extents: dict[str, int], chain: Nodes) -> dict[str, int]:
     """Return how long the dims are below the temporal loops of a chain, in the first iteration."""
     found = dict(extents)
@@ -504,9 +499,7 @@ def _own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
     """Yield the nodes of a child that concern its statement."""
     for node in nodes:
         if isinstance(node, Storage):
-            tensors = tuple(name for name in node.tensors if accesses_of(statement, name))
-            if tensors:
-                yield replace(node, tensors=tensors)
+            yield from node.of(lambda name: accesses_of(statement, name))
         elif isinstance(node, Temporal | Spatial):
             if node.dim in statement.dims:
                 yield node

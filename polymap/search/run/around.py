@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from polymap.ir import (
@@ -21,7 +21,7 @@ from polymap.search.run.legs import Leg, Nodes, elements_of, simple_accesses
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTile:
     """A tensor that a node above the legs holds. elements: of its tile, on one instance of the level."""
 
     tensor: str
@@ -37,14 +37,14 @@ class Around:
     nodes: Nodes
     extents: tuple[tuple[str, int], ...]
     spread: tuple[tuple[str, str, int], ...]
-    held: tuple[Held, ...]
+    held: tuple[HeldTile, ...]
 
     @staticmethod
     def of(program: Workload, arch: Architecture, nodes: Nodes) -> Around | None:
         """Return what nodes leave to the legs; None where siblings cut a dim before a temporal loop does, some node
         holds a tensor that statements touch by more than one access, or there is no room."""
         accesses, tiles = simple_accesses(program), program.extents()
-        spread, held = list[tuple[str, str, int]](), list[Held]()
+        spread, held = list[tuple[str, str, int]](), list[HeldTile]()
         for node in nodes:
             if isinstance(node, Temporal):
                 if any(dim == node.dim for _, dim, _ in spread):
@@ -62,10 +62,8 @@ class Around:
                 level = arch.level_index(node.level)
                 if not level:
                     continue  # it holds everything
-                held += [Held(name, level, elements_of(accesses[name], own)) for name in node.tensors]
-        taken = Counter[int]()
-        for each in held:
-            taken[each.level] += each.elements * program.tensor(each.tensor).bits
+                held += [HeldTile(name, level, elements_of(accesses[name], own)) for name in node.tensors]
+        taken = _bits_taken(program, held)
         limits = {number: level.usable_bits for number, level in enumerate(arch.levels)}
         if any(room is not None and taken[number] > room for number, room in limits.items()):
             return None
@@ -74,15 +72,12 @@ class Around:
 
     def leg(self, program: Workload, arch: Architecture, statement: Statement) -> Leg:
         """Return what is left of a statement."""
-        inside, bits = dict(self.extents), {each.name: each.bits for each in program.tensors}
+        inside, taken = dict(self.extents), _bits_taken(program, self.held)
         given = {each.tensor: each.level for each in self.held if accesses_of(statement, each.tensor)}
-        taken = Counter[int]()
-        for each in self.held:
-            taken[each.level] += each.elements * bits[each.tensor]
         for name, level in given.items():
             above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
             own = cut(inside, [each for each in self.spread if each[0] in above])
-            taken[level] -= elements_of(accesses_of(statement, name)[0], own) * bits[name]
+            taken[level] -= elements_of(accesses_of(statement, name)[0], own) * program.tensor(name).bits
         names = [each[0] for each in self.spread]
         names += [fanout.name for each in self.held for fanout in arch.fanouts_above(arch.levels[each.level].name)]
         return replace(
@@ -92,6 +87,14 @@ class Around:
             spread=self.spread,
             fixed=tuple(dict.fromkeys(names)),
         )
+
+
+def _bits_taken(program: Workload, held: Iterable[HeldTile]) -> Counter[int]:
+    """Return the bits of tiles, by level."""
+    taken = Counter[int]()
+    for each in held:
+        taken[each.level] += each.elements * program.tensor(each.tensor).bits
+    return taken
 
 
 def cut(extents: dict[str, int], spread: Iterable[tuple[str, str, int]]) -> dict[str, int]:
@@ -112,8 +115,7 @@ def read_off(leg: Nodes, program: Workload, level: str, kept: tuple[str, ...], s
     simple, nodes = simple_accesses(program), list[MappingNode]()
     for node in above[:end]:
         if isinstance(node, Storage):
-            names = tuple(name for name in node.tensors if name in simple and name not in kept)
-            nodes += [Storage(node.level, names)] if names else []
+            nodes += node.of(lambda name: name in simple and name not in kept)
         elif _dim(node) in shared:
             nodes.append(node)
     return (*nodes, Storage(level, kept))
@@ -139,7 +141,7 @@ def with_one_more(program: Workload, arch: Architecture, nodes: Nodes, tensors: 
         for level in arch.levels[1:]:
             if (name, level.name) in there or not level.may_hold(program.tensor(name)):
                 continue
-            inside = Branch(tuple(without_node(child, name, frozenset((level.name,))) for child in last.children))
+            inside = Branch(tuple(without_nodes(child, (name,), (level.name,)) for child in last.children))
             for at in places:
                 above = (*around[:at], Storage(level.name, (name,)), *around[at:])
                 if is_in_order(arch, (*above, inside)) and Around.of(program, arch, above) is not None:
@@ -165,15 +167,14 @@ def is_in_order(arch: Architecture, nodes: Nodes, above: Nodes = ()) -> bool:
     return True
 
 
-def without_node(nodes: Nodes, tensor: str, levels: frozenset[str]) -> Nodes:
-    """Return the nodes without those for a tensor in some levels."""
+def without_nodes(nodes: Nodes, tensors: Collection[str], levels: Collection[str] | None = None) -> Nodes:
+    """Return the nodes without those for some tensors, in some levels (None: in all)."""
     found: list[MappingNode] = []
     for node in nodes:
         if isinstance(node, Branch):
-            found.append(Branch(tuple(without_node(child, tensor, levels) for child in node.children)))
-        elif isinstance(node, Storage) and node.level in levels:
-            kept = tuple(name for name in node.tensors if name != tensor)
-            found += [Storage(node.level, kept)] if kept else []
+            found.append(Branch(tuple(without_nodes(child, tensors, levels) for child in node.children)))
+        elif isinstance(node, Storage) and (levels is None or node.level in levels):
+            found += node.of(lambda name: name not in tensors)
         else:
             found.append(node)
     return tuple(found)

@@ -35,7 +35,7 @@ from polymap.search.programs import with_loops_joined
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.fused_trees import FusedTrees, Part, Passing
+from polymap.search.run.fused_trees import FusedTrees, Interface, Part
 from polymap.search.run.legs import (
     Nodes,
     elements_of,
@@ -184,7 +184,7 @@ class Chains:
             return None
         is_over = limits.until(end_share)
         half = limits.until(_next_share(limits.share(), end_share, 2))
-        best = self._trees.read_off(program, segment.passing, half)
+        best = self._trees.read_off(program, segment.interface, half)
         best = self._best_of_states(segment, best, is_over)
         if best is None:
             return None
@@ -193,7 +193,7 @@ class Chains:
     def _best_of_states(self, segment: Segment, best: Part | None, is_over: Stop) -> Part | None:
         """Return the better of a part and the best of the states, kind by kind; some kinds in a row without a gain end
         it."""
-        tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.shared}
+        tiles = {name: tiles_tried(segment.whole[name], divides=self._divides) for name in segment.interface.shared}
         kinds = dict[tuple[object, ...], list[State]]()
         for state in islice(segment.states(self._search.arch, tiles), TUNING.most_states_listed):
             kinds.setdefault(state.kind, []).append(state)
@@ -239,15 +239,13 @@ class Chains:
 class Segment:
     """Neighbouring statements as a program of their own, and what states are made of.
 
-    kept: what passes between them. others: of the other tensors, those that all touch alike. shared: dims of loops that
-    may stand around all of them.
+    kept: what passes between them. others: of the other tensors, those that all touch alike.
     """
 
     program: Workload
-    passing: Passing
+    interface: Interface
     kept: dict[str, Access]
     others: dict[str, Access]
-    shared: tuple[str, ...]
     written: frozenset[str]
     bits: dict[str, int]
     whole: dict[str, int]
@@ -255,16 +253,14 @@ class Segment:
     @staticmethod
     def of(program: Workload) -> Segment | None:
         """Return the segment; None where statements pass on what they do not touch alike."""
-        accesses, passing = simple_accesses(program), Passing.of(program)
-        if passing is None:
+        accesses, interface = simple_accesses(program), Interface.of(program)
+        if interface is None:
             return None
-        kept = passing.kept
         return Segment(
             program,
-            passing,
-            {name: accesses[name] for name in kept},
-            {name: access for name, access in accesses.items() if name not in kept},
-            passing.shared,
+            interface,
+            {name: accesses[name] for name in interface.kept},
+            {name: access for name, access in accesses.items() if name not in interface.kept},
             frozenset(each.target.tensor for each in program.statements),
             {each.name: each.bits for each in program.tensors},
             program.extents(),
@@ -273,8 +269,8 @@ class Segment:
     def states(self, arch: Architecture, tiles: dict[str, list[int]]) -> Iterator[State]:
         """Yield the states of which the tiles fit, those of few loops first."""
         for level in levels_above_fanouts(arch, self.program, tuple(self.kept)):
-            for many in range(min(len(self.shared), TUNING.most_loops_around) + 1):
-                for order in permutations(self.shared, many):
+            for many in range(min(len(self.interface.shared), TUNING.most_loops_around) + 1):
+                for order in permutations(self.interface.shared, many):
                     for chosen in product(*(tiles[name] for name in order)):
                         loops = tuple(zip(order, chosen, strict=True))
                         yield from self._states_by_what_is_held(loops, level, arch.levels[level])

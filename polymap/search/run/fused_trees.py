@@ -11,7 +11,6 @@ from math import prod
 from polymap.ir import (
     Branch,
     Mapping,
-    MappingNode,
     Statement,
     Storage,
     Workload,
@@ -21,7 +20,7 @@ from polymap.ir import (
 )
 from polymap.search.problem import Goal, Objective, objective_values
 from polymap.search.resources import Stop
-from polymap.search.run.around import Around, read_off, with_one_more
+from polymap.search.run.around import Around, read_off, with_one_more, without_nodes
 from polymap.search.run.driver import Search
 from polymap.search.run.legs import Leg, Nodes, as_written, legs_of, simple_accesses
 from polymap.search.run.options import TUNING
@@ -39,14 +38,15 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
-    """Tensors that statements pass on to one another, and the dims of loops that may stand around these."""
+class Interface:
+    """Tensors that statements pass on to one another (kept), and the dims of loops that may stand around all
+    of them (shared)."""
 
     kept: tuple[str, ...]
     shared: tuple[str, ...]
 
     @staticmethod
-    def of(program: Workload) -> Passing | None:
+    def of(program: Workload) -> Interface | None:
         """Return what the statements of a program pass on; None where they do not touch it alike, or it is nothing."""
         accesses, statements = simple_accesses(program), program.statements
         written = {each.target.tensor for each in statements}
@@ -55,7 +55,7 @@ class Passing:
         if not kept or any(name not in accesses for name in kept):
             return None
         common = [name for name in program.extents() if all(name in each.dims for each in statements)]
-        return Passing(kept, tuple(name for name in common if all(name in accesses[one].dims for one in kept)))
+        return Interface(kept, tuple(name for name in common if all(name in accesses[one].dims for one in kept)))
 
 
 class FusedTrees:
@@ -76,10 +76,10 @@ class FusedTrees:
         children = self._children(program, nodes, program.statements)
         return None if children is None else self._counted(program, (*nodes, Branch(children)))
 
-    def read_off(self, program: Workload, passing: Passing, is_over: Stop) -> Part | None:
+    def read_off(self, program: Workload, interface: Interface, is_over: Stop) -> Part | None:
         """Return the best of the trees that stand around what one statement alone would do."""
         best: Part | None = None
-        for nodes in dict.fromkeys(self._around(program, program.statements, passing, (), is_over)):
+        for nodes in dict.fromkeys(self._around(program, program.statements, interface, (), is_over)):
             found = None if is_over() else self.below(program, nodes)
             if found is not None:
                 found = self.with_more_held(program, found, is_over)
@@ -119,20 +119,20 @@ class FusedTrees:
         for at in range(len(branch.children) - 1 if len(branch.children) > 2 else 0):
             names = statements_below((Branch(branch.children[at : at + 2]),))
             statements = tuple(each for each in program.statements if each.name in names)
-            passing, others = Passing.of(part_of(program, statements)), set(program.statements) - set(statements)
-            own = () if passing is None else passing.kept
+            interface, others = Interface.of(part_of(program, statements)), set(program.statements) - set(statements)
+            own = () if interface is None else interface.kept
             own = tuple(name for name in own if not any(accesses_of(each, name) for each in others))
-            if passing is None or not own:
+            if interface is None or not own:
                 continue
-            above = _without(tuple(around), own)
-            for inner in self._around(program, statements, replace(passing, kept=own), above, is_over):
+            above = without_nodes(tuple(around), own)
+            for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
                 legs = self._children(program, (*above, *inner), statements)
                 if legs is not None:
                     joined = (*inner, Branch(legs))
                     yield (*above, Branch((*branch.children[:at], joined, *branch.children[at + 2 :])))
 
     def _around(
-        self, program: Workload, statements: tuple[Statement, ...], passing: Passing, above: Nodes, is_over: Stop
+        self, program: Workload, statements: tuple[Statement, ...], interface: Interface, above: Nodes, is_over: Stop
     ) -> Iterator[Nodes]:
         """Yield what stands above what statements pass on in the best mapping of one of them alone below some nodes, by
         the level in which it stands first."""
@@ -141,15 +141,15 @@ class FusedTrees:
         if around is None:
             return
         for number, level in enumerate(arch.levels):
-            if not number or not all(level.may_hold(program.tensor(name)) for name in passing.kept):
+            if not number or not all(level.may_hold(program.tensor(name)) for name in interface.kept):
                 continue
             for statement in statements:
-                own = tuple(name for name in passing.kept if accesses_of(statement, name))
+                own = tuple(name for name in interface.kept if accesses_of(statement, name))
                 leg = around.leg(program, arch, statement)
                 found = None if is_over() else self._leg(replace(leg, first=tuple((name, number) for name in own)))
                 if found is not None:
-                    nodes = read_off(found, program, level.name, own, passing.shared)
-                    yield (*nodes[:-1], Storage(level.name, passing.kept))
+                    nodes = read_off(found, program, level.name, own, interface.shared)
+                    yield (*nodes[:-1], Storage(level.name, interface.kept))
 
     def _children(self, program: Workload, nodes: Nodes, statements: tuple[Statement, ...]) -> tuple[Nodes, ...] | None:
         """Return the best legs of statements below some nodes; None where one has no mapping."""
@@ -193,14 +193,3 @@ _MOVES = ("reads", "writes")
 def _least(parts: list[Part | None]) -> Part:
     """Return the first of the parts that cost least."""
     return min((each for each in parts if each is not None), key=lambda each: each.value)
-
-
-def _without(nodes: Nodes, tensors: tuple[str, ...]) -> Nodes:
-    found: list[MappingNode] = []
-    for node in nodes:
-        if isinstance(node, Storage):
-            names = tuple(name for name in node.tensors if name not in tensors)
-            found += [Storage(node.level, names)] if names else []
-        else:
-            found.append(node)
-    return tuple(found)

@@ -155,8 +155,8 @@ def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
     apart = {dim: instances for _, dim, instances in leg.spread}  # of loops that are still to come
     for node in found.best.nodes:
         if isinstance(node, Storage):
-            tensors = tuple(name for name in node.tensors if (name, node.level) not in given and node.level != names[0])
-            nodes += [Storage(node.level, tensors)] if tensors else []
+            outer = {name for name, level in given if level == node.level}
+            nodes += node.of(lambda name, outer=outer: name not in outer) if node.level != names[0] else ()
         elif isinstance(node, Spatial) and node.fanout in leg.fixed:
             apart.pop(node.dim, None)
         elif isinstance(node, Temporal | Spatial) and node.dim in apart:
@@ -207,8 +207,7 @@ def simple_accesses(program: Workload) -> dict[str, Access]:
     for tensor in program.tensors:
         every = {access for each in program.statements for access in accesses_of(each, tensor.name)}
         access = next(iter(every))
-        alone = all(len(form.dims) == 1 and form.is_linear for form in access.index)
-        if len(every) == 1 and alone and len(access.dims) == len(access.index):
+        if len(every) == 1 and access.is_plain:
             found[tensor.name] = access
     return found
 

@@ -28,7 +28,7 @@ from polymap.ir import (
 )
 from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
-from polymap.search.run.around import without_node
+from polymap.search.run.around import without_nodes
 from polymap.search.run.driver import Search
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import Leg, Nodes, as_written, legs_of
@@ -172,6 +172,6 @@ def _with_node_around(search: Search, evidence: Evidence, tensor: str, level: in
     assert isinstance(branch, Branch)
     if any(_holds(node, tensor) for node in around):
         return evidence  # in an outer level
-    children = tuple(without_node(child, tensor, frozenset(names[: level + 1])) for child in branch.children)
+    children = tuple(without_nodes(child, (tensor,), names[: level + 1]) for child in branch.children)
     nodes = (*around, Storage(names[level], (tensor,)), Branch(children))
     return search.with_tree(evidence, best.workload, Mapping(nodes))

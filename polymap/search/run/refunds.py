@@ -22,7 +22,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from polymap.ir import Access, Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.search.problem import Goal, Objective, floor_of, parse_single
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.driver import Search
@@ -93,7 +93,7 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
         writers = [each for each in workload.statements if each.target.tensor == tensor.name]
         if len(users) < 2 or not writers:
             continue
-        is_alone = len(writers) == 1 and _is_plain(writers[0].target)
+        is_alone = len(writers) == 1 and writers[0].target.is_plain
         if not is_alone or users[0] != writers[0].name or tensor.initial:
             return None
         found.append(tensor)
@@ -120,12 +120,6 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
 def _reads(statement: Statement, tensor: str) -> bool:
     """Return whether a statement reads what it does not write itself."""
     return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
-
-
-def _is_plain(access: Access) -> bool:
-    """Return whether each axis is a dim of its own."""
-    forms = access.index
-    return all(len(form.dims) == 1 and form.is_linear for form in forms) and len(access.dims) == len(forms)
 
 
 def _users(workload: Workload, tensor: str) -> list[str]:

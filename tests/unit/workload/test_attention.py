@@ -66,7 +66,7 @@ def test_it_is_the_program_that_people_would_write() -> None:
 def test_neighbours_can_share_loops_over_heads_and_queries() -> None:
     segment = Segment.of(pm.attention(**SIZES, bits=8))  # type: ignore[arg-type]
     assert segment is not None
-    assert set(segment.shared) == {"h", "q"}
+    assert set(segment.interface.shared) == {"h", "q"}
     assert set(segment.kept) == set("SMEDP")
 
 

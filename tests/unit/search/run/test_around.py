@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polymap as pm
 from polymap.ir import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.search.run.around import Around, Held, is_in_order, read_off, with_one_more
-from polymap.search.run.fused_trees import Passing
+from polymap.search.run.around import Around, HeldTile, is_in_order, read_off, with_one_more
+from polymap.search.run.fused_trees import Interface
 
 PAIR = ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"]
 WORK = pm.program(PAIR, m=64, n=32, k=8, p=4, temporary=["T"], bits=8)
@@ -25,7 +25,7 @@ def test_a_leg_gets_the_tiles_of_its_loops_and_what_is_left_of_the_levels() -> N
     assert around.nodes == ABOVE
     assert around.spread == (("PE", "m", 16),)
     glb, abuf = 1, 4
-    assert around.held == (Held("A", glb, 64 * 8), Held("E", glb, 64 * 4), Held("T", abuf, 4 * 16))
+    assert around.held == (HeldTile("A", glb, 64 * 8), HeldTile("E", glb, 64 * 4), HeldTile("T", abuf, 4 * 16))
     first, second = (around.leg(WORK, ARCH, each) for each in WORK.statements)
     assert dict(first.extents) == {"m": 64, "n": 16, "k": 8}
     assert first.given == (("A", glb), ("T", abuf))
@@ -44,11 +44,11 @@ def test_what_leaves_nothing_to_legs_is_refused() -> None:
 
 
 def test_loops_that_all_share_are_read_off_one_statement() -> None:
-    passing = Passing.of(WORK)
-    assert passing is not None
-    assert passing == Passing(("T",), ("m", "n"))
+    interface = Interface.of(WORK)
+    assert interface is not None
+    assert interface == Interface(("T",), ("m", "n"))
     nodes = (Temporal("k", 2), Storage("GLB", ("A", "T")), Temporal("n", 4), Temporal("k", 1), Storage("ABUF", ("T",)))
-    found = read_off((*nodes, Temporal("m", 1), Compute("S0")), WORK, "ABUF", passing.kept, passing.shared)
+    found = read_off((*nodes, Temporal("m", 1), Compute("S0")), WORK, "ABUF", interface.kept, interface.shared)
     assert found == (Storage("GLB", ("A",)), Temporal("n", 4), Storage("ABUF", ("T",)))
 
 

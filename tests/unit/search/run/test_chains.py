@@ -70,7 +70,7 @@ def test_states_fit_and_say_what_moves() -> None:
     asked, _ = read_question(work, buffer(90), Options("traffic:DRAM", "divide"), provers)
     segment = Segment.of(work)
     assert segment is not None
-    assert segment.shared == ("m", "n")
+    assert segment.interface.shared == ("m", "n")
     states = list(segment.states(asked.arch, {"m": [4], "n": [3]}))
     assert all(state.bits <= 8 * 90 for state in states)
     (held,) = [state for state in states if state.loops == (("n", 3),) and len(state.held) == 2]
