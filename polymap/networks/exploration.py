@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from polymap.explore import explore, search
-from polymap.inputs import as_integer, expected_method, is_list, parse_json, shown
+from polymap.inputs import as_integer, expected_kind, expected_method, is_list, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
@@ -188,7 +188,7 @@ def explore_network(
     net = network_of(net)
     arch = arch_of(arch)
     goal = parse_single(objective, arch)
-    check_additive(goal, asked=fuse)
+    check_additive(goal, asked=expected_kind(fuse, bool, "fuse"))
     Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
     expected_method(executor, "submit", "the executor")
     expected_method(on_layer, "__call__", "on_layer")

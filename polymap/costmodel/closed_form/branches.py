@@ -410,7 +410,9 @@ class SharedTensor:
         (index,) = indices
         access = Access(name, index)
         writer = writers[0] if writers else main
-        spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial)}
+        stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
+        above = {fanout.name for level in stored for fanout in counter.arch.fanouts_above(level)}
+        spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial) and node.fanout in above}
         if writers and not spread <= access.dims_alone:
             raise OutOfReach(name)  # siblings that write the same elements
         top = counter_stays(counter, _at_the_top(chain, name), main, access, run)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import takewhile
 from math import prod
 
 from polymap.ir import (
@@ -94,8 +95,9 @@ class FusedTrees:
             if is_over():
                 break
             trees = with_one_more(program, arch, part.nodes[0], part.moved_again)
-            found = [self._counted(program, nodes) for nodes in trees]
-            best = _least([part, *found])
+            best = part
+            for nodes in takewhile(lambda _: not is_over(), trees):
+                best = _least([best, self._counted(program, nodes)])
             if best is part:
                 break
             part = best
@@ -169,7 +171,7 @@ class FusedTrees:
         return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, TUNING.leg_share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
-        cost = self._search.legal_cost(program, Mapping(nodes))
+        cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)
         if cost is None:
             return None
         value = objective_values(program, self._search.arch, self._objective, cost)[0]

@@ -133,6 +133,8 @@ class Tuning:
     """Of what is left of the limit, for one of these."""
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""
+    count_share: float = 0.02
+    """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6
     """Nests that share loops."""
     most_loops_around: int = 3
