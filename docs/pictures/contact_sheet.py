@@ -75,7 +75,9 @@ def figures() -> dict[str, str]:
         "domain": pm.domain_svg(pm.domain_figure(pm.from_c(STENCIL), "S0", tile=(2, 3))),
         "layers": pm.layer_bars_svg(pm.layer_bars_figure(f"Layers on {arch.name}", _layers(arch))),
         "buffer curve": buffer_curve_svg(
-            pm.buffer_curve(pm.matmul(m=64, n=64, k=64), "tutorial3", "SRAM", [1 << power for power in range(8, 18)])
+            pm.study.buffer_curve(
+                pm.matmul(m=64, n=64, k=64), "tutorial3", "SRAM", [1 << power for power in range(8, 18)]
+            )
         ),
     }
 

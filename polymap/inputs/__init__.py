@@ -14,6 +14,7 @@ with lazy(__name__):
         LABEL_RULE as LABEL_RULE,
         NAME_RULE as NAME_RULE,
         Fields as Fields,
+        as_bits as as_bits,
         as_fraction as as_fraction,
         as_integer as as_integer,
         as_whole as as_whole,
@@ -34,10 +35,12 @@ with lazy(__name__):
         shown as shown,
     )
     from polymap.inputs.writing import (
+        encoded as encoded,
         is_special as is_special,
         put_in_place as put_in_place,
         stage as stage,
         unwritten as unwritten,
+        write_bytes as write_bytes,
         write_device as write_device,
         write_text as write_text,
     )

@@ -17,6 +17,10 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.costmodel.analysis.nest import mapping_text
+from polymap.report.figures.machine import machine_svg
+from polymap.report.figures.nest_svg import mapping_svg
+from polymap.report.text.explanation import explain
 
 LAYER = pm.matmul(m=4, n=4, k=4, name="small")
 FLAT = pm.load_arch("flat3")
@@ -61,22 +65,22 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         next(pm.space.structures(LAYER, FLAT)).score,
         {"objective": "energy", "time_limit_s": 2},
     ),
-    "explain": (pm.explain, {"workload": LAYER, "arch": FLAT}),
-    "mapping_svg": (pm.mapping_svg, {"workload": LAYER, "arch": FLAT}),
-    "mapping_text": (pm.mapping_text, {"workload": LAYER, "mapping": BEST, "arch": FLAT}),
-    "machine_svg": (pm.machine_svg, {"arch": FLAT}),
+    "explain": (explain, {"workload": LAYER, "arch": FLAT}),
+    "mapping_svg": (mapping_svg, {"workload": LAYER, "arch": FLAT}),
+    "mapping_text": (mapping_text, {"workload": LAYER, "mapping": BEST, "arch": FLAT}),
+    "machine_svg": (machine_svg, {"arch": FLAT}),
     "dependences": (pm.dependences, {"workload": LAYER}),
     "verify": (pm.verify, {"workload": LAYER, "arch": FLAT, "objective": "energy"}),
     "load_arch": (pm.load_arch, {"name_or_path": "flat3"}),
     "load_workload": (pm.load_workload, {"word": "resnet50.fc"}),
-    "arch_from_document": (pm.arch_from_document, {"document": pm.arch_to_document(FLAT)}),
-    "workload_from_document": (pm.workload_from_document, {"document": pm.workload_to_document(LAYER)}),
-    "mapping_from_document": (pm.mapping_from_document, {"document": pm.mapping_to_document(BEST)}),
+    "arch_from_document": (pm.io.arch_from_document, {"document": pm.io.arch_to_document(FLAT)}),
+    "workload_from_document": (pm.io.workload_from_document, {"document": pm.io.workload_to_document(LAYER)}),
+    "mapping_from_document": (pm.io.mapping_from_document, {"document": pm.io.mapping_to_document(BEST)}),
     "matmul": (pm.matmul, {"m": 3, "n": 3, "k": 3, "bits": 8, "name": "x"}),
     "conv2d": (pm.conv2d, {"K": 2, "C": 2, "H": 4, "W": 4, "R": 3, "S": 3, "stride": 1, "padding": 1, "bits": 8}),
     "einsum": (pm.einsum, {"text": "C[m] += A[m]", "sizes": {"m": 3}, "bits": 8, "roles": {"A": "input"}}),
     "from_c": (pm.from_c, {"source": "for (int i = 0; i < 4; i++) x[i] = 0;", "sizes": {}}),
-    "builtin_workload": (pm.builtin_workload, {"name": "resnet50.fc"}),
+    "builtin_workload": (pm.io.builtin_workload, {"name": "resnet50.fc"}),
     "dataflow": (pm.dataflow, {"name": "WS"}),
     "order": (pm.order, {"dims": "m n"}),
 }
@@ -102,14 +106,14 @@ def test_wrong_types_get_an_error_of_polymap(name: str, argument: str) -> None:
 
 
 def test_names_stand_for_objects() -> None:
-    layer, arch = pm.builtin_workload("alexnet.fc8"), pm.load_arch("flat3")
+    layer, arch = pm.io.builtin_workload("alexnet.fc8"), pm.load_arch("flat3")
     result = pm.explore("alexnet.fc8", "flat3", tiles="divide", time_limit_s=20)
     assert (result.workload, result.arch) == (layer, arch)
     assert pm.evaluate("alexnet.fc8", "flat3", result.best) == result.cost
     assert pm.violations("alexnet.fc8", "flat3", result.best) == ()
     assert pm.generate_c("alexnet.fc8", "flat3", result.best) == result.c()
-    assert pm.explain("alexnet.fc8", "flat3", result.best, result.cost) in result.explain()
-    assert pm.mapping_svg("alexnet.fc8", "flat3", result.best).startswith("<svg")
+    assert explain("alexnet.fc8", "flat3", result.best, result.cost) in result.explain()
+    assert mapping_svg("alexnet.fc8", "flat3", result.best).startswith("<svg")
     with pytest.raises(pm.PolymapError, match="(?s)alexnet.fc9.*flat4.*Did you mean 'flat3'"):
         pm.explore("alexnet.fc9", "flat4")
 
@@ -153,7 +157,7 @@ def test_a_machine_without_energies_warns(capsys: pytest.CaptureFixture[str], tm
         "name": "bare",
         "nodes": [{"level": "DRAM"}, {"level": "RF", "capacity_bits": 4096}, {"compute": "MAC"}],
     }
-    arch = pm.arch_from_document(document)
+    arch = pm.io.arch_from_document(document)
     for objective in ("energy", "edp", "pareto:latency,energy"):
         with pytest.warns(RuntimeWarning, match="machine 'bare' states no energies .*: every mapping costs 0 pJ"):
             pm.explore(LAYER, arch, objective, tiles="divide", time_limit_s=5)
@@ -182,9 +186,9 @@ def test_construction_takes_what_says_the_same() -> None:
 def test_constructors_and_machine_files_read_the_same_amounts(field: str, amount: str) -> None:
     nodes = [{"level": "DRAM"}, {"level": "GLB", field: amount}, {"compute": "MAC"}]
     try:
-        read = getattr(pm.arch_from_document({"name": "m", "nodes": nodes}).nodes[1], field)
+        read = getattr(pm.io.arch_from_document({"name": "m", "nodes": nodes}).nodes[1], field)
     except pm.PolymapError:
-        with pytest.raises(pm.ArchError, match=f"^PM121 level 'GLB': {field} is .*\n.*unit"):
+        with pytest.raises(pm.errors.ArchError, match=f"^PM121 level 'GLB': {field} is .*\n.*unit"):
             API.MemoryLevel("GLB", **{field: amount})
         return
     made = getattr(API.MemoryLevel("GLB", **{field: amount}), field)
@@ -272,7 +276,7 @@ SOURCE = "void f(int N, float A[N]) { for (int i = 1; i < N; i++) A[i] = A[i] + 
 ON = {"workload": LAYER, "arch": FLAT, "mapping": BEST}
 FLAT_NODES = pm.load_arch("flat3").nodes
 NETWORK = pm.explore_network(
-    pm.Network("one", (pm.NetworkLayer("one", LAYER, 1),)),
+    pm.Network("one", (pm.io.NetworkLayer("one", LAYER, 1),)),
     replace(pm.load_arch("flat3"), nodes=(replace(FLAT_NODES[0], burst_bits=64), *FLAT_NODES[1:])),
     tiles="divide",
 )

@@ -69,7 +69,7 @@ def machine_svg(arch: Architecture | str) -> svg.Picture:
                 shapes += _dearness(row.node, y, dearest)
                 y += BOX_HEIGHT
         previous = row.node
-    return svg.picture(28 + BOX_WIDTH + 34 + 150 + 24, y + 24, f"Machine {arch.name}", shapes)
+    return svg.picture(28 + BOX_WIDTH + 34 + 150 + 24, y + 24, f"Machine {arch.name}", shapes, arch)
 
 
 def _cells(row: MachineRow) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str
             drawn += _block(block, x, colours[name], traffic.get((block.row.name, name)))
     drawn += _compute(lines, width)
     drawn += _legend(bottom + 18, traffic=bool(traffic))
-    return svg.picture(width, bottom + 40, figure.title, drawn)
+    return svg.picture(width, bottom + 40, figure.title, drawn, figure)
 
 
 def _lines(rows: tuple[NestRow, ...]) -> list[_Line]:

@@ -132,7 +132,7 @@ def roofline_svg(workload: Workload | str, arch: Architecture | str, costs: Sequ
         *_points(figure, colours, x, y, several=len(costs) > 1),
         *_key(figure, colours),
     ]
-    return svg.picture(900, 452, f"Roofline of {figure.title}", shapes)
+    return svg.picture(900, 452, f"Roofline of {figure.title}", shapes, figure)
 
 
 def _cells(level: LevelRoof, roof: Roofline) -> tuple[str, ...]:

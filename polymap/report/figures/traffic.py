@@ -157,7 +157,7 @@ def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) 
         rest = (svg.FAINT, bar.other_pj / dearest, f"{bar.level}: {energy(bar.other_pj)}")
         note = f"{energy(_pj(bar))} · {percent(_pj(bar) / cost.energy_pj) if cost.energy_pj else '0 %'}"
         shapes += _stack(left + panel + gap, y, panel - 64, [*parts, rest], note)
-    return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes)
+    return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes, figure)
 
 
 def _values(row: Traffic) -> tuple[int, int, int, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from polymap.comparison import Comparison
 from polymap.costmodel.analysis import bare_text, mapping_text
 from polymap.formatting import exact, listing, percent, plural, table, times
 from polymap.sampling import Sample, Scores
 from polymap.search.problem import unit_of
 from polymap.search.result import cost_document, head_document, mapping_document, number, units_document
+from polymap.study import Comparison
 from polymap.tile_sizes import TileChoice
 
 

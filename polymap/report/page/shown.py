@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 
 from polymap.codegen.execute import CRun
-from polymap.comparison import Comparison
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve, bare_text
 from polymap.costmodel.symbolic import Formula
@@ -51,6 +50,7 @@ from polymap.report.text import (
 )
 from polymap.sampling import Sample, Scores
 from polymap.search.result import SearchResult
+from polymap.study import Comparison
 from polymap.tile_sizes import TileChoice
 from polymap.workload import Dependence, workload_text
 

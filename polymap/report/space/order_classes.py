@@ -8,6 +8,7 @@ from itertools import permutations
 
 from polymap.costmodel import evaluate
 from polymap.formatting import exact, plural
+from polymap.inputs import expected_kind
 from polymap.ir import (
     Architecture,
     Compute,
@@ -20,7 +21,7 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report.figures import GREY, Picture, expected_figure, head, hint, picture, rect, text
+from polymap.report.figures import GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
 from polymap.resolve import question_of
 
@@ -86,7 +87,7 @@ def order_figure(workload: Workload | str, arch: Architecture | str) -> OrderFig
 
 def order_svg(figure: OrderFigure) -> Picture:
     """Return one square per order, in a block per class; each class also has its number."""
-    figure = expected_figure(figure, OrderFigure)
+    figure = expected_kind(figure, OrderFigure, "the figure")
     shapes: Shapes = head("Many orders, few behaviours", figure.title)
     top = 92.0
     for number, each in enumerate(figure.classes):
@@ -102,7 +103,7 @@ def order_svg(figure: OrderFigure) -> Picture:
         top += max(64.0, _CELL * (-(-len(each.orders) // _ROW)) + 18)
     words = "Elements that enter (of the output: leave) storage of one element per tensor, re-reads of sums aside."
     shapes.append(text(28, top + 8, words, size=12, fill=GREY))
-    return picture(860, top + 28, figure.title, shapes)
+    return picture(860, top + 28, figure.title, shapes, figure)
 
 
 def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> Shapes:

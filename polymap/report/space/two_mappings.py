@@ -127,4 +127,4 @@ def side_by_side_svg(figure: SideBySide) -> Picture:
             bar = rect(122, base + 15 * place, max(width, 0.5), 13, fill=colour, round_by=2)
             shapes.append(hint([bar], f"{figure.names[place]}: {energy(pj)} at {name}"))
             shapes.append(text(130 + width, base + 15 * place + 11, energy(pj), size=11, fill=GREY))
-    return picture(800, top + 24 + 40 * len(figure.by_level), f"Side by side: {figure.title}", shapes)
+    return picture(800, top + 24 + 40 * len(figure.by_level), f"Side by side: {figure.title}", shapes, figure)

@@ -23,7 +23,7 @@ def compared(capsys: Captured, *words: str) -> dict[str, Any]:
 def test_compare_says_what_compare_and_explore_find(capsys: Captured) -> None:
     told = compared(capsys, *SMALL, "WS", "OS", "optimum", "--objective", "edp")
     found = pm.compare(pm.matmul(m=4, n=6, k=2), "flat3", ["WS", "OS", "optimum"], objective="edp")
-    assert told["schema"] == "polymap.comparison/1"
+    assert told["schema"] == "polymap.study.comparison/1"
     assert (told["objective"], told["units"]["value"]) == ("edp", {"edp": "pJ*cycle"})
     assert [each["family"] for each in told["members"]] == [each.family for each in found.members]
     for row, member in zip(told["members"], found.members, strict=True):
@@ -31,7 +31,7 @@ def test_compare_says_what_compare_and_explore_find(capsys: Captured) -> None:
         assert (row["cost"] is None) == (member.cost is None)
     best = pm.explore(pm.matmul(m=4, n=6, k=2), "flat3", "edp", tiles="divide")
     assert told["optimum"] == told["members"][-1]["value"] == best.value
-    mapping = pm.mapping_from_document(told["members"][-1]["mapping"])
+    mapping = pm.io.mapping_from_document(told["members"][-1]["mapping"])
     cost = pm.evaluate(pm.matmul(m=4, n=6, k=2), "flat3", mapping)
     assert cost.energy_pj * cost.latency_cycles == best.value
 

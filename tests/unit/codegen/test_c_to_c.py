@@ -301,7 +301,7 @@ def test_maxima_of_integers_may_come_in_any_order(kind: str, update: str, free: 
     if free:
         assert "Written by polymap" in pm.transform_c(source, schedule=schedule)
     else:
-        with pytest.raises(pm.ScheduleError, match="PM280"):
+        with pytest.raises(pm.errors.ScheduleError, match="PM280"):
             pm.transform_c(source, schedule=schedule)
 
 

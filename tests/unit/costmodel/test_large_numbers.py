@@ -99,7 +99,7 @@ def test_large_counts_are_text_in_json() -> None:
     by_name = {(row["level"], row["tensor"]): row for row in read["traffic"]}
     assert by_name["Buf", "B"]["reads"] == str(10**33)
     assert by_name["Buf", "B"]["drains"] == 0
-    sizes = pm.workload_from_document(json.loads(json.dumps(pm.workload_to_document(GEMM)))).extents()
+    sizes = pm.io.workload_from_document(json.loads(json.dumps(pm.io.workload_to_document(GEMM)))).extents()
     assert sizes == GEMM.extents()
 
 
