@@ -61,6 +61,14 @@ class CompiledFunction:
     function: NativeFunction = field(repr=False)
     loaded: NativeCall | RegionCall = field(repr=False)
 
+    def __repr__(self) -> str:
+        """Return the arrays in the order of a call, with types and shapes, and what is returned."""
+        forms = self.function.arrays
+        given = [f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms if not form.is_written]
+        written = [f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms if form.is_written]
+        about = f"{self.workload.name}, {self.layout}" if self.choice is not None else self.workload.name
+        return f"<CompiledFunction of {about}: ({', '.join(given)}) -> {', '.join(written)}>"
+
     def __call__(self, *arrays: object, out: object = None) -> Any:
         """Return the output (of several a tuple) of arrays in the order of the workload's operands.
 

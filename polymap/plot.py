@@ -162,13 +162,15 @@ def fate(result: SearchResult) -> Picture:
     return fate_svg(fate_figure(result))
 
 
-def compare(result: SearchResult | Cost, other: SearchResult | Cost) -> Picture:
+def compare(
+    result: SearchResult | Cost, other: SearchResult | Cost, names: tuple[str, str] = ("first", "second")
+) -> Picture:
     """Return two mappings of one workload on one machine side by side: loops, and energy by level."""
     one, two = subject_of(result), subject_of(other)
     if (one.workload, one.arch) != (two.workload, two.arch):
         what = "the two answers are about different workloads or machines"
         raise OptionError(Mistake("PM120", what, "Expected two mappings of one workload on one machine."))
-    return side_by_side_svg(side_by_side(one.workload, one.arch, one.mapping, two.mapping))
+    return side_by_side_svg(side_by_side(one.workload, one.arch, one.mapping, two.mapping, names))
 
 
 def fusion(result: Fusion | SearchResult) -> Picture:

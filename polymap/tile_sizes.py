@@ -15,7 +15,7 @@ from polymap.search.problem import Goal, analyse, is_confirmed, measure_of, obje
 from polymap.search.run import Options
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TileChoice(Shown):
     """The best mapping found (None: none), its value in the objective's unit, exact, and whether no mapping with tiles
     that divide is better."""

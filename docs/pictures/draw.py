@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import polymap as pm
-from polymap.study.comparison import Member
 
 HERE = Path(__file__).parent
 STORED = HERE / "conv2_x.json"
@@ -28,10 +27,10 @@ def pictures() -> dict[str, str]:
     mapping = pm.io.mapping_from_document(json.loads(STORED.read_text(encoding="utf-8")))
     cost = pm.evaluate(layer, arch, mapping)
     return {
-        "mapping.svg": pm.mapping_svg(layer, arch, mapping, cost),
-        "traffic.svg": pm.traffic_svg(layer, arch, cost),
-        "roofline.svg": pm.roofline_svg(layer, arch, [("", cost)]),
-        "machine.svg": pm.machine_svg(arch),
+        "mapping.svg": pm.plot.mapping(cost),
+        "traffic.svg": pm.plot.traffic(cost),
+        "roofline.svg": pm.plot.roofline(cost),
+        "machine.svg": pm.plot.machine(arch),
         "space.svg": _space(),
     }
 
@@ -39,13 +38,15 @@ def pictures() -> dict[str, str]:
 def _space() -> str:
     """Return a uniform sample of the layer's mappings on flat3, with the best mapping of each family."""
     layer, arch = pm.io.builtin_workload("resnet50.conv2_x"), pm.load_arch("flat3")
-    members: list[Member] = []
+    members: list[pm.study.Member] = []
     for stored in json.loads(FAMILIES.read_text(encoding="utf-8")):
         mapping = pm.io.mapping_from_document(stored["mapping"])
         cost = pm.evaluate(layer, arch, mapping)
-        members.append(Member(stored["family"], stored["status"], mapping, cost, cost.energy_pj, stored["bound_pj"]))
+        members.append(
+            pm.study.Member(stored["family"], stored["status"], mapping, cost, cost.energy_pj, stored["bound_pj"])
+        )
     families = pm.study.Comparison(layer, arch, "energy", tuple(members), members[-1].value)
-    return pm.cloud_svg(pm.cloud_figure(pm.sample_mappings(layer, arch, SAMPLED, seed=0), families))
+    return pm.plot.cloud(pm.sample_mappings(layer, arch, SAMPLED, seed=0), families)
 
 
 def search() -> None:

@@ -46,7 +46,7 @@ class TensorBursts:
         return Fraction((self.read_elements + self.written_elements) * self.bits, moved) if moved else Fraction(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BurstCounts(Shown):
     """The bursts of a mapping, tensor by tensor in the workload's order."""
 

@@ -40,7 +40,7 @@ class TensorMisses:
         return self.missed_elements / self.held_elements if self.held_elements else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CacheMisses(Shown):
     """The misses of a mapping: caches outermost first, tensors in the workload's order."""
 

@@ -83,7 +83,7 @@ class ResourcePrice:
     next_change: NextChange | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sensitivity(Tabled):
     """The answer of `sensitivity`: a price per resource, in the order of the machine. value, status: of the machine as
     it is. searches: how many machines were searched; the others follow from their proofs."""

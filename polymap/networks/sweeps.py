@@ -60,7 +60,7 @@ class SweepRow:
     arch: Architecture | MaybeNone = field(default=None, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SweepTable(Tabled):
     """The rows of a sweep, workload by workload for each machine, for each objective. incomplete: the networks asked
     about of which nodes have no workload."""

@@ -15,7 +15,7 @@ from polymap.schedules import dependence_violations
 from polymap.schedules.space import any_order_is_legal, uniform_trees
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sample(Shown):
     """Mappings drawn independently, each legal tree as likely as any other. drawn: legal trees that were drawn for
     them; within_capacity: whether those that do not fit were left out."""

@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scores(Shown):
     """One entry per mapping. fits: within all capacities. occupancy_bits: (level, bits that its fullest
     instance holds, before buffering), per level below the outermost. moved_bits: (level, bits read and written)."""

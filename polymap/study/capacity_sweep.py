@@ -30,7 +30,7 @@ class CapacityPoint:
     fits: bool | None = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CapacityCurve(Shown):
     """Points by rising size; own: the machine's own size in bits (None: unlimited); knee: the least size whose
     energy is proven to be within 5 % of that of the largest, None where no size is proven to be the least one."""

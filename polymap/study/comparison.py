@@ -105,7 +105,7 @@ class Member:
         return None if self.value is None else float((self.value - self.bound) / self.value) if self.value else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Tabled):
     """The best of each family, in the order asked for. optimum: value of the best mapping known of all; is_proven:
     whether no mapping is better."""

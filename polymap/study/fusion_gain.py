@@ -16,6 +16,7 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     OptionError,
+    Shown,
     Spatial,
     Temporal,
     Workload,
@@ -53,8 +54,8 @@ class UnfusedPart:
     cost: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+@dataclass(frozen=True, slots=True, repr=False)
+class Fusion(Shown):
     """The best tree found (value, workload, mapping, cost) beside the best way found to run nest after nest (unfused):
     one tree in which statements of different outermost nests share no loop, or every nest as a program of its own. A
     nest that only sets what the next one accumulates into is a part of that one. Each workload is the program asked

@@ -12,7 +12,7 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Spati
 from polymap.resolve import mapping_of, question_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TileStudy(Shown):
     """The answer of `tiles`. across, up: what a loop is called, and its tiles, rising. energy_pj, fits:
     [up][across]; own: (across, up) of the mapping shown."""

@@ -29,7 +29,7 @@ class Winner:
         return self.dataflow or ("nothing fits" if self.is_proven else "none known")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WinnerStudy(Shown):
     """The answer of `winners`. across, up: (level, sizes in bits, rising); winners: [up][across]."""
 

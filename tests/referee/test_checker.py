@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polymap import builtin_workload, einsum, explore, load_arch, verify
+from polymap import einsum, explore, load_arch, verify
 from polymap.checker.any_size import Siblings, bounds, least, ranges
 from polymap.checker.bounds import Prices
 from polymap.checker.counts import cost, read_mapping, rows_of
@@ -20,6 +20,7 @@ from polymap.checker.model import Problem as Checked, Rows, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate
+from polymap.io import builtin_workload
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal

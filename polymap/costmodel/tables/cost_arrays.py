@@ -22,6 +22,7 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     OptionError,
+    Shown,
     Spatial,
     Temporal,
     Workload,
@@ -50,7 +51,7 @@ class TrafficArrays:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CostArrays:
+class CostArrays(Shown):
     """The figures of `Cost` as arrays, one entry per mapping in the order of the rows.
 
     Integers are int64; a column with a larger one has Python integers (dtype object). Two are equal where all entries

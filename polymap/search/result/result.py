@@ -73,7 +73,7 @@ class Settings:
     work_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SearchResult(Reported):
     """The answer of `explore`, with its question (workload, arch, objective, settings).
 

@@ -137,7 +137,7 @@ def test_native_programs_are_written_and_run(capsys: Captured, tmp_path: Path) -
     assert told["run"]["counts_match"] is None  # type: ignore[index]
     layer, arch = pm.matmul(m=4, n=6, k=2), pm.load_arch("host_cpu")
     best = pm.io.mapping_from_document(told)
-    assert path.read_text() == pm.generate_c(layer, arch, best, pm.Form.NATIVE)
+    assert path.read_text() == pm.generate_c(layer, arch, best, "native")
 
 
 # Output

@@ -265,7 +265,7 @@ def test_the_command_takes_schedules_for_all_sizes(
     texts = {0: "S0[i,j] -> [i + j, j, 0]", 2: "S0[i,j] -> [j, -i, 0]"}
     for code, text in texts.items():
         schedule = pm.transform.schedule_from_text(workload, text)
-        written = pm.transform.to_openscop(schedule) if openscop else text
+        written = pm.io.to_openscop(schedule) if openscop else text
         (tmp_path / "order.txt").write_text(written, encoding="utf-8")
         assert main(command) == code
         out, err = capsys.readouterr()

@@ -192,7 +192,7 @@ def test_before_and_after(name: str, golden: Golden) -> None:
 
 def test_openscop_and_matrices(golden: Golden) -> None:
     schedule = t.tile(t.skew(pm.Schedule.original(workload(STENCIL)), "i", by="t"), {"t": 2, "i": 8})
-    golden("transform/text.txt", f"{schedule}\n\n{t.matrices(schedule)}\n{t.to_openscop(schedule)}")
+    golden("transform/text.txt", f"{schedule}\n\n{t.matrices(schedule)}\n{pm.io.to_openscop(schedule)}")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_text_that_is_no_schedule_is_refused(text: str, message: str) -> None:
 
 def test_scattering_that_is_none_is_refused() -> None:
     work = workload(STENCIL)
-    good = t.to_openscop(pm.Schedule.original(work))
+    good = pm.io.to_openscop(pm.Schedule.original(work))
     for bad, message in (
         (good.replace("SCATTERING", "DOMAIN"), "begins with SCATTERING"),
         (good.replace("5 9 5 2 0 0", "5 9 5 3 0 0"), "has columns"),
@@ -277,4 +277,4 @@ def test_scattering_that_is_none_is_refused() -> None:
         ("", "0 relations for 1 statements"),
     ):
         with pytest.raises(pm.errors.ScheduleError, match=message):
-            t.from_openscop(work, bad)
+            pm.io.from_openscop(work, bad)
