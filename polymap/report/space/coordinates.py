@@ -13,13 +13,16 @@ from polymap.report.figures import (
     FOUND,
     GREY,
     INK,
+    PAPER,
     Picture,
     head,
     hint,
     line,
     picture,
     polyline,
+    rect,
     text,
+    text_width,
     tint,
     wrapped,
 )
@@ -28,6 +31,7 @@ from polymap.sampling import Sample
 from polymap.schedules import view_of
 
 _TOP, _BOTTOM, _APART = 90.0, 390.0, 104.0
+_CLEAR = 'fill-opacity="0.8"'
 _BYTES = (8.0, 16.0)  # marks at 1 B, 16 B, 256 B, 4 KiB, ...
 
 
@@ -100,8 +104,8 @@ def _units(workload: Workload, mapping: Mapping) -> int:
 
 
 def coordinates_svg(figure: CoordinatesFigure) -> Picture:
-    """Return an axis each, side by side, and a line per mapping, the cheapest darkest and in front; what a line is of
-    is said under the pointer."""
+    """Return an axis each, side by side, and a line per mapping, the cheapest darkest and in front, grey where it does
+    not fit; what a line is of is said under the pointer."""
     figure = expected_kind(figure, CoordinatesFigure, "the figure")
     width = max(640.0, 90.0 + _APART * len(figure.axes))
     xs = [60.0 + _APART * (number + 0.5) for number in range(len(figure.axes))]
@@ -112,22 +116,27 @@ def coordinates_svg(figure: CoordinatesFigure) -> Picture:
         for column, (low, high) in zip(places, ends, strict=True)
     ]
     shapes: Shapes = head("Mappings over all axes", figure.title)
-    dearest_first = sorted(range(len(places[0])), key=lambda number: -places[0][number])
-    for rank, number in enumerate(dearest_first):
+    fits = figure.axes[-1].values
+    order = sorted(range(len(fits)), key=lambda number: (fits[number], -places[0][number]))
+    first = fits.count(0.0)  # the mappings that do not fit come first, all others above them
+    for rank, number in enumerate(order):
+        share = (rank - first + 1) / max(1, len(order) - first)
+        colour = tint(FOUND, 0.12 + 0.88 * share**2) if rank >= first else tint(GREY, 0.25)
         corners = [(x, column[number]) for x, column in zip(xs, heights, strict=True)]
-        share = rank / max(1, len(dearest_first) - 1)
-        colour = tint(FOUND, 0.12 + 0.88 * share**3)
-        line_ = polyline(corners, stroke=colour, width=1 + share**8)
         told = ", ".join(f"{axis.name} {axis.values[number]:.4g}" for axis in figure.axes)
-        shapes.append(hint([line_], told))
+        shapes.append(hint([polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], told))
     for x, axis, (low, high) in zip(xs, figure.axes, ends, strict=True):
         shapes.append(line(x, _TOP, x, _BOTTOM, stroke=INK))
         for value, words in axis.marks:
             y = _BOTTOM - (_BOTTOM - _TOP) * (axis.place(value) - low) / ((high - low) or 1.0)
-            shapes += [line(x - 4, y, x, y, stroke=INK), text(x - 7, y + 4, words, size=10, fill=GREY, anchor="end")]
+            paper = rect(x - 10 - text_width(words, 10), y - 6, text_width(words, 10) + 5, 13, fill=PAPER, more=_CLEAR)
+            words_ = text(x - 7, y + 4, words, size=10, anchor="end")
+            shapes += [line(x - 4, y, x, y, stroke=INK), paper, words_]
         for row, words in enumerate(wrapped(axis.name, _APART - 12, 11)):
             shapes.append(text(x, _BOTTOM + 22 + 14 * row, words, size=11, anchor="middle"))
-    shapes.append(text(28, _BOTTOM + 74, "logarithmic axes; dark: little energy", size=11.5, fill=GREY))
+    shapes.append(
+        text(28, _BOTTOM + 74, "logarithmic axes; dark: little energy; grey: does not fit", size=11.5, fill=GREY)
+    )
     return picture(width, _BOTTOM + 92, f"Mappings over all axes: {figure.title}", shapes, figure)
 
 
