@@ -35,7 +35,7 @@ from polymap.ir import (
     SolverError,
     Workload,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import Schedule, check_mapping, dependence_violations
 from polymap.search.result import SearchResult
 from polymap.transform import violations
@@ -110,8 +110,8 @@ class CompiledFunction:
 
 
 def compile(
-    workload: Workload | str,
-    arch: Architecture | str = "host_cpu",
+    workload: WorkloadLike,
+    arch: ArchitectureLike = "host_cpu",
     *,
     layout: str = "NHWC",
     threads: int = 1,

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Table, Sequence
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import expected_kind, is_list, is_table, shown
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.ir import Mapping, Mistake, OptionError, Workload
 from polymap.networks import Sensitivity, SweepTable
 from polymap.report.figures import (
     Picture,
@@ -56,6 +56,7 @@ from polymap.report.space import (
     tile_map_svg,
     winner_svg,
 )
+from polymap.resolve import ArchitectureLike, WorkloadLike
 from polymap.sampling import Sample
 from polymap.schedules import Schedule
 from polymap.search.result import SearchResult
@@ -130,7 +131,7 @@ def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table
     return roofline_svg(first.workload, first.arch, [(label, each.cost) for label, each in named.items()])
 
 
-def machine(arch: Architecture | str) -> Picture:
+def machine(arch: ArchitectureLike) -> Picture:
     """Return the levels, fan-outs and compute units of a machine."""
     return machine_svg(arch)
 
@@ -209,7 +210,7 @@ def coordinates(sample: Sample) -> Picture:
     return coordinates_svg(coordinates_figure(sample))
 
 
-def orders(workload: Workload | str, arch: Architecture | str) -> Picture:
+def orders(workload: WorkloadLike, arch: ArchitectureLike) -> Picture:
     """Return all orders of up to seven loops, in classes of equal traffic; every tensor is held one element at a time
     in the innermost level that may hold it."""
     return order_svg(order_figure(workload, arch))
@@ -257,7 +258,7 @@ def binding(table: SweepTable, across: str | None = None, up: str | None = None)
     return binding_svg(binding_figure(table, across, up))
 
 
-def domain(workload: Workload | str, statement: str | None = None, *, tile: tuple[int, int] = (4, 4)) -> Picture:
+def domain(workload: WorkloadLike, statement: str | None = None, *, tile: tuple[int, int] = (4, 4)) -> Picture:
     """Return the instances of a statement of two loops with dependences, tiles and wavefronts. statement: its name (the
     first, if none is named); tile: instances along each loop."""
     if statement is None and isinstance(workload, Workload):

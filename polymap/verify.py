@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polymap.checker import Verdict
-    from polymap.ir import Architecture, Workload
+    from polymap.resolve import ArchitectureLike, WorkloadLike
 
 Table = dict[str, object]
 
@@ -18,8 +18,8 @@ def verify(
     text: str,
     seconds: float = 600,
     *,
-    workload: Workload | str | None = None,
-    arch: Architecture | str | None = None,
+    workload: WorkloadLike | None = None,
+    arch: ArchitectureLike | None = None,
     objective: str | None = None,
     constraints: Mapping[str, object] | None = None,
 ) -> Verdict:

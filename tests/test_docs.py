@@ -13,7 +13,7 @@ import polymap as pm
 from polymap.arch import document as machines
 from polymap.cli.arguments import command_names
 from polymap.importers import timeloop_attributes as attributes
-from polymap.schedules import document as mappings
+from polymap.inputs import mappings
 from polymap.search.problem import goals, read_rules
 from polymap.workload import LAYERS, document as workloads, windows
 

@@ -4,6 +4,11 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.inputs.limits import LIMITS as LIMITS
+    from polymap.inputs.mappings import (
+        mapping_from_document as mapping_from_document,
+        mapping_to_document as mapping_to_document,
+        with_names_of as with_names_of,
+    )
     from polymap.inputs.parsing import (
         located as located,
         mistakes_in as mistakes_in,

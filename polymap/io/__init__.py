@@ -19,15 +19,15 @@ with lazy(__name__):
     from polymap.importers.timeloop import from_timeloop as from_timeloop
     from polymap.importers.timeloop_export import to_timeloop as to_timeloop
     from polymap.importers.torch_models import from_torch as from_torch
+    from polymap.inputs.mappings import (
+        mapping_from_document as mapping_from_document,
+        mapping_to_document as mapping_to_document,
+    )
     from polymap.ir.loopnest import Role as Role
     from polymap.ir.machine import FanoutKind as FanoutKind, Hops as Hops, Multicast as Multicast
     from polymap.networks.model import NetworkLayer as NetworkLayer
     from polymap.poly import CountFormula as CountFormula
     from polymap.report.page.progress import ProgressLine as ProgressLine
-    from polymap.schedules.document import (
-        mapping_from_document as mapping_from_document,
-        mapping_to_document as mapping_to_document,
-    )
     from polymap.search.result.reading import load_result as load_result
     from polymap.transform.text import from_openscop as from_openscop, to_openscop as to_openscop
     from polymap.workload.document import (

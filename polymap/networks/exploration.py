@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from polymap.explore import explore, search
-from polymap.inputs import as_integer, expected_kind, expected_method, is_list, parse_json, shown
+from polymap.inputs import as_integer, expected_kind, expected_method, is_list, mapping_from_document, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
@@ -19,8 +19,7 @@ from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
-from polymap.resolve import arch_of, workload_of
-from polymap.schedules import mapping_from_document
+from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search.problem import Objective, objective_values, parse_single, unit_of
 from polymap.search.result import SearchResult, result_document, result_from_document
 from polymap.search.run import Hints, Options, open_structures_of
@@ -163,7 +162,7 @@ OnLayer = Callable[[int, int, LayerAnswer], None]
 
 def explore_network(
     net: Network | str,
-    arch: Architecture | str,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     tiles: str = "any",

@@ -25,7 +25,7 @@ from polymap.ir import (
     did_you_mean,
 )
 from polymap.networks.columns import Column, Provenance, column_of
-from polymap.resolve import arch_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, arch_of, question_of
 from polymap.search.problem import objective_values, parse_single
 from polymap.search.result import SearchResult, result_document
 from polymap.search.run import Hints, Options
@@ -100,8 +100,8 @@ class Sensitivity(Tabled):
 
 
 def sensitivity(
-    asked: SearchResult | Workload | str,
-    arch: Architecture | str | None = None,
+    asked: SearchResult | WorkloadLike,
+    arch: ArchitectureLike | None = None,
     objective: str | None = None,
     *,
     tiles: str | None = None,

@@ -8,7 +8,7 @@ from typing import overload
 
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling.scores import Scores, score_mappings
 from polymap.sampling.tuning import TUNING
 from polymap.schedules import dependence_violations
@@ -51,8 +51,8 @@ class Sample(Shown):
 
 
 def sample_mappings(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     n: int,
     seed: int = 0,
     tiles: str = "divide",

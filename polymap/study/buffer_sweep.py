@@ -12,7 +12,7 @@ from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits,
 from polymap.explore import search
 from polymap.inputs import as_bits, is_list, shown
 from polymap.ir import Architecture, Branch, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.problem import analyse, is_confirmed, parse_objective
 from polymap.search.programs import nest_programs
 from polymap.search.run import Hints, Options, most_refunded_bits
@@ -20,8 +20,8 @@ from polymap.search.single_level import OfSize, solve_sizes
 
 
 def buffer_curve(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     level: str,
     capacities_bits: Sequence[int | str],
     *,

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from polymap.explore import search
 from polymap.formatting import size
-from polymap.ir import Architecture, Shown, Workload
-from polymap.resolve import question_of
+from polymap.ir import Shown
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.run import Options
 from polymap.study.buffer_sweep import sizes_of, with_capacity
 
@@ -78,8 +78,8 @@ def knee_of(points: Sequence[CapacityPoint]) -> int | None:
 
 
 def capacity(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     level: str,
     sizes_bits: Sequence[int | str],
     *,

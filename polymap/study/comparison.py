@@ -23,7 +23,7 @@ from polymap.ir import (
     Workload,
     did_you_mean,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.problem import (
@@ -122,8 +122,8 @@ class Comparison(Tabled):
 
 
 def compare(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     families: Sequence[str] = FAMILIES,
     objective: str = "energy",
     *,

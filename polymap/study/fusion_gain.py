@@ -22,7 +22,7 @@ from polymap.ir import (
     Workload,
     statements_below,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search.problem import Goal, Objective, parse_single
 from polymap.search.programs import ProgramSearch, may_be_climbed, nest_programs, nests_of
@@ -121,8 +121,8 @@ class Fusion(Shown):
 
 
 def fusion(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     time_limit_s: float = 20,

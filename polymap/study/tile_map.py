@@ -8,8 +8,8 @@ import numpy as np
 
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import as_integer, shown
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Spatial, Temporal, Workload
-from polymap.resolve import mapping_of, question_of
+from polymap.ir import Mapping, Mistake, OptionError, Shown, Spatial, Temporal, Workload
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -25,7 +25,7 @@ class TileStudy(Shown):
     own: tuple[int, int]
 
 
-def tiles(workload: Workload | str, arch: Architecture | str, mapping: Mapping, across: int, up: int) -> TileStudy:
+def tiles(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping, across: int, up: int) -> TileStudy:
     """Return the costs when the tiles of two temporal loops (their numbers among all loops, outermost 0) vary over all
     that divide the enclosing tile and are divided by the next one inside; everything else stays. Of two loops over one
     dim each varies as if the other were not there: where the inner tile does not divide the outer one, it is partial.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
 from polymap.inputs import expected_list, shown
-from polymap.ir import Architecture, Mistake, OptionError, Shown, Workload
-from polymap.resolve import question_of
+from polymap.ir import Mistake, OptionError, Shown
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.run import Options
 from polymap.study.buffer_sweep import sizes_of, with_capacity
 
@@ -40,8 +40,8 @@ class WinnerStudy(Shown):
 
 
 def winners(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     across: tuple[str, Sequence[int | str]],
     up: tuple[str, Sequence[int | str]],
     *,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import polymap as pm
+from polymap.inputs import mapping_to_document
 from polymap.networks import sweep_run
 from polymap.networks.exploration import run_question
-from polymap.schedules import mapping_to_document
 from tests.referee.problems import random_problem
 
 LAYERS = [pm.conv2d(K=16, C=16, E=14, F=14, R=3, S=3, name="window"), pm.matmul(m=96, n=60, k=48, name="product")]

@@ -17,7 +17,7 @@ import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
 from polymap.codegen.native import RegionCall
 from polymap.codegen.source import TUNING
-from polymap.schedules import mapping_from_document
+from polymap.inputs import mapping_from_document
 from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
 from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
 

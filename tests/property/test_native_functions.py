@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.schedules import mapping_from_document
+from polymap.inputs import mapping_from_document
 from tests.native_cases import KINDS, SANITIZED, check, machine, printed, random_conv, random_tree, types_of
 
 ORDINARY = 10

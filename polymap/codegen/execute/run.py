@@ -31,7 +31,7 @@ from polymap.ir import (
     Workload,
     written_tensors,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, dependence_violations
 
 _DEFAULT_LIMITS = Limits()
@@ -60,23 +60,23 @@ class CRun(Shown):
 
 
 def generate_c(
-    workload: Workload | str, arch: Architecture | str, mapping: Mapping, form: Form | str = "faithful"
+    workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, form: Form | str = "faithful"
 ) -> str:
     """Return the C99 text of a mapping as a program. form: "faithful" (the machine step by step, with counters) or
     "native" (the same nest as a program to use).
 
     Raises MappingError if the mapping is no program, BudgetError if the program would be too large.
     """
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     form = form_of(form)
     return emit(lower(workload, arch, mapping, form))
 
 
 def run_c(
-    workload: Workload | str,
-    arch: Architecture | str,
-    mapping: Mapping,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
+    mapping: MappingLike,
     form: Form | str = "faithful",
     *,
     seed: int = 0,
@@ -88,7 +88,7 @@ def run_c(
     expected: the rows that its counters must equal; those of the cost model if not given.
     Raises CompilerError if there is no compiler, or the program fails or exceeds the limits.
     """
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     form = form_of(form)
     source = generate_c(workload, arch, mapping, form)
     if (as_integer(seed) or 0) < 0 or as_integer(seed) is None:

@@ -27,7 +27,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
 
@@ -90,7 +90,7 @@ def _are_equal(one: object, other: object) -> bool:
     return one == other
 
 
-def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapping, tiles: ArrayLike) -> CostArrays:
+def evaluate_many(workload: WorkloadLike, arch: ArchitectureLike, tree: Mapping, tiles: ArrayLike) -> CostArrays:
     """Return the costs of many mappings that share the nodes of `tree` and differ in their tiles.
 
     tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first

@@ -14,7 +14,6 @@ import numpy as np
 from polymap.formatting import exact, percent, plural
 from polymap.inputs import expected_kind
 from polymap.ir import (
-    Architecture,
     Mapping,
     Mistake,
     OptionError,
@@ -26,7 +25,7 @@ from polymap.ir import (
 )
 from polymap.report.figures.chart import Frame, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
@@ -70,7 +69,7 @@ class ArrayFigure(Shown):
         return sum(steps for _, steps in self.phases)
 
 
-def array_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ArrayFigure:
+def array_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> ArrayFigure:
     """Return the work of each compute unit in the lockstep model: all units run the temporal loops together, and one
     whose spatial tiles lie beyond the end of a dim waits (docs/counting.md, "A mapping is a loop tree").
 

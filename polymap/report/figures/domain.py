@@ -18,7 +18,7 @@ from polymap.ir import (
 )
 from polymap.report.figures.chart import head
 from polymap.report.figures.svg import GREY, Picture, circle, hint, line, picture, rect, text
-from polymap.resolve import workload_of
+from polymap.resolve import WorkloadLike, workload_of
 from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
 
@@ -46,7 +46,7 @@ class DomainFigure(Shown):
     wavefronts: tuple[int, ...]
 
 
-def domain_figure(workload: Workload | str, statement: str, *, tile: tuple[int, int] = (4, 4)) -> DomainFigure:
+def domain_figure(workload: WorkloadLike, statement: str, *, tile: tuple[int, int] = (4, 4)) -> DomainFigure:
     """Return the instances of a statement of two loops in program order; tile: instances along each loop.
 
     Dependences whose distance varies, and those through other statements, have no arrow; wavefronts respect them.

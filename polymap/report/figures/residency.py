@@ -55,7 +55,7 @@ from polymap.report.figures.svg import (
     tint,
     wrapped,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
 from polymap.workload import statement_text
 
@@ -107,7 +107,7 @@ class ResidencyFigure(Shown):
     legs: tuple[tuple[str, int], ...] = ()
 
 
-def residency_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ResidencyFigure:
+def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> ResidencyFigure:
     """Return what the first instance of each level holds while the first five tiles of its most restless tensor are in
     use (steps of the array; docs/counting.md, "Capacity"). A tensor's next tile arrives while the present one is used.
     Of a program of several statements: what each level holds while each statement runs, in the first iteration of the

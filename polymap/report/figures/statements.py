@@ -41,7 +41,7 @@ class DependenceGraph(Shown):
 
 def dependence_graph(workload: Workload) -> DependenceGraph:
     """Return the statements of a program with its memory-based dependences, one edge per kind and array."""
-    names = [each.name for each in workload.statements]
+    names = [each.name for each in expected_kind(workload, Workload, "the workload").statements]
     found: dict[tuple[int, int, str, str], set[tuple[int | None, ...]]] = {}
     for each in dependences(workload):
         key = names.index(each.source), names.index(each.sink), each.kind.value, each.tensor

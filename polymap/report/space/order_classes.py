@@ -10,7 +10,6 @@ from polymap.costmodel import evaluate
 from polymap.formatting import exact, plural
 from polymap.inputs import expected_kind
 from polymap.ir import (
-    Architecture,
     Compute,
     Mapping,
     Mistake,
@@ -18,12 +17,11 @@ from polymap.ir import (
     Shown,
     Storage,
     Temporal,
-    Workload,
     show_as_picture,
 )
 from polymap.report.figures import GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
 _CELL, _ROW = 20.0, 20
@@ -56,7 +54,7 @@ class OrderFigure(Shown):
         return sum(len(each.orders) for each in self.classes)
 
 
-def order_figure(workload: Workload | str, arch: Architecture | str) -> OrderFigure:
+def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
     """Return all orders of the loops (dims of extent 1 left out) with every tensor held, one element at a time, in the
     innermost level that may hold it. Raises OptionError for several statements, and more than seven loops."""
     workload, arch = question_of(workload, arch)

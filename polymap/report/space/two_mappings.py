@@ -8,10 +8,10 @@ from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
 from polymap.formatting import energy, exact, table, times
 from polymap.inputs import expected_kind
-from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
+from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes, mark
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
 
@@ -44,8 +44,8 @@ class SideBySide(Shown):
 
 
 def side_by_side(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     one: Mapping,
     other: Mapping,
     names: tuple[str, str] = ("first", "second"),

@@ -19,6 +19,7 @@ from polymap.inputs import (
     expected_kind,
     is_list,
     is_table,
+    mapping_from_document,
     parse_integer,
     parse_json,
     read_text,
@@ -26,7 +27,7 @@ from polymap.inputs import (
     shown,
 )
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
-from polymap.schedules import check_mapping, mapping_from_document
+from polymap.schedules import check_mapping
 from polymap.search.programs import TUNING, instance_bound
 from polymap.search.result.result import SearchResult, Settings, SpaceCount
 from polymap.search.result.rewritten import rewritten_from_document

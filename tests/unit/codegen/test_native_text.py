@@ -9,7 +9,7 @@ import pytest
 
 import polymap as pm
 from polymap.codegen.native import NativeFunction, native_function
-from polymap.schedules import mapping_from_document
+from polymap.inputs import mapping_from_document
 from tests.native_cases import machine
 
 TREE = {

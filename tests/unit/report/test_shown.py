@@ -34,7 +34,10 @@ def test_values_print_as_reports() -> None:
     assert "energy " in str(cost)
     assert "level  tensor" in str(cost)
     assert "capacity: 'RF' is full" in str(Violation("capacity", "'RF' is full", ()))
-    assert repr(SPREAD).startswith("Mapping(nodes=(")
+    for value in (SPREAD, CONVOLUTION, FLAT, cost):
+        lines = repr(value).splitlines()
+        assert len(lines) <= 15
+        assert lines[0] == str(value).splitlines()[0]
 
 
 def test_values_show_themselves_in_notebooks() -> None:
