@@ -66,10 +66,10 @@ with lazy(__name__):
     from polymap.resolve import dependences as dependences
     from polymap.sampling.sample import sample_mappings as sample_mappings
     from polymap.schedules.scattering import Schedule as Schedule
-    from polymap.search.result.reading import load_result as load_result
     from polymap.search.result.result import SearchResult as SearchResult
     from polymap.search.run.ranked import candidates as candidates
     from polymap.study.comparison import compare as compare, dataflow as dataflow, order as order
+    from polymap.study.reading import load_result as load_result
     from polymap.tile_sizes import choose_tiles as choose_tiles
     from polymap.verify import verify as verify
     from polymap.version import __version__ as __version__

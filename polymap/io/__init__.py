@@ -28,7 +28,7 @@ with lazy(__name__):
     from polymap.networks.model import NetworkLayer as NetworkLayer
     from polymap.poly import CountFormula as CountFormula
     from polymap.report.page.progress import ProgressLine as ProgressLine
-    from polymap.search.result.reading import load_result as load_result
+    from polymap.study.reading import load_result as load_result
     from polymap.transform.text import from_openscop as from_openscop, to_openscop as to_openscop
     from polymap.workload.document import (
         load_workload as load_workload,

@@ -60,6 +60,7 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         "units": units_document((objective,)),
         "objective": objective,
         "optimum": number(comparison.optimum),
+        "proven": comparison.is_proven,
         "members": members,
     }
 
