@@ -76,16 +76,16 @@ def mapping_of(value: object) -> Mapping:
     raise MappingError(Mistake("PM120", f"the mapping is {shown(value)}", hint))
 
 
-def dependences(workload: Workload | str, *, budget: float | None = None) -> tuple[Dependence, ...]:
+def dependences(workload: Workload | str, *, time_limit_s: float | None = None) -> tuple[Dependence, ...]:
     """Return the memory-based dependences of a program, tensor by tensor in program order.
 
-    budget: seconds of CPU time instead of 3.5; BudgetError where they do not suffice.
+    time_limit_s: of CPU time, instead of 3.5; BudgetError where they do not suffice.
     """
     from polymap.poly import raised  # loads isl
     from polymap.workload import dependences as dependences_of
 
     asked = workload_of(workload)
-    if budget is not None:
-        expected_seconds(budget, "the budget")
-    with raised(budget):
+    if time_limit_s is not None:
+        expected_seconds(time_limit_s, "time_limit_s")
+    with raised(time_limit_s):
         return dependences_of(asked)

@@ -123,7 +123,7 @@ def searched(workload: Workload, arch: Architecture, rng: random.Random) -> obje
 
 
 def _checked(result: Any, workload: Workload, arch: Architecture, objective: str, rules: Any) -> None:
-    verdict = pm.verify(result.certificate(), 5, workload=workload, arch=arch, objective=objective, constraints=rules)
+    verdict = pm.verify(result.certificate(), workload, arch, objective, constraints=rules, time_limit_s=5)
     assert not verdict.reason, verdict
 
 
@@ -168,7 +168,7 @@ def asked(workload: Workload, arch: Architecture, rng: random.Random) -> tuple[Q
         ("features", lambda: pm.space.features(workload, arch, mapping())),
         ("distance", lambda: pm.space.distance(workload, arch, mapping(), mapping())),
         ("burst_counts", lambda: pm.layouts.burst_counts(workload, arch, mapping())),
-        ("dependences", lambda: pm.dependences(workload, budget=1)),
+        ("dependences", lambda: pm.dependences(workload, time_limit_s=1)),
         ("to_timeloop", lambda: pm.to_timeloop(workload, arch, mapping())),
         ("sensitivity", lambda: pm.study.sensitivity(workload, arch, "energy", time_limit_s=1)),
         ("document", lambda: pm.io.workload_from_document(pm.io.workload_to_document(workload))),

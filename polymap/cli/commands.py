@@ -137,7 +137,7 @@ def _verify(options: Options) -> int:
         raise InputError(Mistake("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s
-    verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
+    verdict = verify(text, workload, arch, objective, constraints=constraints, time_limit_s=limit)
     _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
     trusted = options.accept_word and not verdict.reason
     return ExitCode.ANSWERED if verdict.proven or trusted else ExitCode.NO_ANSWER

@@ -287,9 +287,9 @@ WRONGLY: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("sweep", {"workloads": [], "machines": []}, ("workloads", "machines", "store", "executor")),
     ("program", {"statements": ["C[m] = A[m]"], "sizes": {"m": 2}}, ("statements", "types")),
     ("load_workload", {"word": "C[m] += A[m]"}, ("sizes",)),
-    ("from_c", {"source": SOURCE, "sizes": {"N": 3}}, ("source", "sizes", "file", "budget")),
+    ("from_c", {"source": SOURCE, "sizes": {"N": 3}}, ("source", "sizes", "file", "time_limit_s")),
     ("transform_c", {"source": SOURCE}, ("source", "sizes", "schedule", "file", "tile", "order")),
-    ("verify", {}, ("text", "seconds")),
+    ("verify", {}, ("text", "time_limit_s")),
 ]  # fmt: skip
 
 

