@@ -23,7 +23,7 @@ def compared(capsys: Captured, *words: str) -> dict[str, Any]:
 def test_compare_says_what_compare_and_explore_find(capsys: Captured) -> None:
     told = compared(capsys, *SMALL, "WS", "OS", "optimum", "--objective", "edp")
     found = pm.compare(pm.matmul(m=4, n=6, k=2), "flat3", ["WS", "OS", "optimum"], objective="edp")
-    assert told["schema"] == "polymap.study.comparison/1"
+    assert told["schema"] == "polymap.comparison/1"
     assert (told["objective"], told["units"]["value"]) == ("edp", {"edp": "pJ*cycle"})
     assert [each["family"] for each in told["members"]] == [each.family for each in found.members]
     for row, member in zip(told["members"], found.members, strict=True):
