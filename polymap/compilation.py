@@ -240,7 +240,6 @@ def _program_remark(workload: Workload, schedule: Schedule, order: str, threads:
     lines += [f"What changed: {each}" for each in changes]
     flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
     lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
-    lines.append("(gcc: --param=max-completely-peel-times=1 too; gcc 12 vectorizes some written-out loops wrongly)")
     return _plain("\n".join(lines))
 
 

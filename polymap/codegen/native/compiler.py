@@ -22,9 +22,6 @@ EXACT_FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno"),
     *("-fno-tree-slp-vectorize", "-falign-loops=32"),
 )
-# gcc 12 was seen to vectorize a loop around a short one that it had written out, across a dependence of two iterations:
-# A[i][j] = A[i - 2][j - 1] for five j. Short loops stay loops until it has vectorized.
-_EXACT_GCC_FLAGS = ("--param=max-completely-peel-times=1",)
 _SHARED = ("-shared", "-fPIC")
 _VERSION = Caps(cpu_s=120)
 # What decides what compilers read besides their arguments.
@@ -68,10 +65,8 @@ def host_compiler(*, exact: bool = False) -> Compiler:
         hint = "Install one (Debian: apt install gcc), or set CC to the path of one."
         raise CompilerError(Mistake("PM602", what, hint))
     words = (path, *command[1:])
-    version = _version(words)
     flags = EXACT_FLAGS if exact else FLAGS
-    own = _EXACT_GCC_FLAGS if exact and "clang" not in version else ()
-    return Compiler(words, (*flags, *own, *_words_of_variable("CFLAGS")), version)
+    return Compiler(words, (*flags, *_words_of_variable("CFLAGS")), _version(words))
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from polymap.codegen.lower import (
     Assign,
@@ -43,7 +44,7 @@ def dim_constants(workload: Workload) -> dict[str, str]:
 def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
     """Return the dims whose values occur in a statement's body."""
     indices: list[Affine] = [
-        _position(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
+        position_of(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
     ]
     indices += _indices(statement.expression)
     named = {dim for index in indices for dim in index.dims}
@@ -62,8 +63,8 @@ def _indices(expression: Expression) -> list[Affine]:
             return []
 
 
-def instance(workload: Workload, storage: Storage, statement: Statement, *, in_turn: bool) -> Stmt:
-    """Return one instance of a statement, inside constants for the counters of its dims. in_turn: prevent
+def instance(workload: Workload, storage: Storage, statement: Statement, calls: Sequence[str] = ()) -> Stmt:
+    """Return one instance of a statement, inside constants for the counters of its dims. calls: of macros that prevent
     vectorization."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
@@ -81,8 +82,7 @@ def instance(workload: Workload, storage: Storage, statement: Statement, *, in_t
     else:
         kind = _sum_type(workload, storage, statement)
         body.append(Copy(place, combine(kind, statement.operator, place, value)))
-    if in_turn:
-        body.append(Run("IN_TURN", ()))
+    body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))
 
 
@@ -118,7 +118,7 @@ def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> Ele
     return ElementType(kind, 0, 0, "" if kind in FLOATS else kind, wraps=kind not in FLOATS)
 
 
-def _position(form: ArrayForm, access: Access) -> Affine:
+def position_of(form: ArrayForm, access: Access) -> Affine:
     """Return the index of an access's element in its array, axes in memory order."""
     position = Affine()
     for axis, stride in enumerate(form.strides):
@@ -130,7 +130,7 @@ def _element(storage: Storage, access: Access, values: dict[str, Expr]) -> Eleme
     form = storage.forms[access.tensor]
     if storage.is_variable(access.tensor):
         return Name(form.parameter)
-    return Element(form.parameter, (affine_expr(_position(form, access), values),))
+    return Element(form.parameter, (affine_expr(position_of(form, access), values),))
 
 
 def _read_value(storage: Storage, access: Access, values: dict[str, Expr]) -> Expr:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
 
 from polymap.codegen.lower import (
     EXTREMES,
     FLOAT_EXTREMES,
     IN_TURN,
     LINE_BYTES,
+    NO_VECTORS,
     Block,
     Stmt,
     check_indices,
@@ -18,14 +22,17 @@ from polymap.codegen.lower import (
 )
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
-from polymap.codegen.programs.body import fill_loop
+from polymap.codegen.programs.body import fill_loop, instance
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import Storage, storage_of
+from polymap.codegen.programs.vector_hazards import vector_hazards
 from polymap.codegen.source import (
     TUNING,
     Contraction,
     Names,
     Parallel,
+    Region,
+    SourceStatement,
     check_instances,
     conflicts_of,
     isl_loops,
@@ -83,8 +90,8 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
+    region, times = _region(workload, storage, schedule)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
-        region, times = region_of(workload, storage, sums_in_turn(workload, schedule.times)), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
         clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
@@ -101,6 +108,21 @@ def program_function(
     head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
+
+
+def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[Region, dict[str, isl.Map]]:
+    """Return the program's statements, with calls of macros where they must not be vectorized, and their times."""
+    with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the times of a program"):
+        region, times = region_of(workload, storage), times_of(schedule)
+    kept = {
+        "IN_TURN": sums_in_turn(workload, schedule.times),
+        "NO_VECTORS": vector_hazards(workload, storage, region, times, schedule.times),
+    }
+    statements: list[SourceStatement] = []
+    for each, own in zip(region.statements, workload.statements, strict=True):
+        calls = [macro for macro, names in kept.items() if own.name in names]
+        statements.append(replace(each, body=instance(workload, storage, own, calls)))
+    return replace(region, statements=tuple(statements)), times
 
 
 def _refuse_bfloat16_sums(workload: Workload, storage: Storage) -> None:
@@ -181,6 +203,7 @@ def _helpers(body: str) -> str:
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
         "IN_TURN(": IN_TURN,
+        "NO_VECTORS(": NO_VECTORS,
         "bfloat16_value(": BFLOAT16 + "\n",
     }
     return "".join(dict.fromkeys(text for call, text in texts.items() if call in body))
