@@ -60,6 +60,8 @@ class Tuning(NamedTuple):
     """Added per read whose next element is not the neighbour."""
     strided_write: float = 1.5
     """Added where the written element is not the neighbour."""
+    written_out_iterations: int = 32
+    """Iterations of short loops, together, that compilers write out: gcc takes 200 instructions (ordinary_kernels.py)."""
     innermost_sum: float = 1.0
     """Added where a sum of floats waits for its last addition."""
 
