@@ -74,7 +74,7 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
 
 def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
     """Return how a statement is tiled that adds up each row of a matrix: several rows at once, as one sum alone waits
-    for each addition. None where it is no such sum, or a small one."""
+    for each addition. None where it is no such sum, or a small one, or one of few terms, which compilers write out."""
     if statement.operator is not Operator.ADD or not _is_float(workload, statement):
         return None
     steps = {dim: step_of(workload, statement.target, dim) for dim in statement.dims}
@@ -91,6 +91,8 @@ def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
         return None
     chains, instances = TUNING.chains, prod(extents[dim] for dim in statement.dims)
     if instances < TUNING.contraction_instances // 4 or extents[row] < 2 * chains:
+        return None
+    if extents[term] <= TUNING.written_out_terms:
         return None
     return Contraction(statement.name, row, "", term, chains, 1, (chains, extents[term]))
 
