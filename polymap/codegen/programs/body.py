@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from polymap.codegen.lower import (
     Assign,
@@ -29,6 +30,7 @@ from polymap.codegen.lower import (
     registers,
 )
 from polymap.codegen.native import ArrayForm, is_wider, neutral_value
+from polymap.codegen.programs.overflow import adds_integers
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload
 
@@ -81,7 +83,11 @@ def instance(workload: Workload, storage: Storage, statement: Statement, calls: 
         body += _extreme_of_comparison(storage, statement, place, value)
     else:
         kind = _sum_type(workload, storage, statement)
-        body.append(Copy(place, combine(kind, statement.operator, place, value)))
+        whole = combine(kind, statement.operator, place, value)
+        if adds_integers(workload, statement):  # plainly, as compilers know dot products of integers
+            plain = combine(replace(kind, wraps=False), statement.operator, place, value)
+            whole = Invoke(f"({kind.c_type})", (plain,))
+        body.append(Copy(place, whole))
     body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))
 

@@ -23,6 +23,7 @@ from polymap.codegen.lower import (
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import fill_loop, instance
+from polymap.codegen.programs.overflow import may_overflow
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.storage import Storage, storage_of
 from polymap.codegen.programs.vector_hazards import vector_hazards
@@ -107,7 +108,7 @@ def program_function(
     head = f"/*\n{comment} */\n" if comment else ""
     head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
-    return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
+    return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True, wraps=may_overflow(workload))
 
 
 def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[Region, dict[str, isl.Map]]:

@@ -94,7 +94,9 @@ def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
         times = [each for each in schedule.times[statement.name] if each.terms]
         if times and statement.name not in free:
             instances = prod(extents[dim] for dim in statement.dims)
-            costs = [_iteration_cost(schedule.workload, statement, each) for each in _innermost(schedule.workload, times)]
+            costs = [
+                _iteration_cost(schedule.workload, statement, each) for each in _innermost(schedule.workload, times)
+            ]
             total += instances * min(costs)
     return total
 
