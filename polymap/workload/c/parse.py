@@ -488,7 +488,7 @@ class _Reader:
             if self.source.wrapped or (_is_kept(node) and "const" not in _words_at(kind, "quals")):
                 hint = "Declare it inside the function, and const if it is static: then nothing else can have set it."
                 raise Refused("PM261", line, f"'{name}' is set by a list before the loops run", hint)
-            return table(self.expressions, name, element_type, shape, values[0])
+            return table(Declare(name, element_type, tuple(shape), None, line), values[0], self.expressions.read)
         value = self.expressions.read(values[0]) if values else None
         return [Declare(name, element_type, tuple(shape), value, line)]
 

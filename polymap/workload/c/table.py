@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import cast
 
 from pycparser import c_ast
 
 from polymap.workload.c.tree import Assign, Binary, CExpression, CStatement, Declare, For, Item, Literal, Name, Refused
 from polymap.workload.tuning import TUNING
 
-if TYPE_CHECKING:
-    from polymap.workload.c.parse import Expressions
-
 _HINT = "Write a value per element, in braces per row: {{1, 2}, {3, 4}}, or set it in a loop."
 
 
-def table(
-    expressions: Expressions, name: str, element_type: str, shape: Sequence[CExpression | None], values: c_ast.Node
-) -> list[CStatement]:
-    """Return the declaration of an array, loops that set it to zero where the list leaves elements out, and an
+def table(declared: Declare, values: c_ast.Node, read: Callable[[c_ast.Node], CExpression]) -> list[CStatement]:
+    """Return a declared array with its sizes, loops that set it to zero where the list leaves elements out, and an
     assignment per value of the list. Refused where the list is not one of values (of rows of values ...)."""
-    line = expressions.line(values)
+    name, shape, line = declared.name, declared.shape, declared.line
     if not shape:
         raise Refused("PM261", line, f"'{name}' is no array and is set by a list", f"Write {name} = value.")
     length = len(_listed(values))
     count = Literal(str(length), length, line)
     sizes = [count if each is None and place == 0 else each for place, each in enumerate(shape)]
-    given = dict(_values(expressions, name, values, len(sizes), ()))
+    given = dict(_values(declared, values, read, len(sizes), ()))
     if len(given) > TUNING.most_table_values:
         what = f"'{name}' is set by a list of {len(given)} values; {TUNING.most_table_values} are read"
         raise Refused("PM261", line, what, "Make it a parameter.")
@@ -43,7 +39,7 @@ def table(
     own = [Assign(_item(name, index, line), "=", value, line) for index, value in given.items()]
     if start:
         own = [each for each in own if not (isinstance(each.value, Literal) and each.value.number == 0)]
-    return [Declare(name, element_type, tuple(sizes), None, line), *start, *own]
+    return [replace(declared, shape=tuple(sizes)), *start, *own]
 
 
 def _listed(values: c_ast.Node) -> list[c_ast.Node]:
@@ -55,20 +51,20 @@ def _item(name: str, index: Sequence[int], line: int) -> Item:
 
 
 def _values(
-    expressions: Expressions, name: str, node: c_ast.Node, depth: int, index: tuple[int, ...]
+    declared: Declare, node: c_ast.Node, read: Callable[[c_ast.Node], CExpression], depth: int, index: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], CExpression]]:
     """Yield (index, value) of the values in the list."""
     if not depth:
         if isinstance(node, c_ast.InitList | c_ast.NamedInitializer):
-            raise Refused("PM261", expressions.line(node), f"the list that sets '{name}' cannot be read", _HINT)
-        yield index, expressions.read(node)
+            raise Refused("PM261", declared.line, f"the list that sets '{declared.name}' cannot be read", _HINT)
+        yield index, read(node)
         return
     if not isinstance(node, c_ast.InitList):
         if not isinstance(node, c_ast.Constant) or getattr(node, "value", "") != "0" or any(index):
-            raise Refused("PM261", expressions.line(node), f"the list that sets '{name}' cannot be read", _HINT)
+            raise Refused("PM261", declared.line, f"the list that sets '{declared.name}' cannot be read", _HINT)
         return  # {0} of several axes
     for number, each in enumerate(_listed(node)):
-        yield from _values(expressions, name, each, depth - 1, (*index, number))
+        yield from _values(declared, each, read, depth - 1, (*index, number))
 
 
 def _zeros(name: str, sizes: Sequence[CExpression], line: int) -> For:
