@@ -122,7 +122,9 @@ def measured(name: str, number: int, cc: str, samples: int, where: Path, *, tran
 def call_overhead() -> tuple[float, float]:
     """Return the seconds of a call through Python, and of one through ctypes alone, of a function that does nothing
     worth mentioning."""
-    fn = pm.compile(pm.from_c("void f(float x[4], float y[4]) { for (int i = 0; i < 4; i++) y[i] = x[i]; }"), "host_cpu")
+    fn = pm.compile(
+        pm.from_c("void f(float x[4], float y[4]) { for (int i = 0; i < 4; i++) y[i] = x[i]; }"), "host_cpu"
+    )
     x, y = np.ones(4, np.float32), np.ones(4, np.float32)
     checked, plain = seconds_of([lambda: fn(x, y, out=y), compiled_call(fn, {"x": x, "y": y})], 9)
     return checked, plain
@@ -159,7 +161,9 @@ def main() -> None:
         if each:
             print(summary(title, each))
     checked, plain = call_overhead()
-    print(f"a call costs {checked * 1e6:.1f} us from Python ({plain * 1e6:.1f} us of ctypes), which no time above holds")
+    print(
+        f"a call costs {checked * 1e6:.1f} us from Python ({plain * 1e6:.1f} us of ctypes), which no time above holds"
+    )
 
 
 def summary(title: str, ratios: dict[str, float]) -> str:
@@ -167,7 +171,9 @@ def summary(title: str, ratios: dict[str, float]) -> str:
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
     worst = sorted(ratios, key=lambda name: ratios[name])[:5]
     below = sum(each < 0.97 for each in ratios.values())
-    head = f"{title}: {len(ratios)} times, geometric mean {mean:.2f}, least {min(ratios.values()):.2f}, {below} below 0.97"
+    head = (
+        f"{title}: {len(ratios)} times, geometric mean {mean:.2f}, least {min(ratios.values()):.2f}, {below} below 0.97"
+    )
     return "\n".join([head, *(f"  {name}: {ratios[name]:.2f}" for name in worst)])
 
 

@@ -19,8 +19,8 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Facts of a core. vector_bits: of a vector register; registers: how many it has. cache_bytes: of its own second
-    cache; 0: unknown."""
+    """Facts of a core. vector_bits: of a vector register; registers: how many it has; 0: no register tiles are wanted.
+    cache_bytes: of its own second cache; 0: unknown."""
 
     vector_bits: int
     registers: int
