@@ -31,6 +31,7 @@ from polymap.codegen.lower import (
 )
 from polymap.codegen.native import ArrayForm, is_wider, neutral_value
 from polymap.codegen.programs.overflow import adds_integers
+from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload
 
@@ -74,8 +75,9 @@ def instance(workload: Workload, storage: Storage, statement: Statement, calls: 
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
         body.append(Declare(f"const {kind}", f"a{number}", _read_value(storage, access, values)))
-    operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
-    value = c_expression(statement.expression, operands, values)
+    expression, zeros = rounded_products(workload, statement)
+    operands = tuple(Name(each) for each in (*(f"a{number}" for number in range(len(statement.reads))), *zeros))
+    value = c_expression(expression, operands, values)
     place = _element(storage, statement.target, values)
     if statement.operator is Operator.ASSIGN:
         body.append(Copy(place, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import fill_loop, instance
 from polymap.codegen.programs.overflow import may_overflow
 from polymap.codegen.programs.region import region_of, times_of
+from polymap.codegen.programs.roundings import MINUS_ZEROS
 from polymap.codegen.programs.storage import Storage, storage_of
 from polymap.codegen.programs.vector_hazards import vector_hazards
 from polymap.codegen.source import (
@@ -103,6 +105,7 @@ def program_function(
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
+    whole = "\n".join([*_minus_zeros(whole), whole])
     helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
@@ -181,6 +184,19 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
             lines.append(f"    {form.c_type} {form.parameter}{f'[{form.elements}]' if form.shape else ''};")
     read = {access.tensor for each in workload.statements for access in each.reads}
     lines += [f"    (void){storage.forms[tensor].parameter};" for tensor in storage.local if tensor not in read]
+    return lines
+
+
+def _minus_zeros(body: str) -> list[str]:
+    """Return the declarations of -0.0 that the text uses, as values that compilers do not know."""
+    lines: list[str] = []
+    for kind, name in MINUS_ZEROS.items():
+        if re.search(rf"\b{name}\b", body):
+            c_type = "float" if kind == "float32" else "double"
+            lines.append(f"    const volatile {c_type} {name}_held = -0.0{'f' if c_type == 'float' else ''};")
+            lines.append(
+                f"    const {c_type} {name} = {name}_held; /* keeps gcc from not rounding a product before it */"
+            )
     return lines
 
 

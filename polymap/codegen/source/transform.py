@@ -13,9 +13,9 @@ from polymap.codegen.lower import lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import choose
+from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.given import demanded_loops, given_times, workload_of_text
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
