@@ -161,7 +161,8 @@ def load_function(function: NativeFunction, threads: int) -> NativeCall:
 def load_region(function: NativeFunction, threads: int) -> RegionCall:
     """Return the function of a region of C, compiled or loaded like that of `load_function`."""
     library = load_object(function.text, host_compiler(exact=function.is_exact, wraps=function.wraps), threads)
-    return RegionCall(function, _symbol(library, function.name, len(function.arrays)))
+    checks = tuple(fast_check_of(form) for form in function.arrays)
+    return RegionCall(function, _symbol(library, function.name, len(function.arrays)), checks)
 
 
 def _symbol(library: ctypes.CDLL, name: str, pointers: int) -> Any:
