@@ -50,20 +50,18 @@ def transform_c(
 
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
     elsewhere. Without sizes the new loops are valid for all values.
-
-    order: "isl" (chosen by isl's scheduler), "original", or "auto": the order that `compile` would choose for one
-    thread, and the text as it is where no other pays; with `parallel`, `reorder_sums` or a tile size isl's where it
-    finds one in time. schedule: the user's own, for the workload that `from_c(source, sizes)` returns; its parallel
-    loops become OpenMP loops. tile: the tile size of permutable bands of two or more loops (None: 32; 1: no tiling);
-    not applied where isl's loops over tiles would lose instances. parallel: the outermost independent loops become
-    OpenMP loops. reorder_sums: accumulations may change their order, so that floats are rounded differently; otherwise
-    every result equals the original's bit for bit. file: the name of the text in messages.
+    order: "isl" (chosen by isl's scheduler), "original", or "auto": what `compile` would choose for one thread, and the
+    text as it is where nothing pays; with `parallel`, `reorder_sums` or a tile size isl's if it is found in time.
+    schedule: the user's own, for the workload of `from_c(source, sizes)`; its parallel loops become OpenMP loops. tile:
+    the tile size of permutable bands of two or more loops (None: 32; 1: none); not applied where isl's loops over tiles
+    would lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
+    change their order, so that floats are rounded differently; otherwise every result equals the original's bit for
+    bit. file: the name of the text in messages.
 
     Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
     is not supported, ScheduleError with two statement instances for an order that violates a dependence.
     """
-    _check_options(order, tile)
-    _check_schedule(schedule)
+    _check_options(order, tile, schedule)
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = region_text(source, program, file)
@@ -77,15 +75,20 @@ def transform_c(
     _check_names(program, region, place, file)
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
-    wanted = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
-    write = partial(_text_of_order, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
+    loops = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
+    write = partial(_text_of_order, region, conflicts, loops, place, program, reorder_sums=reorder_sums)
     if schedule is not None:
         text = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
         text = _chosen_text(source, sizes, file, region, write, place)
     else:
-        of_name = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
-        text = _first_text(write, [partial(of_name, each, size) for each, size in _attempts(order, tile or 32)])
+        times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
+        text = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
+    return _with_ends_of_lines(text, source)
+
+
+def _with_ends_of_lines(text: str, source: str) -> str:
+    """Return a text with lines that end as those of the source."""
     is_crlf = 0 < source.count("\r\n") == source.count("\n")
     return text.replace("\n", "\r\n") if is_crlf else text
 
@@ -155,7 +158,8 @@ def _isl_budget(what: str) -> AbstractContextManager[None]:
     return budget(TUNING.operations, seconds=TUNING.seconds, what=what)
 
 
-def _check_options(order: str, tile: int | None) -> None:
+def _check_options(order: str, tile: int | None, schedule: Schedule | None) -> None:
+    _check_schedule(schedule)
     if order not in ORDERS:
         raise OptionError(Mistake("PM284", f"the order {shown(order)} is not known", f"One of: {', '.join(ORDERS)}."))
     if tile is None:
