@@ -51,10 +51,10 @@ def layer_cases() -> list[Case]:
 
     seen: set[str] = set()
     found: list[Case] = []
-    for name in pm.builtin_names():
+    for name in pm.io.builtin_names():
         if name.split(".")[0] not in NETWORKS:
             continue
-        document = pm.workload_to_document(pm.builtin_workload(name))
+        document = pm.io.workload_to_document(pm.io.builtin_workload(name))
         shape = json.dumps({key: value for key, value in document.items() if key != "name"}, sort_keys=True)
         if shape not in seen:
             seen.add(shape)

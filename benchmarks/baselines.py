@@ -22,8 +22,8 @@ SEARCHES = (Method.RANDOM, Method.HILL_CLIMBING, Method.SIMULATED_ANNEALING, Met
 
 
 def workload_of(name: str) -> pm.Workload:
-    if name in pm.builtin_names():
-        return pm.builtin_workload(name)
+    if name in pm.io.builtin_names():
+        return pm.io.builtin_workload(name)
     return pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=512, n=256, k=32)
 
 

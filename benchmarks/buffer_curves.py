@@ -24,9 +24,9 @@ def distinct_layers(starts: list[str]) -> list[str]:
     import polymap as pm
 
     shapes: dict[str, str] = {}
-    for name in pm.builtin_names():
+    for name in pm.io.builtin_names():
         if name.split(".")[0] in NETWORKS and (not starts or name.startswith(tuple(starts))):
-            document = pm.workload_to_document(pm.builtin_workload(name))
+            document = pm.io.workload_to_document(pm.io.builtin_workload(name))
             shapes.setdefault(str({key: value for key, value in document.items() if key != "name"}), name)
     return sorted(shapes.values())
 
@@ -35,7 +35,7 @@ def workload_of(name: str):  # type: ignore[no-untyped-def]
     """Return a layer by its name."""
     import polymap as pm
 
-    return pm.conv2d(K=64, C=64, H=16, W=16, R=3, S=3, padding=1) if name == PUBLISHED else pm.builtin_workload(name)
+    return pm.conv2d(K=64, C=64, H=16, W=16, R=3, S=3, padding=1) if name == PUBLISHED else pm.io.builtin_workload(name)
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     buffer = {"level": "Buffer", "word_bits": 8, "capacity_bits": 8, "read_pj": 1, "write_pj": 1}
     dram = {"level": "DRAM", "word_bits": 8, "read_pj": 100, "write_pj": 100}
-    arch = pm.arch_from_document(
+    arch = pm.io.arch_from_document(
         {"name": "one_buffer", "nodes": [dram, buffer, {"compute": "MAC", "pj": 1, "per_cycle": 1}]}
     )
     sizes = [8 * words for words in options.sizes]
@@ -63,7 +63,7 @@ def main() -> None:
     for name in names:
         first = time.process_time()
         limit = options.limit * len(sizes)
-        curve = pm.buffer_curve(workload_of(name), arch, "Buffer", sizes, tiles="any", time_limit_s=limit)
+        curve = pm.study.buffer_curve(workload_of(name), arch, "Buffer", sizes, tiles="any", time_limit_s=limit)
         gaps = [100 * point.gap if point.gap is not None else 100.0 for point in curve.points]
         every += gaps
         wide += gaps if name.endswith(("_x", "conv1", "conv3_first", "conv4_first", "conv5_first", PUBLISHED)) else []

@@ -3,7 +3,8 @@
     python benchmarks/cache_misses.py [--trees 20]
 
 Random mappings of the native form (benchmarks/predicted.py) of a small product and a small convolution, on a processor
-with small caches: what `pm.cache_misses` finds in a walk of all accesses, by what the mapping has come to each cache.
+with small caches: what `pm.layouts.cache_misses` finds in a walk of all accesses, by what the mapping has come to each
+cache.
 Caches are twice as large as what a mapping may hold there; any line may stand anywhere, lines are of one element, then
 of 64 bytes; then also in sets of eight lines. Activations lie as in NHWC.
 """
@@ -64,7 +65,7 @@ def compared(choice: CpuChoice) -> dict[str, Compared]:
                 for node in choice.arch.nodes
             ),
         )
-        misses = pm.cache_misses(choice.rounded, machine, choice.mapping, layouts)
+        misses = pm.layouts.cache_misses(choice.rounded, machine, choice.mapping, layouts)
         for level in SIZES:
             rows = [row for row in misses.rows if row.level == level]
             held[level] = sum(row.held_elements for row in rows)

@@ -60,8 +60,8 @@ LONG: dict[str, object] = {
 
 
 def workload_of(name: str) -> pm.Workload:
-    if name in pm.builtin_names():
-        return pm.builtin_workload(name)
+    if name in pm.io.builtin_names():
+        return pm.io.builtin_workload(name)
     if name.startswith("conv"):
         channels, size = map(int, name[4:].split("x"))
         sizes = {"k": channels, "c": channels, "p": size, "q": size, "r": 3, "s": 3}
@@ -73,7 +73,7 @@ def workload_of(name: str) -> pm.Workload:
 
 def machine_of(name: str) -> pm.Architecture:
     preset, _, keep = name.partition("+")
-    arch = pm.arch_from_document(LONG) if preset == "long" else pm.load_arch(preset)
+    arch = pm.io.arch_from_document(LONG) if preset == "long" else pm.load_arch(preset)
     every = ("@input", "@weight", "@output")
     first, *rest = arch.nodes
     held = [replace(n, must_hold=every) if keep and isinstance(n, pm.MemoryLevel) else n for n in rest]

@@ -36,7 +36,7 @@ def one_buffer(words: int) -> Architecture:
         {"level": "GLB", "word_bits": 8, "capacity_bits": 8 * words, "read_pj": 1, "write_pj": 1},
         {"compute": "MAC", "pj": 1},
     ]
-    return pm.arch_from_document({"name": f"{words} words", "nodes": nodes})
+    return pm.io.arch_from_document({"name": f"{words} words", "nodes": nodes})
 
 
 def cases() -> list[Case]:

@@ -34,7 +34,7 @@ def main() -> None:
     for name in options.machine:
         arch = pm.load_arch(name)
         products = [
-            pm.workload_from_document(
+            pm.io.workload_from_document(
                 {"name": "product", "einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": {"m": m, "n": n, "k": k}}
             )
             for m, n, k in shapes(options.count + 1, options.seed)

@@ -3,8 +3,8 @@
     python benchmarks/fusion.py [CASE ...]
 
 Per case, on a machine of DRAM and one buffer of float32 words: elements that DRAM moves nest after nest and in the best
-tree found, by hand and by `pm.fusion`. By hand: what is read is read once and what is written is written once; nest
-after nest, every intermediate that does not fit is written once and read by each nest that needs it. Then the four
+tree found, by hand and by `pm.study.fusion`. By hand: what is read is read once and what is written is written once;
+nest after nest, every intermediate that does not fit is written once and read by each nest that needs it. Then the four
 schedules of Halide's blur (J. Ragan-Kelley et al., PLDI 2013), each a text and a tree of its own: how often the first
 stage is evaluated, what DRAM moves and what the buffer holds. Exits with 1 where a number is not the one by hand.
 """
@@ -164,16 +164,16 @@ BLUR = {
 def one_buffer(words: int) -> pm.Architecture:
     """Return a machine of DRAM, one buffer of float32 words, and one compute unit."""
     nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 32 * words}, {"compute": "PE"}]
-    return pm.arch_from_document({"name": "one buffer", "nodes": nodes})
+    return pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
 
 
-def fused(case: Case) -> pm.Fusion:
+def fused(case: Case) -> pm.study.Fusion:
     """Return what fusion saves in a case."""
     arch = one_buffer(case.words)
-    return pm.fusion(case.workload(), arch, "traffic:DRAM", time_limit_s=600, work_limit=case.work)
+    return pm.study.fusion(case.workload(), arch, "traffic:DRAM", time_limit_s=600, work_limit=case.work)
 
 
-def is_as_by_hand(case: Case, found: pm.Fusion) -> bool:
+def is_as_by_hand(case: Case, found: pm.study.Fusion) -> bool:
     """Return whether DRAM moves what it does by hand, in the best tree and nest after nest."""
     more = found.unfused_value / 32 - case.fused
     return found.value == 32 * case.fused and (

@@ -66,7 +66,7 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"{'case':34} {'goal':8} {'tiles':7} limit    wall     CPU   late status")
     overs = 0
-    names = [f"{case} {machine}" for case in CASES for machine in pm.preset_names()]
+    names = [f"{case} {machine}" for case in CASES for machine in pm.io.preset_names()]
     for name in names:
         for objective in ("energy", "latency", "edp"):
             for tiles in ("divide", "any"):

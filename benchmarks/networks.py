@@ -48,7 +48,7 @@ def answered(question: Question) -> Answer:
     from polymap.explore import search
 
     began = time.process_time()
-    workload, arch = pm.builtin_workload(question.layer), pm.load_arch(question.machine)
+    workload, arch = pm.io.builtin_workload(question.layer), pm.load_arch(question.machine)
     # A clock of CPU seconds: a busy machine ends no search early.
     result = search(workload, arch, question.objective, "divide", time_limit_s=question.limit_s, clock=cpu_clock())
     if result.best is not None:
@@ -63,12 +63,12 @@ def questions(starts: list[str], objective: str, limit_s: float) -> list[Questio
     import polymap as pm
 
     names = [
-        n for n in pm.builtin_names() if n.split(".")[0] in NETWORKS and (not starts or n.startswith(tuple(starts)))
+        n for n in pm.io.builtin_names() if n.split(".")[0] in NETWORKS and (not starts or n.startswith(tuple(starts)))
     ]
     sizes: dict[str, int] = {}
     seen: set[str] = set()
     for name in names:
-        document = pm.workload_to_document(pm.builtin_workload(name))
+        document = pm.io.workload_to_document(pm.io.builtin_workload(name))
         shape = str({key: value for key, value in document.items() if key != "name"})
         if shape not in seen:
             seen.add(shape)
@@ -82,7 +82,7 @@ def size_of(name: str) -> int:
     import polymap as pm
 
     total = 1
-    for dim in pm.builtin_workload(name).dims:
+    for dim in pm.io.builtin_workload(name).dims:
         total *= dim.extent
     return total
 

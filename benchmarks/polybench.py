@@ -42,7 +42,7 @@ def machine(one_buffer: int | None = None) -> Architecture:
     """Return flat3 with a buffer of 16 KiB; with `one_buffer` a machine with nothing but a buffer of so many bytes."""
     if one_buffer is not None:
         nodes = [{"level": "DRAM"}, {"level": "GLB", "capacity_bits": 8 * one_buffer}, {"compute": "PE"}]
-        return pm.arch_from_document({"name": "one buffer", "nodes": nodes})
+        return pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
     flat = pm.load_arch("flat3")
     nodes = (
         replace(node, capacity_bits=BUFFER_BITS) if isinstance(node, MemoryLevel) and node.name == "GLB" else node

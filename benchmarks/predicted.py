@@ -106,7 +106,7 @@ class TileSpace:
         while len(found) < count:
             trees = pm.sample_mappings(self.small, self.caches, round(SPARE * count) + 4, seed=seed)
             mappings = [self.mapping(tree) for tree in trees]
-            scores = pm.score_mappings(self.rounded, self.machine, mappings)
+            scores = pm.space.score(self.rounded, self.machine, mappings)
             fitting = np.flatnonzero(scores.fits)[: count - len(found)]
             found += [self.choice(mappings[number]) for number in fitting]
             seed += 1

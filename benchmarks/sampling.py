@@ -22,7 +22,7 @@ def main() -> None:
     begin = time.process_time()
     sample = pm.sample_mappings(workload, arch, count)
     drawn = time.process_time()
-    scores = pm.score_mappings(workload, arch, sample.mappings)
+    scores = pm.space.score(workload, arch, sample.mappings)
     end = time.process_time()
     digest = sha256(repr(sample.mappings).encode())
     for column in (scores.energy_pj, scores.latency_cycles, scores.fits):

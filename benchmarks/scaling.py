@@ -91,7 +91,7 @@ def structures_of(case: Case) -> int:
     from polymap.search.problem.structures import enumerate_structures
     from polymap.search.problem.symmetry import distinct_structures
 
-    problem = analyse(pm.workload_from_document(case.workload), pm.arch_from_document(case.arch))
+    problem = analyse(pm.io.workload_from_document(case.workload), pm.io.arch_from_document(case.arch))
     return len(distinct_structures(problem, enumerate_structures(problem, lambda: False)[0]))
 
 
@@ -100,7 +100,7 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
     import polymap as pm
     from polymap.explore import search
 
-    workload, arch = pm.workload_from_document(case.workload), pm.arch_from_document(case.arch)
+    workload, arch = pm.io.workload_from_document(case.workload), pm.io.arch_from_document(case.arch)
     # A clock of CPU seconds: a busy machine ends no search early.
     result = search(
         workload,

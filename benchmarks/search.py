@@ -85,18 +85,18 @@ def built(case: Case) -> tuple[Workload, Architecture]:
     import polymap as pm
 
     workload = (
-        pm.builtin_workload(case.workload)
+        pm.io.builtin_workload(case.workload)
         if isinstance(case.workload, str)
-        else pm.workload_from_document(case.workload)
+        else pm.io.workload_from_document(case.workload)
     )
-    arch = pm.load_arch(case.arch) if isinstance(case.arch, str) else pm.arch_from_document(case.arch)
+    arch = pm.load_arch(case.arch) if isinstance(case.arch, str) else pm.io.arch_from_document(case.arch)
     if case.keep:
-        document: dict[str, Any] = pm.arch_to_document(arch)
+        document: dict[str, Any] = pm.io.arch_to_document(arch)
         names = [tensor.name for tensor in workload.tensors]
         levels = [node for node in document["nodes"] if "level" in node]
         for level in levels[1:]:
             level["must_hold"] = names
-        arch = pm.arch_from_document({**document, "name": f"{arch.name}_keep"})
+        arch = pm.io.arch_from_document({**document, "name": f"{arch.name}_keep"})
     return workload, arch
 
 

@@ -68,7 +68,7 @@ def answer(case: Case, limit_s: float) -> dict[str, object]:
 
     search("resnet50.conv1", "flat3", tiles="divide", work_limit=1)  # what is imported when it is first used
     own = case.workload
-    workload = pm.builtin_workload(own) if isinstance(own, str) else pm.workload_from_document(own)
+    workload = pm.io.builtin_workload(own) if isinstance(own, str) else pm.io.workload_from_document(own)
     arch, begun = pm.load_arch(case.arch), time.process_time()
     history: list[tuple[float, float]] = []
 

@@ -19,7 +19,7 @@ layer = pm.conv2d(K=64, C=64, H=56, W=56, R=3, S=3, stride=1, padding=1)
 arch = pm.load_arch("eyeriss_like")
 nodes = [{"store": level.name, "tensors": ["W", "I", "O"]} for level in arch.levels[:1]]
 nodes += [{"for": dim.name, "tile": 1} for dim in layer.dims if dim.extent > 1]
-mapping = pm.mapping_from_document({"nodes": [*nodes, {"compute": layer.statements[0].name}]})
+mapping = pm.io.mapping_from_document({"nodes": [*nodes, {"compute": layer.statements[0].name}]})
 pm.evaluate(layer, arch, mapping)
 """
 PROGRAMS = {"numpy and islpy": BASE, "import polymap": IMPORT, "import, conv2d, evaluate": EVALUATE}

@@ -43,13 +43,13 @@ NEVER = 1 << 60
 def machine(name: str) -> pm.Architecture:
     """Return the machine of a row."""
     if name == NAME:
-        return pm.arch_from_document(CONCEPT)
-    document: dict[str, Any] = dict(pm.arch_to_document(pm.load_arch(name)))
+        return pm.io.arch_from_document(CONCEPT)
+    document: dict[str, Any] = dict(pm.io.arch_to_document(pm.load_arch(name)))
     fanouts = [node for node in document["nodes"] if "fanout" in node]
     for node in fanouts:
         node["pj_per_word_hop"] = 0.2
     fanouts[-1]["reduce_pj"] = 0.05
-    return pm.arch_from_document(document)
+    return pm.io.arch_from_document(document)
 
 
 def leave_out(remedies: list[str]) -> None:

@@ -35,7 +35,7 @@ from polymap.ir import (
     SolverError,
     Workload,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import Schedule, check_mapping, dependence_violations
 from polymap.search.result import SearchResult
 from polymap.transform import violations
@@ -60,6 +60,14 @@ class CompiledFunction:
     choice: CpuChoice | None = field(repr=False)
     function: NativeFunction = field(repr=False)
     loaded: NativeCall | RegionCall = field(repr=False)
+
+    def __repr__(self) -> str:
+        """Return the arrays in the order of a call, with types and shapes, and what is returned."""
+        forms = self.function.arrays
+        given = [f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms if not form.is_written]
+        written = [f"{form.tensor}: {form.kind}{list(form.shape)}" for form in forms if form.is_written]
+        about = f"{self.workload.name}, {self.layout}" if self.choice is not None else self.workload.name
+        return f"<CompiledFunction of {about}: ({', '.join(given)}) -> {', '.join(written)}>"
 
     def __call__(self, *arrays: object, out: object = None) -> Any:
         """Return the output (of several a tuple) of arrays in the order of the workload's operands.
@@ -102,8 +110,8 @@ class CompiledFunction:
 
 
 def compile(
-    workload: Workload | str,
-    arch: Architecture | str = "host_cpu",
+    workload: WorkloadLike,
+    arch: ArchitectureLike = "host_cpu",
     *,
     layout: str = "NHWC",
     threads: int = 1,

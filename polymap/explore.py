@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from polymap.ir import Architecture, Workload
+    from polymap.resolve import ArchitectureLike, WorkloadLike
     from polymap.search.result import Progress, SearchResult
     from polymap.search.run import Table
 
 
 def explore(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     tiles: str = "any",
@@ -57,7 +57,7 @@ def explore(
 
 
 def search(
-    workload: Workload | str, arch: Architecture | str, objective: str = "energy", tiles: str = "any", **options: Any
+    workload: WorkloadLike, arch: ArchitectureLike, objective: str = "energy", tiles: str = "any", **options: Any
 ) -> SearchResult:
     """Return what `explore` does. options: the other fields of `search.run.Options`, among them the clock that the time
     limit is measured by."""

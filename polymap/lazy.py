@@ -24,12 +24,11 @@ class lazy:
     """Makes `from module import name` in a package's own lines load nothing until `name` is used.
 
     What is imported from the package itself is a package inside it. A name that its module has, too, is loaded at the
-    end of the block, or the module would take its place. `renamed` maps deprecated names to names.
+    end of the block, or the module would take its place.
     """
 
-    def __init__(self, package: str, renamed: "Mapping[str, str] | None" = None) -> None:
+    def __init__(self, package: str) -> None:
         self._package = package
-        self._renamed = renamed or {}
         self._namespace = vars(sys.modules[package])
         self._home: dict[str, str] = {}  # module of each name
 
@@ -66,12 +65,7 @@ class lazy:
         return stand_in
 
     def _get(self, name: str) -> object:
-        """Return a name of the package, imported now; a deprecated one with a warning."""
-        if name in self._renamed:
-            from warnings import warn
-
-            old, name = name, self._renamed[name]
-            warn(f"{self._package}.{old} is now {self._package}.{name}", DeprecationWarning, stacklevel=2)
+        """Return a name of the package, imported now."""
         if name not in self._home:
             raise AttributeError(f"module '{self._package}' has no attribute '{name}'")
         from importlib import import_module

@@ -1,39 +1,55 @@
-"""What callers give as workload, machine and mapping: the objects, or names of built-in ones."""
+"""What callers give as workload, machine and mapping: the objects, names of built-in ones, or documents."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Table
 from typing import TYPE_CHECKING
 
-from polymap.inputs import expected_seconds, shown
+from polymap.inputs import expected_seconds, is_table, mapping_from_document, shown
 from polymap.ir import ArchError, Architecture, Mapping, MappingError, Mistake, PolymapError, Workload, WorkloadError
 
 if TYPE_CHECKING:
     from polymap.workload import Dependence
 
+WorkloadLike = Workload | str | Table[str, object]
+"""A workload, the word by which `load_workload` knows one, or a table as in a workload file."""
+ArchitectureLike = Architecture | str | Table[str, object]
+"""A machine, the word by which `load_arch` knows one, or a table as in a machine file."""
+MappingLike = Mapping | Table[str, object]
+"""A mapping, or a table as in a mapping file."""
+
 
 def workload_of(value: object) -> Workload:
-    """Return a workload: the one given, or what `load_workload` reads by the name given. Raises WorkloadError for a
-    value of another type."""
+    """Return a workload: the one given, what `load_workload` reads by the name given, or what a document describes.
+    Raises WorkloadError for a value of another type."""
     if isinstance(value, Workload):
         return value
     if isinstance(value, str):
         from polymap.workload import load_workload  # loaded by those who give names
 
         return load_workload(value)
-    hint = "Expected a Workload, or the name of a built-in one; workload_from_document() reads tables."
+    if is_table(value):
+        from polymap.workload import workload_from_document
+
+        return workload_from_document(value)
+    hint = "Expected a Workload, the name of a built-in one, or a table as in a workload file."
     raise WorkloadError(Mistake("PM120", f"the workload is {shown(value)}", hint))
 
 
 def arch_of(value: object) -> Architecture:
-    """Return a machine: the one given, or what `load_arch` reads by the name given. Raises ArchError for a value of
-    another type."""
+    """Return a machine: the one given, what `load_arch` reads by the name given, or what a document describes. Raises
+    ArchError for a value of another type."""
     if isinstance(value, Architecture):
         return value
     if isinstance(value, str):
         from polymap.arch import load_arch
 
         return load_arch(value)
-    hint = "Expected an Architecture, or the name of a preset; arch_from_document() reads tables."
+    if is_table(value):
+        from polymap.arch import arch_from_document
+
+        return arch_from_document(value)
+    hint = "Expected an Architecture, the name of a preset, or a table as in a machine file."
     raise ArchError(Mistake("PM120", f"the machine is {shown(value)}", hint))
 
 
@@ -51,23 +67,25 @@ def question_of(workload: object, arch: object) -> tuple[Workload, Architecture]
 
 
 def mapping_of(value: object) -> Mapping:
-    """Return the mapping; raises MappingError for a value of another type."""
+    """Return the mapping, or what a document describes; raises MappingError for a value of another type."""
     if isinstance(value, Mapping):
         return value
-    hint = "Expected a Mapping, such as the `best` of a result; mapping_from_document() reads tables."
+    if is_table(value):
+        return mapping_from_document(value)
+    hint = "Expected a Mapping, such as the `best` of a result, or a table as in a mapping file."
     raise MappingError(Mistake("PM120", f"the mapping is {shown(value)}", hint))
 
 
-def dependences(workload: Workload | str, *, budget: float | None = None) -> tuple[Dependence, ...]:
+def dependences(workload: Workload | str, *, time_limit_s: float | None = None) -> tuple[Dependence, ...]:
     """Return the memory-based dependences of a program, tensor by tensor in program order.
 
-    budget: seconds of CPU time instead of 3.5; BudgetError where they do not suffice.
+    time_limit_s: of CPU time, instead of 3.5; BudgetError where they do not suffice.
     """
     from polymap.poly import raised  # loads isl
     from polymap.workload import dependences as dependences_of
 
     asked = workload_of(workload)
-    if budget is not None:
-        expected_seconds(budget, "the budget")
-    with raised(budget):
+    if time_limit_s is not None:
+        expected_seconds(time_limit_s, "time_limit_s")
+    with raised(time_limit_s):
         return dependences_of(asked)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel import evaluate
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Workload
-from polymap.resolve import question_of
+from polymap.ir import Mapping, Mistake, OptionError, Shown
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import Found, best_product_tiles, solve
 from polymap.search.problem import Goal, analyse, is_confirmed, measure_of, objective_values, parse_objective
 from polymap.search.run import Options
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TileChoice(Shown):
     """The best mapping found (None: none), its value in the objective's unit, exact, and whether no mapping with tiles
     that divide is better."""
@@ -26,8 +26,8 @@ class TileChoice(Shown):
 
 
 def choose_tiles(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     time_limit_s: float = 60,

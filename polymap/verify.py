@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polymap.checker import Verdict
-    from polymap.ir import Architecture, Workload
+    from polymap.resolve import ArchitectureLike, WorkloadLike
 
 Table = dict[str, object]
 
 
 def verify(
     text: str,
-    seconds: float = 600,
-    *,
-    workload: Workload | str | None = None,
-    arch: Architecture | str | None = None,
+    workload: WorkloadLike | None = None,
+    arch: ArchitectureLike | None = None,
     objective: str | None = None,
+    *,
     constraints: Mapping[str, object] | None = None,
+    time_limit_s: float = 600,
 ) -> Verdict:
-    """Return what a certificate's text proves, within `seconds` of CPU time; it never raises for a text.
+    """Return what a certificate's text proves, within `time_limit_s` of CPU time; it never raises for a text.
 
     With a workload and an arch the text must be about them, and about `objective` (default: energy) under `constraints`
     (default: none): one that is about another question proves nothing, and `reason` names the first field that differs.
@@ -32,13 +32,13 @@ def verify(
     from polymap.checker import verify as check
 
     # Here and not above: a certificate is checked without anything of the search.
-    if not isinstance(text, str) or not isinstance(seconds, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(text, str) or not isinstance(time_limit_s, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         from polymap.inputs import expected_seconds, expected_text
 
         expected_text(text, "the certificate")
-        expected_seconds(seconds, "the time")
+        expected_seconds(time_limit_s, "time_limit_s")
     if workload is None and arch is None and objective is None and constraints is None:
-        return check(text, seconds)
+        return check(text, time_limit_s)
     from polymap.ir import Mistake, OptionError
     from polymap.resolve import question_of
     from polymap.search.run import asked_head
@@ -48,7 +48,7 @@ def verify(
         raise OptionError(Mistake("PM519", what, "Give workload and arch together, or neither of them."))
     workload, arch = question_of(workload, arch)
     asked = asked_head(workload, arch, objective or "energy", constraints)
-    return _compared(text, asked) or check(text, seconds)
+    return _compared(text, asked) or check(text, time_limit_s)
 
 
 def what_is_not(text: str) -> str:

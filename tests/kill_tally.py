@@ -144,7 +144,7 @@ def tallied(kills: int, seed: int = 0, longest_s: float = 0.5) -> Tally:
     return tally
 
 
-def rows(table: pm.SweepTable) -> list[tuple[object, ...]]:
+def rows(table: pm.study.SweepTable) -> list[tuple[object, ...]]:
     """Return what a table says, without where it comes from and how long it took."""
     return [(row.workload, str(row.machine), row.status, row.value, row.bound) for row in table.rows]
 

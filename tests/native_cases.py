@@ -15,8 +15,8 @@ import polymap as pm
 from polymap.arch import load_arch
 from polymap.codegen.native.arrays import ArrayForm
 from polymap.codegen.native.function import NativeFunction, native_function
+from polymap.inputs import mapping_from_document
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.schedules import mapping_from_document
 
 DTYPES = {
     "float": np.float32, "double": np.float64, "int8_t": np.int8, "int32_t": np.int32, "uint8_t": np.uint8,
@@ -54,7 +54,7 @@ class Conv:
         types = types_of(kind, ("O", "I", "W"))
         try:
             return pm.conv2d(**sizes, types=types, skip_padding=skip_padding)
-        except pm.WorkloadError:  # every tap falls on padding
+        except pm.errors.WorkloadError:  # every tap falls on padding
             return pm.conv2d(**sizes, types=types)
 
     def reference(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:

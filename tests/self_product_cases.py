@@ -66,7 +66,7 @@ def _machine(rng: random.Random, tensors: list[str]) -> Architecture:
         nodes.append(_level(rng, name, tensors, outermost=False))
     nodes += [_fanout(rng, "Y")] if rng.random() < 0.4 else []
     nodes.append({"compute": "M", "pj": 1})
-    return pm.arch_from_document({"name": "a", "overlap": rng.random() < 0.7, "nodes": nodes})
+    return pm.io.arch_from_document({"name": "a", "overlap": rng.random() < 0.7, "nodes": nodes})
 
 
 def _with_prices(rng: random.Random, arch: Architecture) -> Architecture:

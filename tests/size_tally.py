@@ -20,7 +20,12 @@ from itertools import islice
 from typing import Any
 
 import polymap as pm
+from polymap.costmodel.analysis.nest import mapping_text
 from polymap.ir import Architecture, Mapping, Spatial, Temporal, Workload
+from polymap.report.figures.residency import residency_figure
+from polymap.report.figures.roofline import roofline_text
+from polymap.report.figures.traffic import traffic_text
+from polymap.report.text.explanation import explain
 
 EXTENTS = (
     2**19 - 1, 2**19, 2**19 + 1, 2**31 - 1, 2**31, 10**6, 10**9, 10**9 + 7, 2**53 + 1, 2**61 - 1, 2**63 - 1, 2**63,
@@ -71,7 +76,7 @@ def random_workload(rng: random.Random) -> Workload:
 def random_machine(rng: random.Random) -> Architecture:
     """Return a preset, or a small machine with huge capacities or fan-outs."""
     if rng.random() < 0.7:
-        return pm.load_arch(rng.choice([name for name in pm.preset_names() if name != "host_cpu"]))
+        return pm.load_arch(rng.choice([name for name in pm.io.preset_names() if name != "host_cpu"]))
     nodes: list[Any] = [{"level": "DRAM", "read_pj": 200, "write_pj": 200}]
     if rng.random() < 0.5:
         nodes.append({"fanout": "X", "size": rng.choice((1, 16, 2**19, 10**9, 2**63))})
@@ -79,7 +84,7 @@ def random_machine(rng: random.Random) -> Architecture:
     nodes.append({"level": "RF", "capacity_bits": capacity, "read_pj": 1, "write_pj": 1, "bandwidth_bits_per_cycle": 8})
     if rng.random() < 0.3:
         nodes.append({"fanout": "Y", "size": rng.choice((4, 2**31))})
-    return pm.arch_from_document({"name": "any", "nodes": [*nodes, {"compute": "MAC", "pj": 1}]})
+    return pm.io.arch_from_document({"name": "any", "nodes": [*nodes, {"compute": "MAC", "pj": 1}]})
 
 
 def plain_mapping(workload: Workload, arch: Architecture, rng: random.Random) -> Mapping:
@@ -93,7 +98,7 @@ def plain_mapping(workload: Workload, arch: Architecture, rng: random.Random) ->
         if held and rng.random() < 0.7:
             nodes.append({"store": level.name, "tensors": held})
     nodes += [{"for": dim, "tile": 1} for dim in rng.sample(names, len(names))]
-    return pm.mapping_from_document({"nodes": [*nodes, {"compute": workload.statements[0].name}]})
+    return pm.io.mapping_from_document({"nodes": [*nodes, {"compute": workload.statements[0].name}]})
 
 
 def searched(workload: Workload, arch: Architecture, rng: random.Random) -> object:
@@ -108,17 +113,17 @@ def searched(workload: Workload, arch: Architecture, rng: random.Random) -> obje
     assert value is None or bound is None or bound <= value * (1 + 1e-9), (value, bound)
     if result.best is not None and result.cost is not None:
         assert result.cost.legal
-        pm.roofline_text(workload, arch, result.cost)
-        pm.traffic_text(result.cost)
-        pm.mapping_text(workload, result.best, arch)
-        pm.explain(workload, arch, result.best, result.cost)
+        roofline_text(workload, arch, result.cost)
+        traffic_text(result.cost)
+        mapping_text(workload, result.best, arch)
+        explain(workload, arch, result.best, result.cost)
     if result.status == "OPTIMAL" and rng.random() < 0.5:
         _checked(result, workload, arch, objective, constraints)
     return result.status
 
 
 def _checked(result: Any, workload: Workload, arch: Architecture, objective: str, rules: Any) -> None:
-    verdict = pm.verify(result.certificate(), 5, workload=workload, arch=arch, objective=objective, constraints=rules)
+    verdict = pm.verify(result.certificate(), workload, arch, objective, constraints=rules, time_limit_s=5)
     assert not verdict.reason, verdict
 
 
@@ -126,7 +131,7 @@ def scored(workload: Workload, arch: Architecture, rng: random.Random) -> object
     """Draw mappings, and score them together and one by one."""
     sample = pm.sample_mappings(workload, arch, 5, seed=rng.randrange(9))
     mappings = list(sample.mappings)
-    scores = pm.score_mappings(workload, arch, mappings)
+    scores = pm.space.score(workload, arch, mappings)
     for number, mapping in enumerate(mappings[:3]):
         cost = pm.evaluate(workload, arch, mapping, time_limit_s=1)
         assert float(scores.energy_pj[number]) == float(cost.energy_pj), (mapping, cost)
@@ -155,19 +160,19 @@ def asked(workload: Workload, arch: Architecture, rng: random.Random) -> tuple[Q
     return (
         ("compare", lambda: pm.compare(workload, arch, time_limit_s=0.5)),
         ("choose_tiles", lambda: pm.choose_tiles(workload, arch, time_limit_s=0.5)),
-        ("buffer_curve", lambda: pm.buffer_curve(workload, arch, inner, [2**10, 2**31, 2**63], time_limit_s=1)),
+        ("buffer_curve", lambda: pm.study.buffer_curve(workload, arch, inner, [2**10, 2**31, 2**63], time_limit_s=1)),
         ("candidates", lambda: list(islice(pm.candidates(workload, arch, limit=3, time_limit_s=0.5), 3))),
-        ("formula", lambda: pm.formula(workload, arch, mapping(), inner, workload.tensors[0].name)),
+        ("formula", lambda: pm.study.formula(workload, arch, mapping(), inner, workload.tensors[0].name)),
         ("generate_c", lambda: pm.generate_c(workload, arch, mapping())),
-        ("neighbours", lambda: len(pm.neighbours(workload, arch, mapping()))),
-        ("features", lambda: pm.features(workload, arch, mapping())),
-        ("distance", lambda: pm.distance(workload, arch, mapping(), mapping())),
-        ("burst_counts", lambda: pm.burst_counts(workload, arch, mapping())),
-        ("dependences", lambda: pm.dependences(workload, budget=1)),
+        ("neighbours", lambda: len(pm.space.neighbours(workload, arch, mapping()))),
+        ("features", lambda: pm.space.features(workload, arch, mapping())),
+        ("distance", lambda: pm.space.distance(workload, arch, mapping(), mapping())),
+        ("burst_counts", lambda: pm.layouts.burst_counts(workload, arch, mapping())),
+        ("dependences", lambda: pm.dependences(workload, time_limit_s=1)),
         ("to_timeloop", lambda: pm.to_timeloop(workload, arch, mapping())),
-        ("sensitivity", lambda: pm.sensitivity(workload, arch, "energy", time_limit_s=1)),
-        ("document", lambda: pm.workload_from_document(pm.workload_to_document(workload))),
-        ("residency", lambda: pm.residency_figure(workload, arch, mapping())),
+        ("sensitivity", lambda: pm.study.sensitivity(workload, arch, "energy", time_limit_s=1)),
+        ("document", lambda: pm.io.workload_from_document(pm.io.workload_to_document(workload))),
+        ("residency", lambda: residency_figure(workload, arch, mapping())),
     )
 
 

@@ -374,6 +374,6 @@ def test_no_c_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     ],
 )
 def test_an_extent_below_one_shows_the_formula_that_made_it(sizes: dict[str, Any], formula: str) -> None:
-    with pytest.raises(pm.WorkloadError, match="PM2") as caught:
+    with pytest.raises(pm.errors.WorkloadError, match="PM2") as caught:
         pm.conv2d(K=1, C=1, R=5, S=5, **sizes)
     assert formula in str(caught.value)

@@ -53,7 +53,7 @@ def test_the_mapping_by_hand_is_legal_and_not_the_best() -> None:
     layer = pm.load_workload(str(EXAMPLES / "my_layer.json"))
     arch = pm.load_arch(str(EXAMPLES / "my_machine.toml"))
     text = (EXAMPLES / "my_mapping.json").read_text(encoding="utf-8")
-    cost = pm.evaluate(layer, arch, pm.mapping_from_document(json.loads(text)))
+    cost = pm.evaluate(layer, arch, pm.io.mapping_from_document(json.loads(text)))
     result = pm.explore(layer, arch, tiles="divide")
     assert cost.legal
     assert result.status == "OPTIMAL"

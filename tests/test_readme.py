@@ -59,7 +59,7 @@ def test_the_example_prints_what_the_readme_says(request: pytest.FixtureRequest)
     exec(compile(second_example(), "README.md", "exec"), names)
     assert str(names["space"]).startswith("<svg ")
     families = names["families"]
-    assert isinstance(families, pm.Comparison)
+    assert isinstance(families, pm.study.Comparison)
     assert families["optimum"].status == "OPTIMAL"
 
 
@@ -125,5 +125,5 @@ def test_documents_that_modules_name_exist() -> None:
 def test_the_files_of_the_documents_are_read() -> None:
     text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
     workload, mapping = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
-    layer = pm.workload_from_document(workload)
-    assert pm.evaluate(layer, pm.load_arch("flat3"), pm.mapping_from_document(mapping)).legal
+    layer = pm.io.workload_from_document(workload)
+    assert pm.evaluate(layer, pm.load_arch("flat3"), pm.io.mapping_from_document(mapping)).legal

@@ -47,8 +47,8 @@ def own_value(case: dict, nodes: list[dict]) -> tuple[float, str]:
     """Return polymap's exact value of a mapping, and what is wrong with it ("" where it is legal)."""
     import polymap as pm
 
-    workload, arch = pm.workload_from_document(case["workload"]), pm.arch_from_document(case["arch"])
-    cost = pm.evaluate(workload, arch, pm.mapping_from_document({"nodes": nodes}))
+    workload, arch = pm.io.workload_from_document(case["workload"]), pm.io.arch_from_document(case["arch"])
+    cost = pm.evaluate(workload, arch, pm.io.mapping_from_document({"nodes": nodes}))
     values = {"energy": cost.energy_pj, "latency": cost.latency_cycles, "edp": cost.energy_pj * cost.latency_cycles}
     return values[case["objective"]], "; ".join(str(violation) for violation in cost.violations)
 
@@ -68,7 +68,7 @@ def child(name: str, limit: int) -> None:
     import polymap as pm
 
     case = next(case for case in cases() if case["id"] == name)
-    workload, arch = pm.workload_from_document(case["workload"]), pm.arch_from_document(case["arch"])
+    workload, arch = pm.io.workload_from_document(case["workload"]), pm.io.arch_from_document(case["arch"])
     found = pm.explore(workload, arch, objective=case["objective"], tiles="divide", time_limit_s=limit)
     json.dump({"value": found.value, "status": found.status, "gap": found.gap}, sys.stdout)
 

@@ -13,12 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import polymap as pm
-from polymap.report.figures import buffer_curve_svg
-from polymap.report.space import side_by_side_svg
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLUMNS, WIDTH, GAP = 3, 900.0, 20.0
-BYTE = 8
 STENCIL = (
     "int A[8][10]; for (int i = 1; i < 8; i++) for (int j = 1; j < 9; j++) A[i][j] = A[i - 1][j + 1] + A[i][j - 1];"
 )
@@ -31,9 +28,7 @@ def figures() -> dict[str, str]:
     twice = replace(arch, nodes=tuple(_doubled(node) for node in arch.nodes))
     doubled = pm.explore(layer, twice, tiles="divide")
     sample = pm.sample_mappings(layer, arch, 2000)
-    scores = sample.scores()
     families = pm.compare(layer, arch, time_limit_s=20)
-    fitting = scores.energy_pj[scores.fits].tolist()
     small = pm.einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=16, p=6, q=6, r=3, s=3, name="small convolution")
     other = families["output-stationary"].mapping
     loops = _loops(other)
@@ -44,51 +39,50 @@ def figures() -> dict[str, str]:
     ]
     across = split[0]
     up = next(place for place in split if loops[place].dim != loops[across].dim)
+    net = pm.network("alexnet")
+    answers = [pm.explore_network(net, name, tiles="divide", time_limit_s=30) for name in ("flat3", "tpu_like")]
+    product, sizes = pm.matmul(m=64, n=64, k=64), [1 << power for power in range(8, 18)]
+    stencil = pm.from_c(STENCIL)
+    chain = pm.program(["R[i,j] = max(X[i,j], 0.0)", "Y[i,j] = R[i,j] * 2.0"], i=16, j=16, types="float32")
+    grid = {"base": "flat3", "grid": {"GLB.capacity_bits": [1 << 14, 1 << 18], "X.size": [8, 16]}}
+    table = pm.sweep([product], grid, tiles="divide")
     return {
-        "machine": pm.machine_svg(arch),
-        "mapping": pm.mapping_svg(layer, arch, result.best, result.cost),
-        "traffic": pm.traffic_svg(layer, arch, result.cost),
-        "roofline": pm.roofline_svg(layer, arch, [("best", result.cost)]),
-        "array": pm.array_svg(pm.array_figure(layer, arch, result.best)),
-        "residency": pm.residency_svg(pm.residency_figure(layer, twice, doubled.best)),
-        "structures": pm.fate_svg(pm.fate_figure(result)),
-        "course": pm.course_svg(pm.course_figure(result)),
-        "front": pm.front_svg(pm.explore(layer, arch, "pareto:energy,latency", tiles="divide")),
-        "cloud": pm.cloud_svg(pm.cloud_figure(sample, families)),
-        "rarity": pm.rarity_svg(
-            pm.rarity_figure(f"{layer.name} on {arch.name}, within capacity", fitting, result.value)
+        "machine": pm.plot.machine(arch),
+        "mapping": pm.plot.mapping(result),
+        "traffic": pm.plot.traffic(result),
+        "roofline": pm.plot.roofline({"by hand": families["output-stationary"].cost, "best": result}),
+        "array": pm.plot.array(result),
+        "residency": pm.plot.residency(doubled),
+        "fate": pm.plot.fate(result),
+        "convergence": pm.plot.convergence(result),
+        "front": pm.plot.front(pm.explore(layer, arch, "pareto:energy,latency", tiles="divide")),
+        "cloud": pm.plot.cloud(sample, families),
+        "rarity": pm.plot.rarity(sample, result),
+        "smoothness": pm.plot.smoothness(pm.sample_mappings(layer, arch, 30, seed=1)),
+        "coordinates": pm.plot.coordinates(pm.sample_mappings(layer, arch, 200)),
+        "orders": pm.plot.orders(small, "simple3"),
+        "tiles": pm.plot.tiles(pm.study.tiles(layer, arch, other, across, up)),
+        "winners": pm.plot.winners(
+            pm.study.winners(layer, arch, ("RF", ["4 B", "16 B", "64 B", "256 B"]), ("Buffer", ["1 KiB", "16 KiB"]))
         ),
-        "neighbours": pm.smooth_svg(pm.smooth_figure(pm.sample_mappings(layer, arch, 30, seed=1))),
-        "orders": pm.order_svg(pm.order_figure(small, "simple3")),
-        "tiles": pm.tile_map_svg(pm.tile_map_figure(layer, arch, other, across, up)),
-        "winners": pm.winner_svg(
-            pm.winner_figure(
-                layer,
-                arch,
-                ("RF", [4 * BYTE, 16 * BYTE, 64 * BYTE, 256 * BYTE]),
-                ("Buffer", [1024 * BYTE, 16384 * BYTE]),
-            )
-        ),
-        "side by side": side_by_side_svg(pm.side_by_side(layer, arch, result.best, other, ("optimum", "OS"))),
-        "capacity": pm.capacity_svg(pm.capacity_figure(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
-        "sensitivity": pm.sensitivity_svg(pm.sensitivity_figure(layer, arch)),
-        "domain": pm.domain_svg(pm.domain_figure(pm.from_c(STENCIL), "S0", tile=(2, 3))),
-        "layers": pm.layer_bars_svg(pm.layer_bars_figure(f"Layers on {arch.name}", _layers(arch))),
-        "buffer curve": buffer_curve_svg(
-            pm.buffer_curve(pm.matmul(m=64, n=64, k=64), "tutorial3", "SRAM", [1 << power for power in range(8, 18)])
-        ),
+        "compare": pm.plot.compare(result, families["output-stationary"].cost, ("optimum", "OS")),
+        "capacity": pm.plot.capacity(pm.study.capacity(layer, arch, "RF", [64, 128, 256, 512, 1024, 2048])),
+        "sensitivity": pm.plot.sensitivity(pm.study.sensitivity(layer, arch, tiles="divide")),
+        "domain": pm.plot.domain(stencil, tile=(2, 3)),
+        "dependences": pm.plot.dependences(chain),
+        "schedule": pm.plot.schedule(pm.Schedule.original(stencil)),
+        "layers": pm.plot.layers(answers[0]),
+        "layers by machine": pm.plot.layers(answers),
+        "machines": pm.plot.machines(table),
+        "binding": pm.plot.binding(table),
+        "fusion": pm.plot.fusion(pm.study.fusion(chain, _one_buffer(), "traffic:DRAM", work_limit=400)),
+        "buffer curve": pm.plot.capacity(pm.study.buffer_curve(product, "tutorial3", "SRAM", sizes)),
     }
 
 
-def _layers(arch: pm.Architecture) -> list[tuple[str, float | None, int, str]]:
-    """Return products of a small network with their least energies; the last one is given no time for a proof."""
-    sizes = {"first": (64, 32, 27), "middle": (64, 64, 64), "wide": (128, 64, 64), "last": (10, 1, 640)}
-    rows: list[tuple[str, float | None, int, str]] = []
-    for times, (name, (m, n, k)) in enumerate(sizes.items(), start=1):
-        work = 1 if name == "last" else None
-        found = pm.explore(pm.matmul(m=m, n=n, k=k), arch, tiles="divide", work_limit=work)
-        rows.append((name, found.value, times, found.status))
-    return rows
+def _one_buffer() -> pm.Architecture:
+    nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 2048}, {"compute": "MAC"}]
+    return pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
 
 
 def _doubled(node: pm.MemoryLevel | pm.Fanout | pm.ComputeUnit) -> pm.MemoryLevel | pm.Fanout | pm.ComputeUnit:

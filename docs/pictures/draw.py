@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import polymap as pm
-from polymap.comparison import Member
 
 HERE = Path(__file__).parent
 STORED = HERE / "conv2_x.json"
@@ -24,40 +23,42 @@ SAMPLED = 3000
 
 def pictures() -> dict[str, str]:
     """Return file name -> SVG text."""
-    layer, arch = pm.builtin_workload("resnet50.conv2_x"), pm.load_arch("eyeriss_like")
-    mapping = pm.mapping_from_document(json.loads(STORED.read_text(encoding="utf-8")))
+    layer, arch = pm.io.builtin_workload("resnet50.conv2_x"), pm.load_arch("eyeriss_like")
+    mapping = pm.io.mapping_from_document(json.loads(STORED.read_text(encoding="utf-8")))
     cost = pm.evaluate(layer, arch, mapping)
     return {
-        "mapping.svg": pm.mapping_svg(layer, arch, mapping, cost),
-        "traffic.svg": pm.traffic_svg(layer, arch, cost),
-        "roofline.svg": pm.roofline_svg(layer, arch, [("", cost)]),
-        "machine.svg": pm.machine_svg(arch),
+        "mapping.svg": pm.plot.mapping(cost),
+        "traffic.svg": pm.plot.traffic(cost),
+        "roofline.svg": pm.plot.roofline(cost),
+        "machine.svg": pm.plot.machine(arch),
         "space.svg": _space(),
     }
 
 
 def _space() -> str:
     """Return a uniform sample of the layer's mappings on flat3, with the best mapping of each family."""
-    layer, arch = pm.builtin_workload("resnet50.conv2_x"), pm.load_arch("flat3")
-    members: list[Member] = []
+    layer, arch = pm.io.builtin_workload("resnet50.conv2_x"), pm.load_arch("flat3")
+    members: list[pm.study.Member] = []
     for stored in json.loads(FAMILIES.read_text(encoding="utf-8")):
-        mapping = pm.mapping_from_document(stored["mapping"])
+        mapping = pm.io.mapping_from_document(stored["mapping"])
         cost = pm.evaluate(layer, arch, mapping)
-        members.append(Member(stored["family"], stored["status"], mapping, cost, cost.energy_pj, stored["bound_pj"]))
-    families = pm.Comparison(layer, arch, "energy", tuple(members), members[-1].value)
-    return pm.cloud_svg(pm.cloud_figure(pm.sample_mappings(layer, arch, SAMPLED, seed=0), families))
+        members.append(
+            pm.study.Member(stored["family"], stored["status"], mapping, cost, cost.energy_pj, stored["bound_pj"])
+        )
+    families = pm.study.Comparison(layer, arch, "energy", tuple(members), members[-1].value)
+    return pm.plot.cloud(pm.sample_mappings(layer, arch, SAMPLED, seed=0), families)
 
 
 def search() -> None:
     """Write the best mapping to conv2_x.json and those of the families to families.json."""
-    layer, arch = pm.builtin_workload("resnet50.conv2_x"), pm.load_arch("eyeriss_like")
+    layer, arch = pm.io.builtin_workload("resnet50.conv2_x"), pm.load_arch("eyeriss_like")
     result = pm.explore(layer, arch, objective="energy", tiles="divide", time_limit_s=600)
     assert result.best is not None, result.status
-    STORED.write_text(json.dumps(pm.mapping_to_document(result.best), indent=1) + "\n", encoding="utf-8")
+    STORED.write_text(json.dumps(pm.io.mapping_to_document(result.best), indent=1) + "\n", encoding="utf-8")
     entries: list[dict[str, object]] = []
     for each in pm.compare(layer, pm.load_arch("flat3")).members:
         assert each.mapping is not None, each.family
-        mapping = pm.mapping_to_document(each.mapping)
+        mapping = pm.io.mapping_to_document(each.mapping)
         entries.append({"family": each.family, "status": each.status, "bound_pj": each.bound, "mapping": mapping})
     FAMILIES.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
 

@@ -137,7 +137,7 @@ def _verify(options: Options) -> int:
         raise InputError(Mistake("PM518", f"{shown(options.proof)} is no certificate: {wrong}", hint))
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s
-    verdict = verify(text, limit, workload=workload, arch=arch, objective=objective, constraints=constraints)
+    verdict = verify(text, workload, arch, objective, constraints=constraints, time_limit_s=limit)
     _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
     trusted = options.accept_word and not verdict.reason
     return ExitCode.ANSWERED if verdict.proven or trusted else ExitCode.NO_ANSWER
@@ -274,8 +274,8 @@ def _compare(options: Options) -> int:
     """Tell the best mapping of each family, and what it costs beside the best of all."""
     workload, arch, _ = _read(options)
     with interrupts_wait():
-        from polymap.comparison import FAMILIES, compare
         from polymap.report.page import comparison_document, comparison_text
+        from polymap.study import FAMILIES, compare
 
     families, limit = options.families or FAMILIES, options.time_limit_s
     with warnings_said():
@@ -291,12 +291,13 @@ def _transform(options: Options) -> int:
     source, file = read_text(options.workload), shown(Path(options.workload).name).strip("'\"")
     with interrupts_wait():
         from polymap.codegen.source import transform_c, workload_of_text
-        from polymap.transform import schedule_from_openscop, schedule_from_text
+        from polymap.io import from_openscop
+        from polymap.transform import schedule_from_text
 
     sizes, schedule = dict(options.sizes), None
     if options.schedule is not None:
         order, workload = read_text(options.schedule), workload_of_text(source, sizes, file)
-        read = schedule_from_openscop if re.search(r"^\s*SCATTERING\b", order, re.MULTILINE) else schedule_from_text
+        read = from_openscop if re.search(r"^\s*SCATTERING\b", order, re.MULTILINE) else schedule_from_text
         schedule = read(workload, order)
     text = transform_c(
         source,

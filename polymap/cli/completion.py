@@ -71,7 +71,7 @@ def _values() -> dict[str, tuple[str, ...]]:
 def _words(name: str) -> tuple[str, ...]:
     """Return the words that may follow a command beside its options."""
     if name == "compare":
-        from polymap.comparison import FAMILIES  # loads the search
+        from polymap.study import FAMILIES  # loads the search
 
         return (*builtin_names(), *LAYERS, *FAMILIES)
     own = {"schema": SCHEMAS, "completion": SHELLS, "help": tuple(commands())}

@@ -12,7 +12,18 @@ from typing import TypeVar
 from polymap.arch import arch_to_document, arch_warnings, load_arch
 from polymap.cli.arguments import MODEL_FILES, Options
 from polymap.cli.output import check_writable, say
-from polymap.inputs import as_whole, is_table, located, mistakes_in, parse_json, read_text, refuse_yaml, shown
+from polymap.inputs import (
+    as_whole,
+    is_table,
+    located,
+    mapping_from_document,
+    mistakes_in,
+    parse_json,
+    read_text,
+    refuse_yaml,
+    shown,
+    with_names_of,
+)
 from polymap.ir import (
     ArchError,
     Architecture,
@@ -32,9 +43,7 @@ from polymap.schedules import (
     check_mapping,
     check_readable,
     idle_fanouts,
-    mapping_from_document,
     mapping_warnings,
-    with_names_of,
 )
 from polymap.search.problem import parse_objective
 from polymap.search.result import head_document

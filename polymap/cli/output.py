@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polymap.cli.colours import painted_answer, painted_remark
-from polymap.inputs import is_special, put_in_place, stage, unwritten, write_device
+from polymap.inputs import encoded, is_special, put_in_place, stage, unwritten, write_device
 from polymap.ir import Mistake, OutputError
 from polymap.report.page import to_stderr
 
@@ -77,13 +77,13 @@ def write_documents(documents: Sequence[Document]) -> None:
     try:
         for document in documents:
             if document.path != "-" and not is_special(Path(document.path)):
-                staged.append((document, *stage(document.path, document.text)))
+                staged.append((document, *stage(document.path, encoded(document.text))))
         for document in documents:
             if document.path == "-":
                 printed = True
                 print_text(document.text)
             elif is_special(Path(document.path)):
-                write_device(document.path, document.text)
+                write_device(document.path, encoded(document.text))
         for document, temporary, target in staged:
             put_in_place(document.path, temporary, target)
     except OutputError:

@@ -8,7 +8,8 @@ from typing import assert_never
 from polymap.codegen.faithful import lower_faithful
 from polymap.codegen.lower import Program
 from polymap.codegen.native import lower_native
-from polymap.ir import Architecture, Mapping, Workload
+from polymap.inputs import shown
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 
 
 class Form(Enum):
@@ -16,6 +17,16 @@ class Form(Enum):
 
     FAITHFUL = "faithful"
     NATIVE = "native"
+
+
+def form_of(form: object) -> Form:
+    """Return a form by its name; raises OptionError for anything else."""
+    if isinstance(form, Form):
+        return form
+    if form in [each.value for each in Form]:
+        return Form(form)
+    names = " or ".join(f"'{each.value}'" for each in Form)
+    raise OptionError(Mistake("PM120", f"the form is {shown(form)}", f"Expected {names}."))
 
 
 def lower(workload: Workload, arch: Architecture, mapping: Mapping, form: Form) -> Program:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from polymap.costmodel.symbolic import Formula
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Cost(Reported):
     """The answer to "what does this mapping cost"; printed as the table of the command line's `evaluate`.
 

@@ -13,12 +13,12 @@ from polymap.costmodel.tuning import TUNING
 from polymap.inputs import expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.processes import ending_within
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, placement_violations
 
 
 def evaluate(
-    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float | None = None
+    workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, *, time_limit_s: float | None = None
 ) -> Cost:
     """Return the cost of a mapping, its counts exact; `method` says how they were counted ("closed form", "sets", or
     "steps": every step was walked, which is quicker where they are few).
@@ -27,7 +27,7 @@ def evaluate(
     be read as a program, BudgetError where counts or legality take more than the time limit. time_limit_s: wall time;
     None: 30 seconds of CPU time each, so that a busy machine answers what an idle one does.
     """
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     with _time_limit(time_limit_s) as seconds:
         counts, method = counted(workload, arch, mapping, seconds=seconds)
@@ -53,9 +53,9 @@ def cost_of_counts(
         return _cost(workload, arch, mapping, counts, "steps", seconds)
 
 
-def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> Cost:
+def simulate(workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     from polymap.costmodel.simulator import count_by_simulation
 
     check_mapping(workload, arch, mapping)
@@ -64,10 +64,10 @@ def simulate(workload: Workload | str, arch: Architecture | str, mapping: Mappin
 
 
 def violations(
-    workload: Workload | str, arch: Architecture | str, mapping: Mapping, *, time_limit_s: float | None = None
+    workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, *, time_limit_s: float | None = None
 ) -> tuple[Violation, ...]:
     """Return why a mapping is not legal, () where it is: placement, dependences, capacity."""
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     check_mapping(workload, arch, mapping)
     with _time_limit(time_limit_s) as seconds:
         counts, _ = counted(workload, arch, mapping, seconds=seconds)

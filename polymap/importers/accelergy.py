@@ -12,7 +12,7 @@ from typing import TypeVar
 from polymap.importers.yaml_tables import Value, read_yaml
 from polymap.inputs import expected_kind, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
-from polymap.resolve import arch_of
+from polymap.resolve import ArchitectureLike, arch_of
 
 _COMPUTE_ACTIONS = {"pj": ("compute", "mac_random", "mult_random", "mac", "mult", "multiply")}
 _LEVEL_ACTIONS = {
@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 
 
 def from_accelergy(
-    arch: Architecture | str, ert: str | Path, art: str | Path | None = None, *, ignore: Sequence[str] = ()
+    arch: ArchitectureLike, ert: str | Path, art: str | Path | None = None, *, ignore: Sequence[str] = ()
 ) -> tuple[Architecture, dict[str, Fraction]]:
     """Return the machine with the energies of an ERT, and the area of one copy of each component in the unit of the ART
     (um^2 as Accelergy writes it; empty without one). Needs the extra `timeloop`.

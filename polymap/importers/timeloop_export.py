@@ -18,13 +18,13 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, view_of
 
 Lines = list[str]
 
 
-def to_timeloop(workload: Workload | str, arch: Architecture | str, mapping: Mapping | None = None) -> str:
+def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping | None = None) -> str:
     """Return one YAML text with the keys problem, architecture, ERT (the energies), and mapping where one is given.
 
     `from_timeloop` reads it back equal, but for labels, sources, and roles, and for storage nodes and loops of one

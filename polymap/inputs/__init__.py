@@ -4,6 +4,11 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.inputs.limits import LIMITS as LIMITS
+    from polymap.inputs.mappings import (
+        mapping_from_document as mapping_from_document,
+        mapping_to_document as mapping_to_document,
+        with_names_of as with_names_of,
+    )
     from polymap.inputs.parsing import (
         located as located,
         mistakes_in as mistakes_in,
@@ -14,6 +19,7 @@ with lazy(__name__):
         LABEL_RULE as LABEL_RULE,
         NAME_RULE as NAME_RULE,
         Fields as Fields,
+        as_bits as as_bits,
         as_fraction as as_fraction,
         as_integer as as_integer,
         as_whole as as_whole,
@@ -34,10 +40,12 @@ with lazy(__name__):
         shown as shown,
     )
     from polymap.inputs.writing import (
+        encoded as encoded,
         is_special as is_special,
         put_in_place as put_in_place,
         stage as stage,
         unwritten as unwritten,
+        write_bytes as write_bytes,
         write_device as write_device,
         write_text as write_text,
     )

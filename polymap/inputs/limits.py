@@ -12,6 +12,8 @@ class Limits(NamedTuple):
     """Of one file."""
     depth: int = 100
     """Lists and tables inside each other, and branches of a loop tree."""
+    tree_nodes: int = 10_000
+    """Of one loop tree in a file."""
     digits: int = 4300
     """Of a number: what Python reads as an integer."""
     exponent: int = 400

@@ -95,6 +95,14 @@ def as_integer(value: object) -> int | None:
         return None
 
 
+def as_bits(value: object) -> int | None:
+    """Return a size in bits, given as an integer or as a text with a unit ("32 KiB"); None for anything else."""
+    if not isinstance(value, str):
+        return as_integer(value)
+    amount = bits_of_amount(value)
+    return None if amount is None or amount.denominator > 1 else amount.numerator
+
+
 def as_fraction(value: object) -> Fraction | None:
     """Return a finite number as the decimal as written (0.1 is 1/10), or None for anything else."""
     if isinstance(value, Fraction):

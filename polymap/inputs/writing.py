@@ -14,24 +14,34 @@ from polymap.ir import Mistake, OutputError
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text, which gets an end of line, to a file (or device); raises OutputError where that fails."""
+    write_bytes(path, encoded(text))
+
+
+def encoded(text: str) -> bytes:
+    """Return a text as the bytes of a file: UTF-8, with an end of line."""
+    return (text if text.endswith("\n") else text + "\n").encode("utf-8")
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write bytes to a file (or device); raises OutputError where that fails."""
     name = str(path)
     if "\0" in name:
         raise OutputError(unwritten(name, "its name holds a null byte"))
     if is_special(Path(path)):
-        write_device(name, text)
+        write_device(name, content)
         return
-    temporary, target = stage(name, text)
+    temporary, target = stage(name, content)
     put_in_place(name, temporary, target)
 
 
-def stage(name: str, text: str) -> tuple[Path, Path]:
+def stage(name: str, content: bytes) -> tuple[Path, Path]:
     """Return a finished file beside the target, and the target (the file that a symbolic link names)."""
     target = Path(os.path.realpath(name))
     try:
         handle, temporary = tempfile.mkstemp(prefix=".polymap-", dir=target.parent)
         try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(text if text.endswith("\n") else text + "\n")
+            with open(handle, "wb") as file:
+                file.write(content)
             os.chmod(temporary, _mode(target))
         except BaseException:  # also Ctrl-C leaves no half file behind
             os.unlink(temporary)
@@ -56,11 +66,11 @@ def is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def write_device(name: str, text: str) -> None:
-    """Write a text to a device or pipe."""
+def write_device(name: str, content: bytes) -> None:
+    """Write bytes to a device or pipe."""
     try:
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        with open(name, "wb") as file:
+            file.write(content)
     except OSError as error:
         raise _failure(name, error) from None
 

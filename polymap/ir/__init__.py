@@ -80,6 +80,7 @@ with lazy(__name__):
         Reported as Reported,
         Reports as Reports,
         Tabled as Tabled,
+        page_of as page_of,
         prices_text as prices_text,
         report_with as report_with,
     )

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
+_SUMMARY = 15  # lines
+
 
 class _Registry:  # no dataclass: `import polymap` loads this module, and would load a dozen others for it
     def __init__(self) -> None:
@@ -57,7 +59,17 @@ def text_of(value: object) -> str:
     """Return the text of a value: its registered rendering, else its `repr`."""
     _REGISTRY.ready()
     render = _REGISTRY.texts.get(type(value))
-    return repr(value) if render is None else render(value)
+    if render is not None:
+        return render(value)
+    return object.__repr__(value) if type(value).__repr__ is Shown.__repr__ else repr(value)
+
+
+def summary_of(value: object) -> str:
+    """Return the first lines of a value's text, at most 15."""
+    lines = text_of(value).splitlines()
+    if len(lines) <= _SUMMARY:
+        return "\n".join(lines)
+    return "\n".join((*lines[: _SUMMARY - 1], f"... {len(lines) - _SUMMARY + 1} more lines: print() shows them"))
 
 
 def picture_of(value: object) -> str | None:
@@ -81,9 +93,16 @@ def html_of(value: object) -> str:
 
 
 class Shown:
-    """Base of the values that print as text and show as pictures in notebooks; `repr` stays the dataclass's own."""
+    """Base of the values that print as text and show as pictures in notebooks.
+
+    An answer (a dataclass with `repr=False`) is summarised where an interpreter shows it; the `repr` of other values
+    stays the dataclass's own.
+    """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return summary_of(self)
 
     def __str__(self) -> str:
         return text_of(self)

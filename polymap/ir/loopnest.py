@@ -199,7 +199,7 @@ class BareInput:
     before: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Workload(Shown):
     """A static-control program: dims, tensors in order of first occurrence (the target first), statements in textual
     order. associative: accumulations may be reordered and split. original: of a C program, whose elements then have

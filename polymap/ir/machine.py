@@ -222,7 +222,7 @@ class ComputeUnit:
 Node = MemoryLevel | Fanout | ComputeUnit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Architecture(Shown):
     """Nodes outermost first: the first a level of unlimited capacity, the last the one compute unit.
 

@@ -100,7 +100,7 @@ def _are_texts(values: tuple[object, ...]) -> bool:
     return all(type(value) is str for value in values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Mapping(Shown):
     """A loop tree: nodes outermost first, the last one a Compute or a Branch."""
 

@@ -21,13 +21,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Reports(Generic[Value]):
-    """What reports make of one type of answer; explain, code and prices (of resources, with a time limit in
-    seconds) are None for types without them."""
+    """What reports make of one type of answer; what follows `save` is None for types without it. explain takes another
+    answer to compare with, or None; prices (of resources) a time limit in seconds."""
 
     table: Callable[[Value], Any]
     show: Callable[[Value], None]
     save: Callable[[Value, str | Path], None]
-    explain: Callable[[Value], str] | None = None
+    explain: Callable[[Value, Value | None], str] | None = None
+    nest: Callable[[Value], str] | None = None
+    picture: Callable[[Value], Any] | None = None
+    page: Callable[..., None] | None = None
     code: Callable[[Value], str] | None = None
     prices: Callable[[Value, float], str] | None = None
 
@@ -40,10 +43,17 @@ def report_with(kind: type[Value], reports: Reports[Value]) -> None:
     _REPORTS[kind] = reports
 
 
+def page_of(value: object) -> Callable[..., None]:
+    """Return the function that writes an answer as a page of HTML."""
+    page = _reports_of(value).page
+    assert page is not None, "results of searches have one"
+    return page
+
+
 def prices_text(value: object, time_limit_s: float) -> str:
     """Return what the resources of the answer's machine are worth, as text."""
     prices = _reports_of(value).prices
-    assert prices is not None
+    assert prices is not None, "results of searches have them"
     return prices(value, time_limit_s)
 
 
@@ -78,17 +88,32 @@ class Reported(Tabled):
 
     __slots__ = ()
 
-    def explain(self) -> str:
-        """Return sentences on the answer: what moves what, where energy and time go, what is proven."""
+    def explain(self, other: Reported | None = None) -> str:
+        """Return sentences on the answer: what moves what, where energy and time go, what is proven.
+
+        other: another answer about the same question; why it is worse is told, too.
+        """
         explain = _reports_of(self).explain
-        assert explain is not None
-        return explain(self)
+        assert explain is not None, "answers about mappings have one"
+        return explain(self, other)
+
+    def mapping_text(self) -> str:
+        """Return the mapping as a loop nest in text, with what each level holds where.
+
+        Raises OptionError where there is no mapping, as the methods below do.
+        """
+        nest = _reports_of(self).nest
+        assert nest is not None, "answers about mappings have one"
+        return nest(self)
+
+    def plot(self) -> Any:
+        """Return the picture of the mapping (`pm.plot` has others)."""
+        picture = _reports_of(self).picture
+        assert picture is not None, "answers about mappings have one"
+        return picture(self)
 
     def c(self) -> str:
-        """Return the C99 program of the mapping, which counts the words that it moves.
-
-        Raises OptionError where there is no mapping.
-        """
+        """Return the C99 program of the mapping, which counts the words that it moves."""
         code = _reports_of(self).code
-        assert code is not None
+        assert code is not None, "answers about mappings have one"
         return code(self)

@@ -15,7 +15,7 @@ class InstancePoint:
     values: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Violation(Shown):
     """One broken rule. kind: "dependence", "capacity", "fanout" or "placement".
 

@@ -1,8 +1,18 @@
-"""How tensors lie in the outermost level: what reading them costs in bursts, and the best layouts of a network."""
+"""`pm.layouts`: how tensors lie in the outermost level: what reading them costs in bursts, and the best layouts of a
+network."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.layouts.bursts import BurstCounts as BurstCounts
-    from polymap.layouts.choice import LayoutChoice as LayoutChoice
-    from polymap.layouts.misses import CacheMisses as CacheMisses
+    from polymap.layouts.bursts import (
+        BurstCounts as BurstCounts,
+        TensorBursts as TensorBursts,
+        burst_counts as burst_counts,
+    )
+    from polymap.layouts.choice import LayoutChoice as LayoutChoice, choose_layouts as choose_layouts
+    from polymap.layouts.layout import Layout as Layout
+    from polymap.layouts.misses import (
+        CacheMisses as CacheMisses,
+        TensorMisses as TensorMisses,
+        cache_misses as cache_misses,
+    )

@@ -18,7 +18,7 @@ from polymap.inputs import is_table, shown
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Tensor, Workload
 from polymap.layouts.layout import Ints, Layout, layout_of, row_major
 from polymap.layouts.transfers import Transfer, are_single, transfers
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TensorBursts:
         return Fraction((self.read_elements + self.written_elements) * self.bits, moved) if moved else Fraction(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BurstCounts(Shown):
     """The bursts of a mapping, tensor by tensor in the workload's order."""
 
@@ -67,8 +67,8 @@ class BurstCounts(Shown):
 
 
 def burst_counts(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     mapping: Mapping,
     layouts: Table[str, Layout | str] | None = None,
 ) -> BurstCounts:

@@ -19,7 +19,7 @@ from polymap.layouts.tuning import TUNING
 from polymap.networks import Feed, LayerAnswer, Network, NetworkAnswer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LayoutChoice(Shown):
     """The layouts of a network's boundaries. status: "OPTIMAL", or "FEASIBLE" with the bound that was reached.
 

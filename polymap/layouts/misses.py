@@ -12,7 +12,7 @@ from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError,
 from polymap.layouts.bursts import expected_layouts
 from polymap.layouts.layout import Layout
 from polymap.layouts.touches import Touches, touches_of
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TensorMisses:
         return self.missed_elements / self.held_elements if self.held_elements else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CacheMisses(Shown):
     """The misses of a mapping: caches outermost first, tensors in the workload's order."""
 
@@ -57,8 +57,8 @@ class CacheMisses(Shown):
 
 
 def cache_misses(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     mapping: Mapping,
     layouts: Table[str, Layout | str] | None = None,
     *,

@@ -27,6 +27,11 @@ with lazy(__name__):
         builtin_network as builtin_network,
         network_of_nodes as network_of_nodes,
     )
+    from polymap.networks.reading import (
+        network_answer_from_document as network_answer_from_document,
+        reading as reading,
+        sweep_from_document as sweep_from_document,
+    )
     from polymap.networks.resource_prices import (
         NextChange as NextChange,
         OtherAmount as OtherAmount,

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import as_fraction
+from polymap.inputs import as_fraction, mapping_from_document
 from polymap.ir import Architecture, Mapping, MemoryLevel, Spatial, Workload
 from polymap.networks.machine_order import Good, MachineOrder, machine_order
 from polymap.networks.told import told_cost
-from polymap.schedules import mapping_from_document, view_of
+from polymap.schedules import view_of
 from polymap.search.problem import objective_values, parse_single
 
 

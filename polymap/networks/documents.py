@@ -7,8 +7,10 @@ from fractions import Fraction
 from polymap.inputs import is_table
 from polymap.networks.columns import Provenance
 from polymap.networks.exploration import LayerAnswer, NetworkAnswer
+from polymap.networks.model import Network, NetworkLayer
 from polymap.networks.sweeps import SweepTable
 from polymap.search.result import head_document, number, result_document
+from polymap.workload import workload_to_document
 
 
 def answer_rows(answer: NetworkAnswer) -> list[dict[str, object]]:
@@ -34,7 +36,25 @@ def answer_document(answer: NetworkAnswer) -> dict[str, object]:
     document |= {"macs": number(Fraction(net.macs)), "rows": answer_rows(answer)}
     document |= {"views": [list(each) for each in net.views], "unmapped": [list(each) for each in net.left_out]}
     document |= {"layers": [result_document(each.result) for each in answer.layers]}
-    return document | _fusion_fields(answer)
+    document |= {"products": [each.layer.is_product for each in answer.layers]}
+    return document | graph_document(net) | _fusion_fields(answer)
+
+
+def graph_document(net: Network) -> dict[str, object]:
+    """Return the nodes of a network with the numbers of their layers, and what passes between nodes."""
+    return {
+        "nodes": [[node, list(numbers)] for node, numbers in net.mapped],
+        "edges": [list(each) for each in net.edges],
+        "feeds": [list(each) for each in net.feeds],
+        "returned": sorted(net.returned),
+        "repeated": sorted(net.repeated),
+        "macs_left_out": [[node, number(macs)] for node, macs in net.left_out_macs],
+    }
+
+
+def _layer_document(layer: NetworkLayer) -> dict[str, object]:
+    own: dict[str, object] = {"name": layer.name, "workload": workload_to_document(layer.workload)}
+    return own | {"multiplicity": layer.multiplicity, "operator": layer.operator, "product": layer.is_product}
 
 
 def _fusion_fields(answer: NetworkAnswer) -> dict[str, object]:
@@ -48,6 +68,7 @@ def _fusion_fields(answer: NetworkAnswer) -> dict[str, object]:
     passing = [
         {"producer": each.producer, "consumers": list(each.consumers), "tensor": each.tensor, "times": each.times}
         | {"level": each.level or each.through, "on_chip": bool(each.level), "tile": list(each.tile)}
+        | {"through": each.through, "shape": list(each.shape)}
         | {"tile_bits": number(Fraction(each.tile_bits)), "writes": number(Fraction(each.writes))}
         | {"reason": each.reason, "sentence": str(each)}
         for each in answer.passing
@@ -90,7 +111,11 @@ def sweep_document(found: SweepTable) -> dict[str, object]:
     ]
     objective = found.objectives[0] if len(found.objectives) == 1 else list(found.objectives)
     counts = {how.value: found.count(how) for how in Provenance}
-    missing = [{"network": net.name, "unmapped": [list(each) for each in net.left_out]} for net in found.incomplete]
+    missing = [
+        {"network": net.name, "unmapped": [list(each) for each in net.left_out]}
+        | {"layers": [_layer_document(each) for each in net.layers]}
+        for net in found.incomplete
+    ]
     document: dict[str, object] = {"objective": objective, "complete": not missing, "incomplete": missing}
     document |= {"asked": found.asked, "counts": counts, "rows": rows, "front": front}
     return head_document("sweep") | document

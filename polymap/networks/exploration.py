@@ -4,14 +4,14 @@ neighbouring layers as one program, where that costs less."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
 from polymap.explore import explore, search
-from polymap.inputs import as_integer, expected_kind, expected_method, is_list, parse_json, shown
+from polymap.inputs import as_integer, expected_kind, expected_method, is_list, mapping_from_document, parse_json, shown
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
@@ -19,8 +19,7 @@ from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
-from polymap.resolve import arch_of, workload_of
-from polymap.schedules import mapping_from_document
+from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search.problem import Objective, objective_values, parse_single, unit_of
 from polymap.search.result import SearchResult, result_document, result_from_document
 from polymap.search.run import Hints, Options, open_structures_of
@@ -163,7 +162,7 @@ OnLayer = Callable[[int, int, LayerAnswer], None]
 
 def explore_network(
     net: Network | str,
-    arch: Architecture | str,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     tiles: str = "any",
@@ -203,12 +202,12 @@ def explore_network(
     equal = equal_groups(plan := plan_of(net) if fuse else Plan((), ()))
     note = _noted(on_layer, len(net.layers) + len(equal))
     asked = zip(net.layers, waiting, strict=True)
-    answers = [note(_layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
+    answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
     together: list[tuple[list[Group], GroupAnswer]] = []
     for groups in equal:
         layer = _program_of(groups)
-        found = note(_layer_answer(layer, _asked(layer, arch, objective, options, None)(), arch, goal))
-        together.append((groups, _group_answer(groups, found, answers)))
+        found = note(layer_answer(layer, _asked(layer, arch, objective, options, None)(), arch, goal))
+        together.append((groups, group_answer(groups, found, answers)))
     found_groups, passing = tuple(answer for _, answer in together), passing_of(together, plan.apart, arch)
     return NetworkAnswer(net, arch, objective, tuple(answers), found_groups, passing, fuse)
 
@@ -231,7 +230,7 @@ def _program_of(groups: list[Group]) -> NetworkLayer:
     return NetworkLayer(groups[0].program.name, groups[0].program, len(groups), is_product=False)
 
 
-def _layer_answer(layer: NetworkLayer, result: SearchResult, arch: Architecture, goal: Objective) -> LayerAnswer:
+def layer_answer(layer: NetworkLayer, result: SearchResult, arch: Architecture, goal: Objective) -> LayerAnswer:
     """Return an answer with its exact value and bound."""
     workload = result.workload or layer.workload  # of a program: the one with its loops renamed, perhaps
     exact = None if result.cost is None else objective_values(workload, arch, goal, result.cost)[0]
@@ -239,7 +238,7 @@ def _layer_answer(layer: NetworkLayer, result: SearchResult, arch: Architecture,
     return LayerAnswer(layer, result, exact, bound)
 
 
-def _group_answer(groups: list[Group], found: LayerAnswer, layers: list[LayerAnswer]) -> GroupAnswer:
+def group_answer(groups: list[Group], found: LayerAnswer, layers: Sequence[LayerAnswer]) -> GroupAnswer:
     """Return the answer about equal groups beside those about their layers."""
     own = [layers[nest.layer] for nest in groups[0].nests]
     values = [each.exact for each in own]

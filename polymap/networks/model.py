@@ -78,7 +78,7 @@ class NetworkLayer:
         return Part(self.workload, self.is_product).macs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Network(Shown):
     """A network: what is computed, how often, and what of the model computes nothing or has no workload.
 

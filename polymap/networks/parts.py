@@ -12,12 +12,12 @@ from fractions import Fraction
 from polymap.arch import arch_to_document
 from polymap.explore import explore
 from polymap.inputs import as_integer, expected_method, parse_json, shown
-from polymap.ir import Architecture, BudgetError, Mistake, OptionError, Workload
+from polymap.ir import BudgetError, Mistake, OptionError
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
 from polymap.networks.told import check_told
 from polymap.networks.tuning import TUNING
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import OpenStructures
 from polymap.search.problem import parse_single
 from polymap.search.result import SearchResult, mapping_document, result_from_document
@@ -28,8 +28,8 @@ _PROVEN = ("OPTIMAL", "INFEASIBLE")
 
 
 def explore_in_parts(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     executor: Executor,

@@ -25,7 +25,7 @@ from polymap.ir import (
     did_you_mean,
 )
 from polymap.networks.columns import Column, Provenance, column_of
-from polymap.resolve import arch_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, arch_of, question_of
 from polymap.search.problem import objective_values, parse_single
 from polymap.search.result import SearchResult, result_document
 from polymap.search.run import Hints, Options
@@ -83,7 +83,7 @@ class ResourcePrice:
     next_change: NextChange | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sensitivity(Tabled):
     """The answer of `sensitivity`: a price per resource, in the order of the machine. value, status: of the machine as
     it is. searches: how many machines were searched; the others follow from their proofs."""
@@ -100,8 +100,8 @@ class Sensitivity(Tabled):
 
 
 def sensitivity(
-    asked: SearchResult | Workload | str,
-    arch: Architecture | str | None = None,
+    asked: SearchResult | WorkloadLike,
+    arch: ArchitectureLike | None = None,
     objective: str | None = None,
     *,
     tiles: str | None = None,

@@ -28,7 +28,7 @@ from polymap.networks.exploration import Document, Executor
 from polymap.networks.model import Network, builtin_network
 from polymap.networks.stores import opened_store
 from polymap.networks.sweep_run import MachineTotal, SweepProgress, SweepRun
-from polymap.resolve import arch_of, workload_of
+from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search.run import Options
 from polymap.workload import workload_from_document
 
@@ -60,7 +60,7 @@ class SweepRow:
     arch: Architecture | MaybeNone = field(default=None, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SweepTable(Tabled):
     """The rows of a sweep, workload by workload for each machine, for each objective. incomplete: the networks asked
     about of which nodes have no workload."""
@@ -117,7 +117,7 @@ class SweepTable(Tabled):
 
 def sweep(
     workloads: Iterable[Workload | Network | str],
-    machines: Table[str, Any] | Iterable[Architecture | str | Table[str, Any]],
+    machines: Table[str, Any] | Iterable[ArchitectureLike | Table[str, Any]],
     objective: str | Sequence[str] = "energy",
     *,
     tiles: str = "any",

@@ -31,8 +31,8 @@ _LOCK = RLock()
 _EXHAUSTED = "maximal number of operations"
 _EXHAUSTED_CODE = "PM510"
 _HINT = (
-    "A larger budget in seconds (--budget 60, budget=60 in Python), smaller sizes, or fewer floors and modulos in "
-    "subscripts would help."
+    "More seconds (--budget 60, time_limit_s=60 in Python), smaller sizes, or fewer floors and modulos in subscripts "
+    "would help."
 )
 
 

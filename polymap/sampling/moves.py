@@ -24,12 +24,12 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 Factors = list[tuple[MappingNode, int]]  # nodes with their trips, 1 for storage
 
 
-def neighbours(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> tuple[Mapping, ...]:
+def neighbours(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> tuple[Mapping, ...]:
     """Return the legal mappings (capacity aside) one step away, in a fixed order: two nodes that stand next to each
     other exchanged, a prime factor moved from one loop of a dim to another, or a tensor no longer held by a node.
 
@@ -54,7 +54,7 @@ def _is_legal(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
     return all(violation.kind == "capacity" for violation in violations)
 
 
-def features(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> NDArray[np.float64]:
+def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> NDArray[np.float64]:
     """Return a mapping as a vector: per fan-out and dim log2 of the trips, then per tensor, level below the outermost
     and dim log2 of the tile there (of the tile further out, where the level does not hold the tensor), then whether it
     holds it. Vectors of one workload and machine are of one length."""
@@ -81,7 +81,7 @@ def features(workload: Workload | str, arch: Architecture | str, mapping: Mappin
     return np.array([*spread.values(), *sizes])
 
 
-def distance(workload: Workload | str, arch: Architecture | str, one: Mapping, other: Mapping) -> float:
+def distance(workload: WorkloadLike, arch: ArchitectureLike, one: Mapping, other: Mapping) -> float:
     """Return the Euclidean distance of the two vectors of `features`."""
     return float(np.linalg.norm(features(workload, arch, one) - features(workload, arch, other)))
 

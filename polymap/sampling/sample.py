@@ -8,14 +8,14 @@ from typing import overload
 
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling.scores import Scores, score_mappings
 from polymap.sampling.tuning import TUNING
 from polymap.schedules import dependence_violations
 from polymap.schedules.space import any_order_is_legal, uniform_trees
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sample(Shown):
     """Mappings drawn independently, each legal tree as likely as any other. drawn: legal trees that were drawn for
     them; within_capacity: whether those that do not fit were left out."""
@@ -51,8 +51,8 @@ class Sample(Shown):
 
 
 def sample_mappings(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     n: int,
     seed: int = 0,
     tiles: str = "divide",

@@ -39,7 +39,7 @@ from polymap.ir import (
     is_box,
     written_tensors,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules.space import any_order_is_legal
 
 Ints = NDArray[np.int64]
@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scores(Shown):
     """One entry per mapping. fits: within all capacities. occupancy_bits: (level, bits that its fullest
     instance holds, before buffering), per level below the outermost. moved_bits: (level, bits read and written)."""
@@ -64,7 +64,7 @@ class Scores(Shown):
         return self.energy_pj * self.latency_cycles
 
 
-def score_mappings(workload: Workload | str, arch: Architecture | str, mappings: Sequence[Mapping]) -> Scores:
+def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Mapping]) -> Scores:
     """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
     divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""
     workload, arch = question_of(workload, arch)

@@ -10,11 +10,6 @@ with lazy(__name__):
         mapping_warnings as mapping_warnings,
         placement_violations as placement_violations,
     )
-    from polymap.schedules.document import (
-        mapping_from_document as mapping_from_document,
-        mapping_to_document as mapping_to_document,
-        with_names_of as with_names_of,
-    )
     from polymap.schedules.fusions import ForbiddenFusion as ForbiddenFusion, forbidden_fusions as forbidden_fusions
     from polymap.schedules.legality import (
         dependence_violations as dependence_violations,

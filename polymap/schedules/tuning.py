@@ -8,8 +8,6 @@ from typing import NamedTuple
 class Tuning(NamedTuple):
     """Limits of isl, in its operations and in seconds, and of what is listed (not swept)."""
 
-    most_nodes: int = 10_000
-    """Of one loop tree in a file."""
     legality_s: float = 20.0
     """CPU seconds of the question whether a mapping is legal."""
     places_operations: int = 5_000_000

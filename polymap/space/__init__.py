@@ -3,6 +3,8 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.sampling.sample import Sample as Sample
+    from polymap.sampling.scores import Scores as Scores
     from polymap.space.listing import structures as structures
     from polymap.space.structure import MappingStructure as MappingStructure, StructureScore as StructureScore
     from polymap.space.trees import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping as Table
 
 from polymap.arithmetic import split
 from polymap.ir import Architecture, Mistake, OptionError, Workload
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import check_machine
 from polymap.schedules.space import any_order_is_legal
 from polymap.search.problem import AtMost, Rules, analyse, rules_from_document
@@ -14,7 +14,7 @@ from polymap.space.structure import MappingStructure, keeps_dependences, signs_o
 
 
 def structures(
-    workload: Workload | str, arch: Architecture | str, constraints: Table[str, object] | None = None
+    workload: WorkloadLike, arch: ArchitectureLike, constraints: Table[str, object] | None = None
 ) -> Iterator[MappingStructure]:
     """Yield the legal structures of one statement's loop trees, each once, in an order that is the same each time.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from polymap.ir import Architecture, Workload
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling import (
     distance as distance,
     features as features,
@@ -18,7 +17,7 @@ from polymap.search.run import Options
 __all__ = ["distance", "features", "neighbours", "sample", "score", "size"]
 
 
-def size(workload: Workload | str, arch: Architecture | str, tiles: str = "divide") -> SpaceSize:
+def size(workload: WorkloadLike, arch: ArchitectureLike, tiles: str = "divide") -> SpaceSize:
     """Return the exact numbers of canonical loop trees, syntactic and legal ones (docs/counting.md, "The mapping
     space"); None where they are not known, and then why. tiles: "divide" or "any"."""
     workload, arch = question_of(workload, arch)

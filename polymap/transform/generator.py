@@ -12,7 +12,7 @@ from polymap.transform.tuning import TUNING
 from polymap.workload import Kind, dependence_relations, domain_of
 
 
-def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float | None = None) -> Schedule:
+def isl_schedule(workload: Workload, *, strict: bool = False, time_limit_s: float | None = None) -> Schedule:
     """Return the legal schedule that isl's scheduler (Pluto-like) computes: fused nests, skewed where that makes bands
     permutable, parallel loops outermost where it finds them.
 
@@ -20,9 +20,9 @@ def isl_schedule(workload: Workload, *, strict: bool = False, seconds: float | N
         for t { for i {A[i] = A[i-1] + A[i] + A[i+1]} }   ->   S0[t,i] -> [t, t + i]
 
     Raises ScheduleError (PM285) where isl finds none, BudgetError after a million of isl's operations, 8 seconds of CPU
-    time, or `seconds` of wall time (None: what a busy machine may need).
+    time, or `time_limit_s` of wall time (None: what a busy machine may need).
     """
-    found = isl_order(workload, strict=strict, seconds=seconds)
+    found = isl_order(workload, strict=strict, time_limit_s=time_limit_s)
     return checked(found, "isl's schedule", unsafe=False, advice=lambda: "Please report this as a bug.")
 
 
@@ -30,7 +30,7 @@ def isl_order(
     workload: Workload,
     *,
     strict: bool = False,
-    seconds: float | None = None,
+    time_limit_s: float | None = None,
     cpu_s: float = TUNING.generator_cpu_s,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Schedule:
@@ -38,7 +38,7 @@ def isl_order(
 
     Raises BudgetError as `isl_schedule` does (after `cpu_s` seconds of CPU time), and where `is_over` tells so.
     """
-    effort = Effort(TUNING.generator_operations, cpu_s, seconds, is_over)
+    effort = Effort(TUNING.generator_operations, cpu_s, time_limit_s, is_over)
     times = within_work(effort, "isl's scheduler", isl_times, workload, strict=strict)
     table = {name: [TimeDim(time) for time in each] for name, each in times.items()}
     return Schedule.of(workload, table, strict=strict)

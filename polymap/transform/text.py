@@ -227,7 +227,7 @@ def _row_of(value: Affine, columns: tuple[str | Floor, ...]) -> Row:
     return [*(table.get(column, 0) for column in columns), value.constant]
 
 
-def schedule_from_openscop(workload: Workload, text: str, *, strict: bool = False) -> Schedule:
+def from_openscop(workload: Workload, text: str, *, strict: bool = False) -> Schedule:
     """Return the schedule of the SCATTERING relations in a text, one per statement in the workload's order.
 
     Each time must be given by one equality with coefficient 1 or -1, each local dim by the two inequalities of a floor.

@@ -345,7 +345,7 @@ def verdict(seed: int, folder: Path) -> tuple[str, str]:
     true = run_shapes(model, shapes)
     try:
         net = pm.from_onnx(path, **asked_sizes(model, shapes))  # type: ignore[arg-type]
-    except pm.InputError as error:
+    except pm.errors.InputError as error:
         runs = true is not None and not contradicts(model, shapes)
         return "refused", f"refused, and runs: {error}" if runs else ""
     told = [view.node for view in net.views] + [left.node for left in net.unmapped] + [node for node, _ in net.mapped]

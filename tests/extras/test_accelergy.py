@@ -47,7 +47,7 @@ def whole(version: str = "0.4") -> str:
 def test_energies_arrive_where_they_belong(version: str, tmp_path: Path) -> None:
     path = tmp_path / "ERT.yaml"
     path.write_text(whole(version))
-    arch, areas = pm.from_accelergy(machine(), path)
+    arch, areas = pm.io.from_accelergy(machine(), path)
     levels = {level.name: level for level in arch.levels}
     assert areas == {}
     assert (levels["DRAM"].read_pj, levels["DRAM"].write_pj) == (Fraction(2049, 4), 500)
@@ -61,7 +61,7 @@ def test_energies_arrive_where_they_belong(version: str, tmp_path: Path) -> None
 
 def test_energy_of_a_mapping_is_the_sum_over_the_tables_numbers() -> None:
     layer = pm.matmul(m=4, n=4, k=4)
-    arch, _ = pm.from_accelergy("flat3", whole())
+    arch, _ = pm.io.from_accelergy("flat3", whole())
     result = pm.explore(layer, arch, tiles="divide")
     pj = {"DRAM": ("512.25", "500"), "GLB": ("6.4", "7"), "RF": ("0.9", "0.001")}
     words = {level.name: level.word_bits for level in arch.levels}
@@ -74,10 +74,10 @@ def test_energy_of_a_mapping_is_the_sum_over_the_tables_numbers() -> None:
 
 def test_areas_are_told_by_component() -> None:
     art = "ART:\n  version: 0.4\n  tables:\n    - {name: s.GLB, area: 1234.5}\n    - {name: s.noc, area: 3}\n"
-    _, areas = pm.from_accelergy("flat3", whole(), art, ignore=["noc"])
+    _, areas = pm.io.from_accelergy("flat3", whole(), art, ignore=["noc"])
     assert areas == {"GLB": Fraction(2469, 2)}
-    with pytest.raises(pm.InputError, match=r"PM661 the text, line 5: 'noc' is no level"):
-        pm.from_accelergy("flat3", whole(), art)
+    with pytest.raises(pm.errors.InputError, match=r"PM661 the text, line 5: 'noc' is no level"):
+        pm.io.from_accelergy("flat3", whole(), art)
 
 
 def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
             ]
         )
     )
-    with pytest.raises(pm.InputError) as caught:
-        pm.from_accelergy("flat3", path)
+    with pytest.raises(pm.errors.InputError) as caught:
+        pm.io.from_accelergy("flat3", path)
     told = str(caught.value)
     for part in (
         "'ERT.yaml', line 4: the table of 'DRAM' has no action write or update",
@@ -119,8 +119,8 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_table_is_told(text: str, message: str) -> None:
-    with pytest.raises(pm.InputError, match=message):
-        pm.from_accelergy("flat3", text)
+    with pytest.raises(pm.errors.InputError, match=message):
+        pm.io.from_accelergy("flat3", text)
 
 
 def test_damaged_tables_never_fail_unforeseen() -> None:
@@ -130,7 +130,7 @@ def test_damaged_tables_never_fail_unforeseen() -> None:
         at, length = rng.randrange(len(text)), rng.randrange(6)
         damaged = text[:at] + rng.choice(("", ":", "[", "-", "\n", "1e9", "{", "'")) + text[at + length :]
         try:
-            pm.from_accelergy("flat3", damaged)
+            pm.io.from_accelergy("flat3", damaged)
         except pm.PolymapError as error:
             codes |= {mistake.code for mistake in error.mistakes}
     assert codes == {"PM660", "PM661"}

@@ -165,7 +165,7 @@ def test_layers_cost_what_hand_written_ones_do() -> None:
 
 
 def test_what_is_no_module_is_said() -> None:
-    with pytest.raises(pm.InputError, match="PM643 the text is no module of linalg"):
+    with pytest.raises(pm.errors.InputError, match="PM643 the text is no module of linalg"):
         pm.from_linalg("func.func @f( {")
 
 
@@ -192,7 +192,7 @@ def test_damaged_modules_never_fail_unforeseen(first: int) -> None:
                 )
         try:
             pm.from_linalg(text)
-        except pm.InputError as error:
+        except pm.errors.InputError as error:
             refused += "PM643" in str(error)
     assert refused > 20
 
@@ -221,12 +221,12 @@ def test_an_operation_that_cannot_be_read_is_one_unmapped_node(line: str, operat
 
 @pytest.mark.parametrize("line", ["%z = foo.bar (((", "}", "%z = ", "%0 = linalg.matmul ins(%a, %nothing"])
 def test_what_has_no_end_is_refused(line: str) -> None:
-    with pytest.raises(pm.InputError, match="PM643"):
+    with pytest.raises(pm.errors.InputError, match="PM643"):
         pm.from_linalg(WITH_ONE_MORE.replace("LINE", f"  {line}"))
 
 
 def test_values_that_nothing_defines_are_refused() -> None:
-    with pytest.raises(pm.InputError, match="PM643 .*values used but not defined"):
+    with pytest.raises(pm.errors.InputError, match="PM643 .*values used but not defined"):
         pm.from_linalg(WITH_ONE_MORE.replace("LINE", "").replace("ins(%a,", "ins(%missing,"))
 
 

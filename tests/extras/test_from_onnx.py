@@ -73,7 +73,7 @@ def test_batch_is_bound_by_name(tmp_path: Path) -> None:
 
 
 def test_dims_without_sizes_are_named(tmp_path: Path) -> None:
-    with pytest.raises(pm.InputError, match="PM641 'block.onnx' has dims without sizes: length"):
+    with pytest.raises(pm.errors.InputError, match="PM641 'block.onnx' has dims without sizes: length"):
         pm.from_onnx(written(tmp_path, "block"))
 
 
@@ -137,19 +137,19 @@ def test_1000_damaged_files_are_read_or_refused(tmp_path: Path, batch: int) -> N
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "text.onnx"
     path.write_text("hello", encoding="utf-8")
-    with pytest.raises(pm.InputError, match="PM640"):
+    with pytest.raises(pm.errors.InputError, match="PM640"):
         pm.from_onnx(path)
     path.write_bytes(onnx.ModelProto().SerializeToString())
-    with pytest.raises(pm.InputError, match="PM640"):
+    with pytest.raises(pm.errors.InputError, match="PM640"):
         pm.from_onnx(path)
-    with pytest.raises(pm.InputError, match="PM101"):
+    with pytest.raises(pm.errors.InputError, match="PM101"):
         pm.from_onnx(tmp_path / "none.onnx")
 
 
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bytes.onnx"
     path.write_bytes(onnx_zoo.unet().SerializeToString().replace(b"softplus_9", b"\xff\xfeftplus_9"))
-    with pytest.raises(pm.InputError, match="PM640"):
+    with pytest.raises(pm.errors.InputError, match="PM640"):
         pm.from_onnx(path)
 
 
@@ -162,7 +162,7 @@ def test_an_attribute_of_another_type_leaves_its_node_unmapped(tmp_path: Path, k
     path.write_bytes(model.SerializeToString())
     try:
         told = [left.reason for left in pm.from_onnx(path).unmapped]
-    except pm.InputError as error:  # onnx's own inference of shapes refuses it first
+    except pm.errors.InputError as error:  # onnx's own inference of shapes refuses it first
         told = [str(error)]
     assert any("attribute 'pads'" in each or "PM640" in each or "shape" in each for each in told), told
 
@@ -271,7 +271,7 @@ def conv_macs(*shape: int) -> int:
 @pytest.mark.parametrize("no_name", ["?", "unk__12", None, "", "-1", "None"])
 def test_dims_without_a_name_are_each_free_by_themselves(tmp_path: Path, no_name: str | None) -> None:
     path = conv_model(tmp_path, [no_name, 3, no_name, no_name])
-    with pytest.raises(pm.InputError, match=r"PM641 .* dims without sizes: x\[2\], x\[3\]\n"):
+    with pytest.raises(pm.errors.InputError, match=r"PM641 .* dims without sizes: x\[2\], x\[3\]\n"):
         pm.from_onnx(path)
     assert pm.from_onnx(path, sizes={"x[2]": 8, "x[3]": 9}).macs == conv_macs(1, 3, 8, 9)
     assert pm.from_onnx(path, batch=2, sizes={"x[2]": 8, "x[3]": 9}).macs == conv_macs(2, 3, 8, 9)
@@ -281,7 +281,7 @@ def test_dims_without_a_name_are_each_free_by_themselves(tmp_path: Path, no_name
 
 def test_two_first_dims_without_a_name_are_not_bound_together(tmp_path: Path) -> None:
     path = conv_model(tmp_path, ["?", 3, 8, 8], ["?", 3, 8, 8])
-    with pytest.raises(pm.InputError, match=r"dims without sizes: x\[0\], y\.1\[0\]"):
+    with pytest.raises(pm.errors.InputError, match=r"dims without sizes: x\[0\], y\.1\[0\]"):
         pm.from_onnx(path)
     assert pm.from_onnx(path, sizes={"x[0]": 2, "y.1[0]": 3}).macs == conv_macs(5, 3, 8, 8)
     assert pm.from_onnx(path, sizes={"y.1[0]": 3}).macs == conv_macs(4, 3, 8, 8)  # what is left is the batch
@@ -293,13 +293,13 @@ def test_dims_of_one_name_have_one_size(tmp_path: Path) -> None:
     assert pm.from_onnx(path, batch=2, sizes={"side": 9}).macs == expected
     assert pm.from_onnx(path, sizes={"x[0]": 2, "x[3]": 9}).macs == expected
     assert pm.from_onnx(path, shapes={"x": (2, 3, 9, 9)}).macs == expected
-    with pytest.raises(pm.InputError, match=r"PM641 x\[3\] is given as 8, and 'side', which is its name, as 9"):
+    with pytest.raises(pm.errors.InputError, match=r"PM641 x\[3\] is given as 8, and 'side', which is its name, as 9"):
         pm.from_onnx(path, sizes={"x[2]": 9, "x[3]": 8})
 
 
 def test_where_a_dim_is_named_batch_one_named_n_is_another(tmp_path: Path) -> None:
     path = conv_model(tmp_path, ["batch", 3, "N", 8])
-    with pytest.raises(pm.InputError, match="dims without sizes: N"):
+    with pytest.raises(pm.errors.InputError, match="dims without sizes: N"):
         pm.from_onnx(path, batch=4)
     assert pm.from_onnx(path, batch=4, sizes={"N": 7}).macs == conv_macs(4, 3, 7, 8)
 
@@ -319,7 +319,7 @@ def test_where_a_dim_is_named_batch_one_named_n_is_another(tmp_path: Path) -> No
     ],
 )
 def test_sizes_that_the_file_contradicts_are_refused(tmp_path: Path, given: dict, told: str) -> None:
-    with pytest.raises(pm.InputError, match=told):
+    with pytest.raises(pm.errors.InputError, match=told):
         pm.from_onnx(conv_model(tmp_path, ["N", 3, "side", "side"]), **given)
 
 

@@ -72,14 +72,14 @@ def test_types_of_the_model_are_the_bits_of_its_tensors() -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(pm.InputError, match="PM642 from_torch was given 'int'"):
+    with pytest.raises(pm.errors.InputError, match="PM642 from_torch was given 'int'"):
         pm.from_torch(3, ())
 
     class Broken(torch.nn.Module):
         def forward(self, x):
             return x if x.sum() > 0 else -x
 
-    with pytest.raises(pm.InputError, match="PM642 torch.export refuses"):
+    with pytest.raises(pm.errors.InputError, match="PM642 torch.export refuses"):
         pm.from_torch(Broken(), (torch.ones(2),))
 
 

@@ -97,7 +97,7 @@ def answers(kind: str, seed: int, *, change: bool = True) -> Answer:
         expected = error
     try:
         seen = seen_of(kind, {name: text_of(file) for name, file in files.items()})
-    except pm.InputError as error:
+    except pm.errors.InputError as error:
         message = str(error)
         assert "PM66" in message, message
         assert "line" in message, message

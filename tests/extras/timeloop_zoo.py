@@ -177,5 +177,5 @@ def native_conv() -> tuple[pm.Workload, pm.Architecture, pm.Mapping]:
         {"for": "P", "tile": 1}, {"for": "Q", "tile": 1}, {"for": "S", "tile": 1},
         {"compute": "S"},
     ]  # fmt: skip
-    arch = pm.arch_from_document({"name": "timeloop", "nodes": nodes})
-    return workload, arch, pm.mapping_from_document({"nodes": tree})
+    arch = pm.io.arch_from_document({"name": "timeloop", "nodes": nodes})
+    return workload, arch, pm.io.mapping_from_document({"nodes": tree})

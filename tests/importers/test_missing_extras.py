@@ -11,7 +11,7 @@ import polymap as pm
 
 def test_timeloop_files_need_the_extra_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
-    with pytest.raises(pm.MissingPackageError, match=r"PM752 .*\n.*pip install 'polymap\[timeloop\]'"):
+    with pytest.raises(pm.errors.MissingPackageError, match=r"PM752 .*\n.*pip install 'polymap\[timeloop\]'"):
         pm.from_timeloop("a: 1\n", "b: 2\n")
-    with pytest.raises(pm.MissingPackageError, match=r"PM752 from_accelergy needs .*\n.*polymap\[timeloop\]'"):
-        pm.from_accelergy("flat3", "a: 1\n")
+    with pytest.raises(pm.errors.MissingPackageError, match=r"PM752 from_accelergy needs .*\n.*polymap\[timeloop\]'"):
+        pm.io.from_accelergy("flat3", "a: 1\n")

@@ -75,12 +75,12 @@ def machine() -> pm.Architecture:
         {"level": "GLB", "capacity_bits": 512, "read_pj": 1, "write_pj": 1},
         {"compute": "MAC", "pj": 1},
     ]
-    return pm.arch_from_document({"nodes": nodes})
+    return pm.io.arch_from_document({"nodes": nodes})
 
 
 def test_residual_edges_share_the_tensor_that_two_nodes_read(machine: pm.Architecture) -> None:
     answer = pm.explore_network(residual_network(), machine, tiles="divide", time_limit_s=20)
-    choice = pm.choose_layouts(answer)
+    choice = pm.layouts.choose_layouts(answer)
     assert choice.status == "OPTIMAL"
     assert [(c.boundary.producer.node, [use.node for use in c.boundary.consumers]) for c in choice.chosen] == [
         ("first", ["second", "added"]),
@@ -91,7 +91,7 @@ def test_residual_edges_share_the_tensor_that_two_nodes_read(machine: pm.Archite
     assert [(one, two) for one, two, _ in choice.left_out] == [("first", "view")]
     for each in choice.chosen:  # what it says of a producer is what its mapping's bursts are
         layer = next(a for a in answer.layers if a.layer.name == each.boundary.producer.node)
-        counted = pm.burst_counts(layer.layer.workload, machine, layer.result.best, {"O": each.written})
+        counted = pm.layouts.burst_counts(layer.layer.workload, machine, layer.result.best, {"O": each.written})
         own = next(one for one in counted.tensors if one.tensor == "O")
         assert own.bursts == each.boundary.producer.bursts[each.boundary.layouts.index(each.written)]
     assert "OPTIMAL" in str(choice)
@@ -100,10 +100,10 @@ def test_residual_edges_share_the_tensor_that_two_nodes_read(machine: pm.Archite
 
 def test_edges_between_unknown_nodes_are_refused_by_name(machine: pm.Architecture) -> None:
     answer = pm.explore_network(residual_network(), machine, tiles="divide", time_limit_s=20)
-    with pytest.raises(pm.OptionError, match="PM474.*'third'"):
-        pm.choose_layouts(answer, edges=[("first", "third")])
-    with pytest.raises(pm.OptionError, match="burst_bits"):
-        pm.choose_layouts(pm.explore_network(residual_network(), "flat3", tiles="divide", time_limit_s=20))
+    with pytest.raises(pm.errors.OptionError, match="PM474.*'third'"):
+        pm.layouts.choose_layouts(answer, edges=[("first", "third")])
+    with pytest.raises(pm.errors.OptionError, match="burst_bits"):
+        pm.layouts.choose_layouts(pm.explore_network(residual_network(), "flat3", tiles="divide", time_limit_s=20))
 
 
 def product_network(edges: list, feeds: tuple = ()) -> pm.Network:
@@ -114,7 +114,7 @@ def product_network(edges: list, feeds: tuple = ()) -> pm.Network:
     return network_of_nodes("products", nodes, edges=edges, feeds=feeds)
 
 
-def bound(choice: pm.LayoutChoice) -> list:
+def bound(choice: pm.layouts.LayoutChoice) -> list:
     return [(c.boundary.producer.node, use.tensor) for c in choice.chosen for use in c.boundary.consumers]
 
 
@@ -122,29 +122,29 @@ def bound(choice: pm.LayoutChoice) -> list:
 def test_an_operand_is_known_by_its_place_where_shapes_are_equal(machine: pm.Architecture, tensors: tuple) -> None:
     feeds = tuple(Feed("p", "m", tensor) for tensor in tensors)
     answer = pm.explore_network(product_network([("p", "m")], feeds), machine, tiles="divide", time_limit_s=20)
-    choice = pm.choose_layouts(answer)
+    choice = pm.layouts.choose_layouts(answer)
     assert bound(choice) == [("p", tensor) for tensor in tensors]
     for each in choice.chosen:  # the bursts are those of that operand, counted by themselves
         for use, layout in zip(each.boundary.consumers, each.read, strict=True):
             layer = next(a for a in answer.layers if a.layer.name == "m")
-            counted = pm.burst_counts(layer.layer.workload, machine, layer.result.best, {use.tensor: layout})
+            counted = pm.layouts.burst_counts(layer.layer.workload, machine, layer.result.best, {use.tensor: layout})
             own = next(one for one in counted.tensors if one.tensor == use.tensor)
             assert own.bursts == use.bursts[each.boundary.layouts.index(layout)]
-    assert bound(pm.choose_layouts(answer, edges=[("p", "m")])) == bound(choice)
+    assert bound(pm.layouts.choose_layouts(answer, edges=[("p", "m")])) == bound(choice)
 
 
 def test_a_pair_by_hand_that_may_be_several_operands_is_left_out_and_named(machine: pm.Architecture) -> None:
     answer = pm.explore_network(product_network([("p", "m")]), machine, tiles="divide", time_limit_s=20)
-    choice = pm.choose_layouts(answer)
+    choice = pm.layouts.choose_layouts(answer)
     assert choice.chosen == ()
     assert choice.left_out[0][2] == "A and B of m can be what p writes: give (producer, consumer, tensor)"
-    assert bound(pm.choose_layouts(answer, edges=[("p", "m", "B")])) == [("p", "B")]
-    assert bound(pm.choose_layouts(answer, edges=[("q", "m", "B"), ("p", "m")])) == [("q", "B"), ("p", "A")]
-    assert bound(pm.choose_layouts(answer, edges=[("q", "m"), ("p", "m")])) == [("q", "A"), ("p", "B")]
-    with pytest.raises(pm.OptionError, match=r"PM474 the edges name 'C', which is no tensor that the node reads"):
-        pm.choose_layouts(answer, edges=[("p", "m", "C")])
-    with pytest.raises(pm.OptionError, match=r"PM474 an edge is"):
-        pm.choose_layouts(answer, edges=[("p", "m", "A", "B")])  # type: ignore[list-item]
+    assert bound(pm.layouts.choose_layouts(answer, edges=[("p", "m", "B")])) == [("p", "B")]
+    assert bound(pm.layouts.choose_layouts(answer, edges=[("q", "m", "B"), ("p", "m")])) == [("q", "B"), ("p", "A")]
+    assert bound(pm.layouts.choose_layouts(answer, edges=[("q", "m"), ("p", "m")])) == [("q", "A"), ("p", "B")]
+    with pytest.raises(pm.errors.OptionError, match=r"PM474 the edges name 'C', .*no tensor that the node reads"):
+        pm.layouts.choose_layouts(answer, edges=[("p", "m", "C")])
+    with pytest.raises(pm.errors.OptionError, match=r"PM474 an edge is"):
+        pm.layouts.choose_layouts(answer, edges=[("p", "m", "A", "B")])  # type: ignore[list-item]
 
 
 def test_what_feeds_no_tensor_of_the_loop_nest_is_left_out_with_its_reason(machine: pm.Architecture) -> None:
@@ -152,6 +152,6 @@ def test_what_feeds_no_tensor_of_the_loop_nest_is_left_out_with_its_reason(machi
     answer = pm.explore_network(
         product_network([("p", "m"), ("q", "m")], feeds), machine, tiles="divide", time_limit_s=9
     )
-    choice = pm.choose_layouts(answer)
+    choice = pm.layouts.choose_layouts(answer)
     assert bound(choice) == [("q", "B")]
     assert choice.left_out == (("p", "m", "m reads what p writes transposed"),)

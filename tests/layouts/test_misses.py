@@ -83,7 +83,7 @@ def test_accesses_without_registers_go_through_the_caches_one_by_one(seed: int) 
                 ]
     product = pm.matmul(6, 8, 4, bits=32)
     tree = Mapping((Storage("DRAM", ("C", "A", "B")), *(Temporal(dim, 1) for dim in order), Compute("S")))
-    found = pm.cache_misses(product, machine(lines, 32 * width, ways), tree)
+    found = pm.layouts.cache_misses(product, machine(lines, 32 * width, ways), tree)
     expected = simulated(addresses, lines, width, ways)
     assert {(row.level, row.tensor): row.missed_lines for row in found.rows} == {
         (level, tensor): expected[level, tensor] for level in ("L2", "L1") for tensor in "CAB"
@@ -116,7 +116,7 @@ def test_tiles_in_registers_are_loaded_when_used_and_stored_when_left(seed: int)
     loops = (Temporal("k", part), Temporal("m", 1), Temporal("n", tile))
     inner = (Temporal("k", 1), Temporal("n", 1), Compute("S"))
     tree = Mapping((Storage("DRAM", ("C", "A", "B")), *loops, Storage("REG", ("C",)), *inner))
-    found = pm.cache_misses(product, machine(lines, 32 * width, None, registers=8), tree)
+    found = pm.layouts.cache_misses(product, machine(lines, 32 * width, None, registers=8), tree)
     if part == 4:  # with the reduction in one piece each sum is stored once and never loaded
         assert sum(tensor == "C" for tensor, _ in addresses) == 48
     expected = simulated(addresses, lines, width, None)
@@ -131,7 +131,7 @@ def test_caches_twice_as_large_as_the_tiles_move_what_the_mapping_says() -> None
     arch = machine((512, 2 * (8 + 64 + 8)), 32, None)
     nodes = (Storage("DRAM", ("C", "A", "B")), Storage("L1", ("B",)), Temporal("m", 1), Storage("L1", ("A", "C")))
     tree = Mapping((*nodes, Temporal("n", 1), Temporal("k", 1), Compute("S")))
-    for row in pm.cache_misses(product, arch, tree).rows:
+    for row in pm.layouts.cache_misses(product, arch, tree).rows:
         assert (row.missed_elements, row.ratio) == (row.held_elements, 1), row
 
 
@@ -146,7 +146,7 @@ def test_cores_have_caches_of_their_own_and_share_the_outer_one() -> None:
     arch = arch_from_document({"name": "two", "nodes": nodes})
     work = pm.einsum("Y[i,j] += X[j]", i=2, j=64)
     tree = Mapping((Storage("DRAM", ("Y", "X")), Spatial("i", 1, "core"), Temporal("j", 1), Compute("S")))
-    found = pm.cache_misses(work, arch, tree)
+    found = pm.layouts.cache_misses(work, arch, tree)
     assert [(found.at(level, "X").missed_lines, found.at(level, "Y").missed_lines) for level in ("L2", "L1")] == [
         (8, 16),
         (16, 16),
@@ -164,36 +164,36 @@ def test_rows_a_way_apart_evict_each_other_and_not_where_any_line_may_stand_anyw
     ]
     arch = arch_from_document({"name": "sets", "nodes": nodes})
     tree = Mapping((Storage("DRAM", ("Y", "X", "W")), Temporal("i", 1), Temporal("r", 1), Compute("S")))
-    assert pm.cache_misses(wide, arch, tree).at("L1", "X").missed_lines == 12
-    assert pm.cache_misses(wide, arch, tree, fully_associative=True).at("L1", "X").missed_lines == 4
+    assert pm.layouts.cache_misses(wide, arch, tree).at("L1", "X").missed_lines == 12
+    assert pm.layouts.cache_misses(wide, arch, tree, fully_associative=True).at("L1", "X").missed_lines == 4
 
 
 def test_layouts_say_which_elements_share_a_line() -> None:
     work = pm.einsum("Y[i] += X[i,j]", i=8, j=8, bits=32)
     arch = machine((2, 2), 32 * 8, None)
     tree = Mapping((Storage("DRAM", ("Y", "X")), Temporal("i", 1), Temporal("j", 1), Compute("S")))
-    assert pm.cache_misses(work, arch, tree).at("L1", "X").missed_lines == 8
-    assert pm.cache_misses(work, arch, tree, {"X": "1 0"}).at("L1", "X").missed_lines == 64
-    text = str(pm.cache_misses(work, arch, tree))
+    assert pm.layouts.cache_misses(work, arch, tree).at("L1", "X").missed_lines == 8
+    assert pm.layouts.cache_misses(work, arch, tree, {"X": "1 0"}).at("L1", "X").missed_lines == 64
+    text = str(pm.layouts.cache_misses(work, arch, tree))
     assert "lines fetched" in text
-    assert "8.000" in str(pm.cache_misses(work, arch, tree, {"X": "1 0"}))
-    assert pm.cache_misses(work, arch, tree).at("L1", "Y").ratio == Fraction(8, 64)  # one line, 64 sums
+    assert "8.000" in str(pm.layouts.cache_misses(work, arch, tree, {"X": "1 0"}))
+    assert pm.layouts.cache_misses(work, arch, tree).at("L1", "Y").ratio == Fraction(8, 64)  # one line, 64 sums
 
 
 def test_what_cannot_be_asked_is_said() -> None:
     work = pm.matmul(4, 4, 4, bits=32)
     tree = Mapping((Storage("DRAM", ("C", "A", "B")), *(Temporal(dim, 1) for dim in "mnk"), Compute("S")))
     with pytest.raises(OptionError, match="PM476 machine 'plain' has no cache"):
-        pm.cache_misses(
+        pm.layouts.cache_misses(
             work, arch_from_document({"name": "plain", "nodes": [{"level": "DRAM"}, {"compute": "x"}]}), tree
         )
     caches = [{"level": name, "capacity_bits": 512, "implicit": name != "SPM"} for name in ("L2", "SPM", "L1")]
     mixed = arch_from_document({"name": "mixed", "nodes": [{"level": "DRAM"}, *caches, {"compute": "x"}]})
     with pytest.raises(OptionError, match="PM476 level 'SPM' .* stands between caches"):
-        pm.cache_misses(work, mixed, tree)
+        pm.layouts.cache_misses(work, mixed, tree)
     large = pm.matmul(4000, 40, 400, bits=32)
     with pytest.raises(BudgetError, match="PM477 statement S makes 192,000,000 accesses"):
-        pm.cache_misses(large, machine((4, 4), 32, None), tree)
+        pm.layouts.cache_misses(large, machine((4, 4), 32, None), tree)
     for fields, found in (
         ({"line_bits": 24}, "PM476 a line of level 'L1' has 24 bits: no whole elements of 'C'"),
         ({"line_bits": 192}, "PM476 a line of level 'L1' has 192 bits, more than its capacity of 128"),
@@ -204,8 +204,8 @@ def test_what_cannot_be_asked_is_said() -> None:
             for node in arch.nodes
         )
         with pytest.raises(OptionError, match=found):
-            pm.cache_misses(work, replace(arch, nodes=changed), tree)
+            pm.layouts.cache_misses(work, replace(arch, nodes=changed), tree)
     with pytest.raises(BudgetError, match="PM477 the tensors of .* addresses have 62 bits"):
-        pm.cache_misses(work, machine((4, 4), 10**40 * 32, None), tree)
+        pm.layouts.cache_misses(work, machine((4, 4), 10**40 * 32, None), tree)
     with pytest.raises(KeyError):
-        pm.cache_misses(work, machine((4, 4), 32, None), tree).at("L1", "Z")
+        pm.layouts.cache_misses(work, machine((4, 4), 32, None), tree).at("L1", "Z")

@@ -161,7 +161,7 @@ def test_random_trees_miss_what_a_walk_by_hand_misses(seed: int) -> None:
     width, lines = rng.choice((1, 2, 4)), (rng.choice((16, 32)), rng.choice((2, 4, 8)))
     arch = machine(lines, 32 * width, rng.choice((None, 2)), registers=64, lanes=8)
     work = pm.einsum(tree.form, sizes=tree.sizes, bits=32)
-    found = pm.cache_misses(work, arch, tree.mapping())
+    found = pm.layouts.cache_misses(work, arch, tree.mapping())
     expected = simulated(walked(tree, width), lines, width, arch.levels[1].ways)
     assert {(row.level, row.tensor): row.missed_lines for row in found.rows} == {
         (level, name): expected[level, name] for level in ("L2", "L1") for name in dict.fromkeys(tree.names)

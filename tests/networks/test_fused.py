@@ -260,7 +260,7 @@ def test_long_chains_are_parted_where_least_passes() -> None:
 
 @pytest.mark.parametrize("objective", ["edp", "edap"])
 def test_only_what_adds_up_is_fused(objective: str) -> None:
-    with pytest.raises(pm.OptionError, match="PM5"):
+    with pytest.raises(pm.errors.OptionError, match="PM5"):
         pm.explore_network(chain("separable", SEPARABLE), "flat3", objective, fuse=True)
 
 
@@ -272,8 +272,8 @@ def test_traffic_and_latency_are_never_worse_together() -> None:
 
 
 def test_layouts_are_not_chosen_for_what_stays_on_chip(separable: pm.NetworkAnswer) -> None:
-    with pytest.raises(pm.OptionError, match="PM478"):
-        pm.choose_layouts(separable)
+    with pytest.raises(pm.errors.OptionError, match="PM478"):
+        pm.layouts.choose_layouts(separable)
 
 
 def test_the_command_line_fuses_networks_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +286,7 @@ def test_the_command_line_fuses_networks_alone(capsys: pytest.CaptureFixture[str
 
 def test_the_answer_of_layers_apart_counts_where_fusing_saves_nothing() -> None:
     found = pm.explore(pm.matmul(m=2, n=2, k=2), "flat3", tiles="divide")
-    answer = pm.GroupAnswer((("a", "b"),), found, Fraction(7), Fraction(3), Fraction(7), Fraction(5))
+    answer = pm.study.GroupAnswer((("a", "b"),), found, Fraction(7), Fraction(3), Fraction(7), Fraction(5))
     assert (answer.is_together, answer.saved, answer.least, answer.times) == (False, 0, 3, 1)
 
 

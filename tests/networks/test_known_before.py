@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import polymap as pm
+from polymap.inputs import mapping_to_document
 from polymap.networks import sweep_run
 from polymap.networks.exploration import run_question
-from polymap.schedules import mapping_to_document
 from tests.referee.problems import random_problem
 
 LAYERS = [pm.conv2d(K=16, C=16, E=14, F=14, R=3, S=3, name="window"), pm.matmul(m=96, n=60, k=48, name="product")]
@@ -23,7 +23,7 @@ def question_of(seed: str) -> dict[str, Any] | None:
     problem = random_problem(random.Random(seed), most=20_000, tiles="divide")
     if ":" in problem.objective or "," in problem.objective:
         return None
-    documents = {"workload": pm.workload_to_document(problem.workload), "arch": pm.arch_to_document(problem.arch)}
+    documents = {"workload": pm.io.workload_to_document(problem.workload), "arch": pm.io.arch_to_document(problem.arch)}
     return {**documents, "objective": problem.objective, "tiles": "divide", "time_limit_s": 60}
 
 
@@ -66,7 +66,7 @@ def test_a_start_and_a_bound_change_no_value(seeds: int) -> None:
         whole = run_question(question)
         if whole["mapping"] is None:
             continue
-        workload, arch = pm.workload_from_document(question["workload"]), pm.arch_from_document(question["arch"])
+        workload, arch = pm.io.workload_from_document(question["workload"]), pm.io.arch_from_document(question["arch"])
         drawn = pm.sample_mappings(workload, arch, 10, seed=seed, within_capacity=True, tiles="divide").mappings
         for start in (*(mapping_to_document(one) for one in drawn[:2]), whole["mapping"]):
             answer = run_question(question | {"start": start, "counts_space": False})
@@ -116,18 +116,18 @@ def test_a_later_sweep_goes_on_where_a_limit_ended_the_first(tmp_path: Path, mon
 )
 def test_what_cannot_be_known_is_named(told: dict[str, Any], named: str) -> None:
     question = {"workload": "resnet50.fc", "arch": "flat3", "tiles": "divide", "time_limit_s": 5}
-    with pytest.raises(pm.OptionError, match=named):
-        pm.run_question(question | told)
+    with pytest.raises(pm.errors.OptionError, match=named):
+        pm.study.run_question(question | told)
 
 
 def test_a_start_must_be_legal_there() -> None:
     layer = pm.matmul(m=64, n=64, k=64)
     best = pm.explore(layer, "flat3", tiles="divide")
     assert best.best is not None
-    machine: dict[str, Any] = pm.arch_to_document(best.arch)
+    machine: dict[str, Any] = pm.io.arch_to_document(best.arch)
     for node in machine["nodes"]:
         if node.get("level") == "RF":
             node["capacity_bits"] = 48
-    question = {"workload": pm.workload_to_document(layer), "arch": machine, "tiles": "divide"}
-    with pytest.raises(pm.OptionError, match="not legal"):
-        pm.run_question(question | {"start": mapping_to_document(best.best)})
+    question = {"workload": pm.io.workload_to_document(layer), "arch": machine, "tiles": "divide"}
+    with pytest.raises(pm.errors.OptionError, match="not legal"):
+        pm.study.run_question(question | {"start": mapping_to_document(best.best)})

@@ -10,22 +10,23 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
+from polymap.report.page.machines import binding_figure, binding_svg, machine_front_figure, machine_front_svg
 
 GRID = {"GLB.capacity_bits": [256, 2048], "X.size": [1, 2, 4], "DRAM.bandwidth_bits_per_cycle": [8, 64]}
 LAYERS = [pm.matmul(m=4, n=4, k=4, name="square"), pm.matmul(m=8, n=2, k=4, name="flat")]
 
 
 @pytest.fixture(scope="module")
-def table() -> pm.SweepTable:
+def table() -> pm.study.SweepTable:
     return pm.sweep(LAYERS, {"base": "flat3", "grid": GRID}, ("latency", "energy"), tiles="divide", time_limit_s=20)
 
 
-def fields_of(row: pm.SweepRow) -> Mapping[str, int]:
+def fields_of(row: pm.study.SweepRow) -> Mapping[str, int]:
     assert isinstance(row.machine, dict)
     return row.machine
 
 
-def test_every_row_has_the_mapping_of_its_value(table: pm.SweepTable) -> None:
+def test_every_row_has_the_mapping_of_its_value(table: pm.study.SweepTable) -> None:
     for row in table.rows:
         cost = pm.evaluate(row.layer, row.arch, row.mapping)
         value = Fraction(cost.latency_cycles) if row.objective == "latency" else cost.energy_pj_exact
@@ -34,8 +35,8 @@ def test_every_row_has_the_mapping_of_its_value(table: pm.SweepTable) -> None:
         assert row.arch.levels[1].capacity_bits == fields_of(row)["GLB.capacity_bits"]
 
 
-def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.SweepTable) -> None:
-    figure = pm.machine_front_figure(table)
+def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.study.SweepTable) -> None:
+    figure = machine_front_figure(table)
     assert len(figure.points) == 12
     marked = {label for _, _, best, _, label in figure.points if best}
     assert len(marked) == len(table.front())
@@ -52,11 +53,11 @@ def test_the_front_figure_marks_the_machines_that_no_other_beats(table: pm.Sweep
     }
     assert len(totals) - len(beaten) == len(marked)
     assert all(proven for _, _, _, proven, _ in figure.points)
-    assert pm.machine_front_svg(figure).count("<title>") >= len(figure.points)
+    assert machine_front_svg(figure).count("<title>") >= len(figure.points)
 
 
-def test_the_binding_figure_names_what_decides_most_cycles(table: pm.SweepTable) -> None:
-    figure = pm.binding_figure(table, "GLB.capacity_bits", "X.size")
+def test_the_binding_figure_names_what_decides_most_cycles(table: pm.study.SweepTable) -> None:
+    figure = binding_figure(table, "GLB.capacity_bits", "X.size")
     assert (figure.across[1], figure.up[1]) == ((256, 2048), (1, 2, 4))
     for i, up in enumerate(figure.up[1]):
         for j, across in enumerate(figure.across[1]):
@@ -71,17 +72,17 @@ def test_the_binding_figure_names_what_decides_most_cycles(table: pm.SweepTable)
             assert proven
             assert cycles[name] == max(cycles.values())
             assert share == Fraction(cycles[name], sum(cycles.values()))
-    assert "DRAM" in pm.binding_svg(figure)
+    assert "DRAM" in binding_svg(figure)
 
 
-def test_fields_that_the_grid_lacks_are_refused_by_name(table: pm.SweepTable) -> None:
-    with pytest.raises(pm.OptionError, match="'Y.size'"):
-        pm.binding_figure(table, "Y.size", "X.size")
-    with pytest.raises(pm.OptionError, match="the figure is"):
-        pm.machine_front_svg(table)  # type: ignore[arg-type]
+def test_fields_that_the_grid_lacks_are_refused_by_name(table: pm.study.SweepTable) -> None:
+    with pytest.raises(pm.errors.OptionError, match="'Y.size'"):
+        binding_figure(table, "Y.size", "X.size")
+    with pytest.raises(pm.errors.OptionError, match="the figure is"):
+        machine_front_svg(table)  # type: ignore[arg-type]
 
 
-def test_a_sweep_is_a_table_with_a_column_per_field_and_saves(table: pm.SweepTable, tmp_path: Path) -> None:
+def test_a_sweep_is_a_table_with_a_column_per_field_and_saves(table: pm.study.SweepTable, tmp_path: Path) -> None:
     frame = table.table()
     rows = frame if isinstance(frame, list) else frame.to_dict("records")
     assert len(rows) == len(table.rows) == 48

@@ -46,7 +46,7 @@ def machine(rng: random.Random) -> pm.Architecture:
         {"level": "RF", "capacity_bits": rng.choice((24, 40, 96)), "read_pj": 1, "write_pj": 1},
         {"compute": "MAC", "pj": 1, "per_cycle": mostly(1, 2)},
     ]
-    return pm.arch_from_document({"name": "m", "overlap": mostly(True, False), "nodes": nodes})
+    return pm.io.arch_from_document({"name": "m", "overlap": mostly(True, False), "nodes": nodes})
 
 
 def rows_not_searched(seed: int, machines: int, layers: list[pm.Workload]) -> int:

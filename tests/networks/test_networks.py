@@ -52,9 +52,9 @@ def test_resnet50_has_53_convolutions_and_one_product() -> None:
 
 
 def test_an_unknown_network_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(pm.WorkloadError, match="PM235 there is no built-in network 'resnet5'"):
+    with pytest.raises(pm.errors.WorkloadError, match="PM235 there is no built-in network 'resnet5'"):
         pm.network("resnet5")
-    with pytest.raises(pm.WorkloadError, match="PM120 the network is 3"):
+    with pytest.raises(pm.errors.WorkloadError, match="PM120 the network is 3"):
         pm.explore_network(3, "flat3")  # type: ignore[arg-type]
 
 
@@ -71,17 +71,17 @@ def test_equal_workloads_are_one_layer_and_every_value_counts_as_often_as_its_no
 
 
 def test_totals_are_exact_rationals() -> None:
-    arch = pm.arch_from_document(pm.arch_to_document(pm.load_arch("flat3")) | {"name": "thirds"})
-    document = pm.arch_to_document(arch)
+    arch = pm.io.arch_from_document(pm.io.arch_to_document(pm.load_arch("flat3")) | {"name": "thirds"})
+    document = pm.io.arch_to_document(arch)
     document["nodes"][0]["read_pj"] = 0.1  # type: ignore[index]
-    answer = pm.explore_network(small_network(), pm.arch_from_document(document), tiles="divide")
+    answer = pm.explore_network(small_network(), pm.io.arch_from_document(document), tiles="divide")
     assert answer.exact == sum((Fraction(each.result.cost.energy_pj_exact) * each.layer.multiplicity
                                 for each in answer.layers), Fraction(0))  # fmt: skip
 
 
 def test_the_weakest_layer_decides_the_status() -> None:
-    tiny = pm.arch_to_document(pm.load_arch("flat3"))
-    answer = pm.explore_network(pm.network("alexnet"), pm.arch_from_document(tiny), tiles="divide", work_limit=1)
+    tiny = pm.io.arch_to_document(pm.load_arch("flat3"))
+    answer = pm.explore_network(pm.network("alexnet"), pm.io.arch_from_document(tiny), tiles="divide", work_limit=1)
     states = [each.result.status for each in answer.layers]
     assert answer.status in states
     assert answer.status != "OPTIMAL"
@@ -97,19 +97,19 @@ def test_an_executor_gives_the_same_answer() -> None:
 
 def test_a_question_is_plain_json_in_and_out() -> None:
     question = {"workload": {"matmul": {"m": 2, "n": 2, "k": 4}}, "arch": "flat3", "tiles": "divide"}
-    answer = json.loads(json.dumps(pm.run_question(json.loads(json.dumps(question)))))
+    answer = json.loads(json.dumps(pm.study.run_question(json.loads(json.dumps(question)))))
     assert answer["value"] == pm.explore(small(4), "flat3", tiles="divide").value
-    with pytest.raises(pm.OptionError, match="PM110 a question has no field 'machine'"):
-        pm.run_question({"machine": "flat3"})
+    with pytest.raises(pm.errors.OptionError, match="PM110 a question has no field 'machine'"):
+        pm.study.run_question({"machine": "flat3"})
 
 
 def test_a_network_without_layers_is_refused() -> None:
-    with pytest.raises(pm.WorkloadError, match="PM236 the network 'none' has no layers"):
+    with pytest.raises(pm.errors.WorkloadError, match="PM236 the network 'none' has no layers"):
         pm.explore_network(network_of_nodes("none", []), "flat3")
 
 
 def test_objectives_of_several_numbers_are_refused() -> None:
-    with pytest.raises(pm.OptionError, match="PM508"):
+    with pytest.raises(pm.errors.OptionError, match="PM508"):
         pm.explore_network(small_network(), "flat3", "pareto:energy,latency")
 
 
@@ -180,15 +180,15 @@ def test_where_nothing_that_multiplies_is_mapped_there_is_no_answer() -> None:
         for told in (str(answer), repr(answer), json.dumps(answer_document(answer)), answer._repr_html_()):
             assert "OPTIMAL" not in told
             assert "nothing that multiplies is mapped, so there is no answer" in told
-    assert pm.choose_layouts(
+    assert pm.layouts.choose_layouts(
         pm.explore_network(net, with_bursts(), tiles="divide"), edges=[]
     ).chosen == ()  # fmt: skip
 
 
 def with_bursts() -> pm.Architecture:
-    document = pm.arch_to_document(pm.load_arch("flat3"))
+    document = pm.io.arch_to_document(pm.load_arch("flat3"))
     document["nodes"][0]["burst_bits"] = 512  # type: ignore[index]
-    return pm.arch_from_document(document)
+    return pm.io.arch_from_document(document)
 
 
 def test_macs_that_are_not_known_are_not_told_as_none() -> None:

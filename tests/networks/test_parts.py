@@ -53,7 +53,7 @@ def test_parts_together_have_the_least_value(seeds: int, monkeypatch: pytest.Mon
         whole = search(problem.workload, problem.arch, problem.objective, "divide", time_limit_s=60)
         plain = Plain()
         parts = rng.choice((2, 5, 20))
-        found = pm.explore_in_parts(
+        found = pm.study.explore_in_parts(
             problem.workload, problem.arch, problem.objective, executor=plain, parts=parts, time_limit_s=10**6
         )
         assert (found.status, found.value) == (whole.status, whole.value), seed
@@ -68,12 +68,12 @@ def test_parts_together_have_the_least_value(seeds: int, monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_a_round_hears_of_the_best_mapping_and_no_entry_is_dealt_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "explore", lambda *args, **options: search(*args, **{**options, "work_limit": 1600}))
-    machine: dict[str, Any] = pm.arch_to_document(pm.explore("resnet50.fc", "flat3", tiles="divide").arch)
+    machine: dict[str, Any] = pm.io.arch_to_document(pm.explore("resnet50.fc", "flat3", tiles="divide").arch)
     for node in machine["nodes"]:
         node.update({"GLB": {"capacity_bits": 1 << 18}, "RF": {"capacity_bits": 512}}.get(node.get("level"), {}))
-    arch = pm.arch_from_document(machine)
+    arch = pm.io.arch_from_document(machine)
     plain = Plain()
-    found = pm.explore_in_parts("resnet50.conv2_x", arch, executor=plain, parts=4)
+    found = pm.study.explore_in_parts("resnet50.conv2_x", arch, executor=plain, parts=4)
     assert (found.status, found.value) == ("OPTIMAL", pm.explore("resnet50.conv2_x", arch, tiles="divide").value)
     first = [question for question in plain.seen if question["time_limit_s"] == plain.seen[0]["time_limit_s"]]
     assert len(first) == 4
@@ -83,7 +83,7 @@ def test_a_round_hears_of_the_best_mapping_and_no_entry_is_dealt_twice(monkeypat
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(pm.OptionError, match="executor"):
-        pm.explore_in_parts("resnet50.fc", "flat3", executor=object())  # type: ignore[arg-type]
-    with pytest.raises(pm.OptionError, match="parts is 0"):
-        pm.explore_in_parts("resnet50.fc", "flat3", executor=Plain(), parts=0)
+    with pytest.raises(pm.errors.OptionError, match="executor"):
+        pm.study.explore_in_parts("resnet50.fc", "flat3", executor=object())  # type: ignore[arg-type]
+    with pytest.raises(pm.errors.OptionError, match="parts is 0"):
+        pm.study.explore_in_parts("resnet50.fc", "flat3", executor=Plain(), parts=0)

@@ -50,11 +50,11 @@ def check_prices(seed: int, told: Counter[str]) -> None:
     step = rng.choice((2, Fraction(5, 4), 3, 1.5))
     true = least(layer, arch, objective)
     if true is None:
-        with pytest.raises(pm.OptionError, match=r"PM575 .*INFEASIBLE"):
-            pm.sensitivity(layer, arch, objective, tiles="divide", step=step)
+        with pytest.raises(pm.errors.OptionError, match=r"PM575 .*INFEASIBLE"):
+            pm.study.sensitivity(layer, arch, objective, tiles="divide", step=step)
         told["nothing fits"] += 1
         return
-    answer = pm.sensitivity(layer, arch, objective, tiles="divide", step=step)
+    answer = pm.study.sensitivity(layer, arch, objective, tiles="divide", step=step)
     assert (answer.status, answer.value) == ("OPTIMAL", true), seed
     assert [price.resource for price in answer.prices] == list(resources_of(arch))
     for price in answer.prices:
@@ -116,7 +116,7 @@ def test_every_number_is_what_walking_all_trees_finds_for_500_machines(batch: in
 def test_an_answer_is_asked_no_second_time() -> None:
     layer = pm.matmul(m=8, n=8, k=8)
     result = pm.explore(layer, "flat3", "latency", tiles="divide")
-    known, fresh = pm.sensitivity(result), pm.sensitivity(layer, "flat3", "latency", tiles="divide")
+    known, fresh = pm.study.sensitivity(result), pm.study.sensitivity(layer, "flat3", "latency", tiles="divide")
     numbers = [
         [(p.resource, p.raised.value, p.binds, p.price, p.next_change) for p in a.prices] for a in (known, fresh)
     ]
@@ -128,13 +128,13 @@ def test_an_answer_is_asked_no_second_time() -> None:
     assert [row["resource"] for row in _rows(known)] == list(resources_of(result.arch))
 
 
-def _rows(answer: pm.Sensitivity) -> list[dict[str, object]]:
+def _rows(answer: pm.study.Sensitivity) -> list[dict[str, object]]:
     table = answer.table()
     return table if isinstance(table, list) else table.to_dict("records")
 
 
 def test_a_kib_is_an_amount_of_capacity() -> None:
-    answer = pm.sensitivity("matmul m=4 n=4 k=4", "flat3", tiles="divide", step={"GLB.capacity_bits": "1 KiB"})
+    answer = pm.study.sensitivity("matmul m=4 n=4 k=4", "flat3", tiles="divide", step={"GLB.capacity_bits": "1 KiB"})
     amounts = {price.resource: (price.amount, price.raised.amount, price.lowered) for price in answer.prices}
     has, raised, lowered = amounts["GLB.capacity_bits"]
     assert lowered is not None
@@ -155,20 +155,20 @@ def test_a_kib_is_an_amount_of_capacity() -> None:
     ],
 )
 def test_a_step_that_is_none_is_told(step: object, message: str) -> None:
-    with pytest.raises(pm.OptionError, match=message):
-        pm.sensitivity("matmul m=2 n=2 k=2", "flat3", step=step)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(pm.errors.OptionError, match=message):
+        pm.study.sensitivity("matmul m=2 n=2 k=2", "flat3", step=step)  # pyright: ignore[reportArgumentType]
 
 
 def test_what_cannot_be_priced_is_told() -> None:
     layer = pm.matmul(m=2, n=2, k=2)
-    with pytest.raises(pm.OptionError, match="PM569 the sensitivity of an answer under constraints"):
-        pm.sensitivity(pm.explore(layer, "flat3", constraints={"innermost": ["k"]}))
-    with pytest.raises(pm.OptionError, match="pareto"):
-        pm.sensitivity(layer, "flat3", "pareto:energy,latency")
+    with pytest.raises(pm.errors.OptionError, match="PM569 the sensitivity of an answer under constraints"):
+        pm.study.sensitivity(pm.explore(layer, "flat3", constraints={"innermost": ["k"]}))
+    with pytest.raises(pm.errors.OptionError, match="pareto"):
+        pm.study.sensitivity(layer, "flat3", "pareto:energy,latency")
     with pytest.raises(pm.PolymapError, match="PM120 the machine is null"):
-        pm.sensitivity(layer)
-    with pytest.raises(pm.OptionError, match="PM504 time_limit_s is -1"):
-        pm.sensitivity(layer, "flat3", time_limit_s=-1)
+        pm.study.sensitivity(layer)
+    with pytest.raises(pm.errors.OptionError, match="PM504 time_limit_s is -1"):
+        pm.study.sensitivity(layer, "flat3", time_limit_s=-1)
 
 
 DOORS = {
@@ -176,23 +176,23 @@ DOORS = {
     "compare": pm.compare,
     "sweep": lambda layer, arch: pm.sweep([layer], [arch], tiles="divide"),
     "explore_network": lambda layer, arch: pm.explore_network(
-        pm.Network("one", (pm.NetworkLayer("a", layer, 1),)), arch, tiles="divide"
+        pm.Network("one", (pm.io.NetworkLayer("a", layer, 1),)), arch, tiles="divide"
     ),
-    "sensitivity": lambda layer, arch: pm.sensitivity(layer, arch, tiles="divide"),
+    "sensitivity": lambda layer, arch: pm.study.sensitivity(layer, arch, tiles="divide"),
 }
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_machine_without_energies_is_warned_about(door: str) -> None:
     nodes = [{"level": "DRAM"}, {"level": "B", "capacity_bits": 64}, {"compute": "MAC"}]
-    arch = pm.arch_from_document({"name": "bare", "nodes": nodes})
+    arch = pm.io.arch_from_document({"name": "bare", "nodes": nodes})
     with pytest.warns(RuntimeWarning, match="energ"):
         DOORS[door](pm.matmul(m=2, n=2, k=2), arch)
 
 
 def test_a_clock_that_is_over_leaves_prices_open() -> None:
     ticks = iter(range(10_000))
-    answer = pm.sensitivity(
+    answer = pm.study.sensitivity(
         pm.matmul(m=4, n=4, k=4), "flat3", "edp", tiles="divide", time_limit_s=2, clock=lambda: float(next(ticks))
     )
     assert any(price.binds is None and price.price is None for price in answer.prices)

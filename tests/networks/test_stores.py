@@ -67,7 +67,7 @@ def test_parts_of_several_writers_merge(tmp_path: Path, capsys: pytest.CaptureFi
     for part, layer in zip(parts, LAYERS, strict=True):
         pm.sweep([layer], GRID, tiles="divide", store=part)
     target = tmp_path / "all.sqlite"
-    count = pm.merge_stores(target, parts)
+    count = pm.study.merge_stores(target, parts)
     assert count == sum(len(part.read_text().splitlines()) for part in parts) // 2  # running, then answered
     assert pm.sweep(LAYERS, GRID, tiles="divide", store=target).asked == 0
     assert main(("sweep", "merge", *map(str, parts), "--store", str(tmp_path / "again.jsonl"))) == 0
@@ -75,8 +75,8 @@ def test_parts_of_several_writers_merge(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(("sweep", "states", "--store", str(target), "--json", "-")) == 0
     assert json.loads(capsys.readouterr().out)["proven"]["questions"] == count
     assert main(("sweep", "merge", "--store", str(target))) == 2
-    with pytest.raises(pm.OutputError, match="PM703 the store .* does not exist"):
-        pm.merge_stores(target, [tmp_path / "none.jsonl"])
+    with pytest.raises(pm.errors.OutputError, match="PM703 the store .* does not exist"):
+        pm.study.merge_stores(target, [tmp_path / "none.jsonl"])
 
 
 def test_two_writers_at_once_share_a_sqlite_store(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_full_disk_is_said_and_leaves_the_store_whole(name: str, tmp_path: Pat
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (store.stat().st_size + 600, before[1]))
     try:
-        with pytest.raises(pm.OutputError, match="PM703 the store .* cannot be used"):
+        with pytest.raises(pm.errors.OutputError, match="PM703 the store .* cannot be used"):
             pm.sweep(LAYERS, GRID, tiles="divide", store=store)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -181,7 +181,7 @@ def test_a_read_only_store_is_read_and_not_written(name: str, open_folder: Path)
         if user == 0:
             os.seteuid(65534)  # permissions do not bind root
         assert rows(pm.sweep(LAYERS[:1], GRID, tiles="divide", store=store)) == rows(first)
-        with pytest.raises(pm.OutputError, match="PM703 .*\n.*further answers need a file that may be written"):
+        with pytest.raises(pm.errors.OutputError, match="PM703 .*\n.*further answers need a file that may be written"):
             pm.sweep(LAYERS, GRID, tiles="divide", store=store)
     finally:
         os.seteuid(user)

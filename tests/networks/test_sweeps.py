@@ -23,10 +23,10 @@ def test_every_row_is_what_explore_answers() -> None:
     assert len(table.rows) == 8
     for row in table.rows:
         assert isinstance(row.machine, dict)
-        document = pm.arch_to_document(pm.load_arch("flat3"))
+        document = pm.io.arch_to_document(pm.load_arch("flat3"))
         document["nodes"][1]["capacity_bits"] = row.machine["GLB.capacity_bits"]  # type: ignore[index]
         document["nodes"][2]["size"] = row.machine["X.size"]  # type: ignore[index]
-        arch = pm.arch_from_document(document)
+        arch = pm.io.arch_from_document(document)
         layer = next(each for each in LAYERS if each.name == row.workload)
         result = pm.explore(layer, arch, tiles="divide")
         assert (row.status, row.value) == (result.status, result.value)
@@ -71,7 +71,7 @@ def test_machines_of_one_name_are_told_apart() -> None:
     assert len(table.totals()) == 2
 
 
-def _values(table: pm.SweepTable) -> list[tuple[object, ...]]:
+def _values(table: pm.study.SweepTable) -> list[tuple[object, ...]]:
     return [(row.workload, str(row.machine), row.objective, row.status, row.value, row.bound) for row in table.rows]
 
 
@@ -81,14 +81,14 @@ def test_on_chip_bits_count_every_copy() -> None:
 
 
 def test_grids_and_stores_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(pm.OptionError, match="PM565 the grid names 'GLC.size'"):
+    with pytest.raises(pm.errors.OptionError, match="PM565 the grid names 'GLC.size'"):
         pm.sweep(LAYERS, {"base": "flat3", "grid": {"GLC.size": [1]}})
-    with pytest.raises(pm.OptionError, match="PM565 the machines of the sweep"):
+    with pytest.raises(pm.errors.OptionError, match="PM565 the machines of the sweep"):
         pm.sweep(LAYERS, {"grid": {}})
-    with pytest.raises(pm.OutputError, match="PM703"):
+    with pytest.raises(pm.errors.OutputError, match="PM703"):
         pm.sweep(LAYERS, ["flat3"], store=tmp_path / "none" / "runs.sqlite")
     (tmp_path / "text").write_text("no database, but long enough to be read as one", encoding="utf-8")
-    with pytest.raises(pm.OutputError, match="PM703"):
+    with pytest.raises(pm.errors.OutputError, match="PM703"):
         pm.sweep(LAYERS, ["flat3"], store=tmp_path / "text")
 
 

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import pytest
 
-from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.analysis import bounds, footprint
 from polymap.costmodel.analysis.bounds import compulsory_traffic
 from polymap.costmodel.analysis.buffer_bound import least_traffic_bits
@@ -31,6 +30,7 @@ from polymap.search.problem.measure import objective_values
 from polymap.search.problem.word_clashes import clashes
 from polymap.search.run import programs as fallback
 from polymap.search.run.programs import program_order
+from polymap.study.buffer_sweep import buffer_curve
 from polymap.workload.c.reader import from_c
 from tests.c_kernels import KERNELS
 from tests.case_workloads import general_workload

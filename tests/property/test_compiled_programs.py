@@ -17,7 +17,7 @@ import polymap as pm
 from benchmarks.polybench_kernels import KERNELS
 from polymap.codegen.native import RegionCall
 from polymap.codegen.source import TUNING
-from polymap.schedules import mapping_from_document
+from polymap.inputs import mapping_from_document
 from tests.c_to_c import PLAIN, PRIMES, Parameter, arguments, compiled, parameters_of
 from tests.compiled_programs import random_order_case, random_text_case, sanitized_case, tally
 
@@ -161,23 +161,23 @@ def test_variables_of_a_parallel_loop_are_each_threads_own(tmp_path: Path) -> No
 
 def test_what_a_region_cannot_take_is_told() -> None:
     fn, (matrix, x, y) = scaled(7)
-    with pytest.raises(pm.InputError, match="PM636 3 arrays are given"):
+    with pytest.raises(pm.errors.InputError, match="PM636 3 arrays are given"):
         fn(matrix, x, y)
-    with pytest.raises(pm.InputError, match="PM631 A has elements of float32"):
+    with pytest.raises(pm.errors.InputError, match="PM631 A has elements of float32"):
         fn(2.0, matrix.astype("f"), x, y)
-    with pytest.raises(pm.InputError, match=r"PM632 x has shape \(6\)"):
+    with pytest.raises(pm.errors.InputError, match=r"PM632 x has shape \(6\)"):
         fn(2.0, matrix, x[:6], y)
-    with pytest.raises(pm.InputError, match="PM633 A has strides"):
+    with pytest.raises(pm.errors.InputError, match="PM633 A has strides"):
         fn(2.0, matrix.T, x, y)
-    with pytest.raises(pm.InputError, match="PM631 alpha is given as an integer of"):
+    with pytest.raises(pm.errors.InputError, match="PM631 alpha is given as an integer of"):
         fn(10**400, matrix, x, y)
-    with pytest.raises(pm.InputError, match="PM630 x is given as float"):
+    with pytest.raises(pm.errors.InputError, match="PM630 x is given as float"):
         fn(2.0, matrix, 1.0, y)
-    with pytest.raises(pm.InputError, match="PM634 the arrays of y and x overlap"):
+    with pytest.raises(pm.errors.InputError, match="PM634 the arrays of y and x overlap"):
         fn(2.0, matrix, x, y, out=x)
-    with pytest.raises(pm.InputError, match="PM636 out is 'tuple'"):
+    with pytest.raises(pm.errors.InputError, match="PM636 out is 'tuple'"):
         fn(2.0, matrix, x, y, out=(y, x))
-    with pytest.raises(pm.InputError, match="PM637 a region of C"):
+    with pytest.raises(pm.errors.InputError, match="PM637 a region of C"):
         fn.pack_weights(x)
 
 
@@ -186,7 +186,7 @@ def test_outputs_may_not_hold_the_start_of_another_array() -> None:
     fn = pm.compile(pm.from_c(text, {}), "cpu_avx2")
     a, b = np.zeros(8, np.int32), np.arange(8, dtype=np.int32)
     assert isinstance(fn.loaded, RegionCall)
-    with pytest.raises(pm.InputError, match="PM634 the arrays of A and B overlap"):
+    with pytest.raises(pm.errors.InputError, match="PM634 the arrays of A and B overlap"):
         fn(a, b, out=(b, np.empty(8, np.int32)))
     first, second = fn(a, b)
     assert np.array_equal(first, b + 1)
@@ -231,16 +231,16 @@ def test_illegal_orders_are_refused() -> None:
     text = "void f(float A[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) A[i][j] += A[i-1][j+1]; }"
     work = pm.from_c(text, {})
     nodes = [{"store": "DRAM", "tensors": ["A"]}, {"for": "j", "tile": 1}, {"for": "i", "tile": 1}, {"compute": "S0"}]
-    with pytest.raises(pm.MappingError, match=r"PM639 the mapping is illegal\. .*S0"):
+    with pytest.raises(pm.errors.MappingError, match=r"PM639 the mapping is illegal\. .*S0"):
         pm.compile(work, "cpu_avx2", mapping=mapping_from_document({"nodes": nodes}))
     turned = pm.transform.interchange(pm.Schedule.original(work), "i", "j", unsafe=True)
-    with pytest.raises(pm.ScheduleError, match="PM639 the schedule is illegal"):
+    with pytest.raises(pm.errors.ScheduleError, match="PM639 the schedule is illegal"):
         pm.compile(work, "cpu_avx2", mapping=turned)
     other = pm.from_c(text.replace("8", "7"), {})
-    with pytest.raises(pm.ScheduleError, match="PM639 the schedule is one of another workload"):
+    with pytest.raises(pm.errors.ScheduleError, match="PM639 the schedule is one of another workload"):
         pm.compile(other, "cpu_avx2", mapping=turned)
     layer = pm.matmul(m=4, n=4, k=4, bits=32)
-    with pytest.raises(pm.ScheduleError, match="PM639 a schedule is given for a workload of one statement"):
+    with pytest.raises(pm.errors.ScheduleError, match="PM639 a schedule is given for a workload of one statement"):
         pm.compile(layer, "cpu_avx2", mapping=pm.Schedule.original(layer))
 
 
@@ -278,7 +278,7 @@ def test_layers_are_printed_from_a_legal_tree_too() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((5, 7), (7, 19)))
     assert np.array_equal(fn(a, b), a @ b)
-    with pytest.raises(pm.MappingError, match="PM4"):
+    with pytest.raises(pm.errors.MappingError, match="PM4"):
         pm.compile(layer, "cpu_avx2", mapping=mapping_from_document({"nodes": [{"compute": "S"}]}))
 
 
@@ -324,7 +324,7 @@ def test_an_order_of_a_wrong_type_is_named(wrong: object) -> None:
         pm.matmul(m=4, n=4, k=4, bits=32),
         pm.from_c("void f(double x[4]) { for (int i = 0; i < 4; i++) x[i] = i; }"),
     ):
-        with pytest.raises(pm.OptionError, match="PM120 the mapping is"):
+        with pytest.raises(pm.errors.OptionError, match="PM120 the mapping is"):
             pm.compile(workload, "host_cpu", mapping=wrong)  # type: ignore[arg-type]
 
 

@@ -35,7 +35,7 @@ def long_machine(*, keep: bool = False) -> Architecture:
         if keep and level["level"] != "DRAM":
             level["must_hold"] = ["A", "B", "C"]
     nodes = [*levels[:2], {"fanout": "X", "size": 16}, levels[2], {"compute": "MAC", "pj": 0.987653}]
-    return pm.arch_from_document({"name": "long", "nodes": nodes})
+    return pm.io.arch_from_document({"name": "long", "nodes": nodes})
 
 
 def _gemm(m: int, n: int, k: int) -> pm.Workload:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
-from polymap.schedules import mapping_from_document
+from polymap.inputs import mapping_from_document
 from tests.native_cases import KINDS, SANITIZED, check, machine, printed, random_conv, random_tree, types_of
 
 ORDINARY = 10
@@ -124,7 +124,7 @@ def test_sums_in_bfloat16_are_refused() -> None:
     workload = pm.einsum("C[n] += A[n,k]", sizes={"n": 4, "k": 3}, types="bfloat16")
     loops = [{"for": "n", "tile": 1}, {"for": "k", "tile": 1}]
     tree = {"nodes": [{"store": "DRAM", "tensors": ["C", "A"]}, *loops, {"compute": "S"}]}
-    with pytest.raises(pm.WorkloadError, match="PM622 tensor C accumulates bfloat16"):
+    with pytest.raises(pm.errors.WorkloadError, match="PM622 tensor C accumulates bfloat16"):
         printed(workload, machine(4), mapping_from_document(tree), 0)
 
 

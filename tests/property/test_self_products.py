@@ -64,7 +64,7 @@ def test_closed_form_counts_of_self_products_equal_simulated_counts_in_forty_tho
 def machine(capacity_bits: int | None = None, fanout: int = 16) -> pm.Architecture:
     levels = [{"level": "D", **FLAT}, {"fanout": "X", "size": fanout}]
     inner = [] if capacity_bits is None else [{"level": "L", "capacity_bits": capacity_bits, **FLAT}]
-    return pm.arch_from_document({"name": "a", "nodes": [*levels, *inner, {"compute": "M"}]})
+    return pm.io.arch_from_document({"name": "a", "nodes": [*levels, *inner, {"compute": "M"}]})
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_the_fan_out_is_used_and_that_is_proven(text: str, sizes: dict[str, int]
 
 def test_a_gram_matrix_of_512_is_counted_in_closed_form() -> None:
     nodes = [{"level": "DRAM", **FLAT}, {"level": "GLB", **FLAT}, {"level": "RF", **FLAT}, {"compute": "MAC"}]
-    arch = pm.arch_from_document({"name": "flat", "nodes": nodes})
+    arch = pm.io.arch_from_document({"name": "flat", "nodes": nodes})
     product = pm.einsum("C[i,j] += A[i,k] * A[j,k]", i=512, j=512, k=512)
     begun = time.process_time()
-    cost = pm.evaluate(product, arch, pm.mapping_from_document(SLOW))
+    cost = pm.evaluate(product, arch, pm.io.mapping_from_document(SLOW))
     assert cost.method == "closed form"
     assert time.process_time() - begun < 2  # 0.17 s; by sets 5 s
     small = pm.einsum("C[i,j] += A[i,k] * A[j,k]", i=8, j=8, k=512)
     fills = [
         row.fills
-        for row in pm.simulate(small, arch, pm.mapping_from_document(SLOW)).traffic
+        for row in pm.simulate(small, arch, pm.io.mapping_from_document(SLOW)).traffic
         if (row.level, row.tensor) == ("RF", "A")
     ]
-    counted = pm.evaluate(small, arch, pm.mapping_from_document(SLOW)).traffic
+    counted = pm.evaluate(small, arch, pm.io.mapping_from_document(SLOW)).traffic
     assert [row.fills for row in counted if (row.level, row.tensor) == ("RF", "A")] == fills
 
 
@@ -120,5 +120,5 @@ def test_scores_of_many_mappings_are_those_of_each_one() -> None:
     """Loops over the dims of two accesses do not commute: n and k outside of A[0,k] and A[n,k]."""
     product, arch = pm.einsum(GRAM, m=1, n=7, k=16), pm.load_arch("eyeriss_like")
     sample = pm.sample_mappings(product, arch, 12)
-    scores = pm.score_mappings(product, arch, sample.mappings)
+    scores = pm.space.score(product, arch, sample.mappings)
     assert scores.energy_pj.tolist() == [pm.simulate(product, arch, each).energy_pj for each in sample.mappings]

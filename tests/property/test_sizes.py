@@ -11,7 +11,7 @@ from polymap.schedules.space.chains import any_table, chains, residue_product, s
 from polymap.search.programs.instances import _order_of_columns
 from tests.size_tally import EXTENTS, ask
 
-MACHINE = pm.arch_from_document(
+MACHINE = pm.io.arch_from_document(
     {
         "name": "x",
         "nodes": [
@@ -73,9 +73,9 @@ def test_dividing_trip_counts_are_divisors_in_order() -> None:
 def test_neighbours_of_trees_whose_tiles_do_not_divide_are_refused_by_name() -> None:
     product = pm.matmul(4, 7, 4)
     nodes = [{"for": "m", "tile": 1}, {"for": "n", "tile": 3}, {"for": "n", "tile": 1}, {"for": "k", "tile": 1}]
-    mapping = pm.mapping_from_document({"nodes": [*nodes, {"compute": product.statements[0].name}]})
-    with pytest.raises(pm.OptionError, match="PM539"):
-        pm.neighbours(product, MACHINE, mapping)
+    mapping = pm.io.mapping_from_document({"nodes": [*nodes, {"compute": product.statements[0].name}]})
+    with pytest.raises(pm.errors.OptionError, match="PM539"):
+        pm.space.neighbours(product, MACHINE, mapping)
 
 
 @pytest.mark.parametrize("most", [5, 10**12])

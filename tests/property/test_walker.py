@@ -8,7 +8,7 @@ from typing import Any
 
 from polymap.arch.document import arch_from_document
 from polymap.costmodel.evaluation import evaluate, simulate
-from polymap.schedules.document import mapping_from_document
+from polymap.inputs.mappings import mapping_from_document
 from polymap.workload.einsums import einsum
 from tests.walker import Form, Question, Walk
 

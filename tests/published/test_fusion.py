@@ -190,7 +190,7 @@ def test_p_the_two_statements_share_a_row_of_the_matrix_where_it_fits() -> None:
     #pragma endscop
     """
     arch = one_buffer(2 * (7 * size + 4))  # words of 32 bits
-    found = pm.fusion(from_c(text), arch, "traffic:DRAM", time_limit_s=10)
+    found = pm.study.fusion(from_c(text), arch, "traffic:DRAM", time_limit_s=10)
     assert found.value == 64 * (2 * size**2 + 5 * size + 2 * size)
     assert found.unfused_value == 64 * (3 * size**2 + 5 * size + 2 * size)
     assert pm.simulate(found.workload, arch, found.mapping).traffic == found.cost.traffic

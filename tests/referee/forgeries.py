@@ -21,11 +21,11 @@ from polymap.checker.model import Problem as Checked, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs.mappings import mapping_from_document, mapping_to_document
 from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping, Spatial, Temporal
-from polymap.schedules.document import mapping_from_document, mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.measure import objective_value

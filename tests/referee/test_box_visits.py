@@ -19,14 +19,16 @@ from polymap.search.problem import analyse, exact_score, measure_of, parse_objec
 
 
 def product(sizes: dict[str, int], bits: dict[str, int]) -> Workload:
-    return pm.workload_from_document({"name": "p", "einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": sizes, "bits": bits})
+    return pm.io.workload_from_document(
+        {"name": "p", "einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": sizes, "bits": bits}
+    )
 
 
 def machine(capacity_bits: int, pj: int) -> Architecture:
     """Return DRAM and one buffer."""
     dram = {"level": "DRAM", "word_bits": 1, "read_pj": 100, "write_pj": 100}
     buffer = {"level": "BUF", "capacity_bits": capacity_bits, "word_bits": 1, "read_pj": pj, "write_pj": pj}
-    return pm.arch_from_document({"name": "b", "nodes": [dram, buffer, {"compute": "MAC", "pj": 0, "per_cycle": 1}]})
+    return pm.io.arch_from_document({"name": "b", "nodes": [dram, buffer, {"compute": "MAC", "pj": 0, "per_cycle": 1}]})
 
 
 def bound_of(workload: Workload, arch: Architecture, objective: str) -> Fraction:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polymap import builtin_workload, einsum, explore, load_arch, verify
+from polymap import einsum, explore, load_arch, verify
 from polymap.checker.any_size import Siblings, bounds, least, ranges
 from polymap.checker.bounds import Prices
 from polymap.checker.counts import cost, read_mapping, rows_of
@@ -20,10 +20,11 @@ from polymap.checker.model import Problem as Checked, Rows, parsed
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.costmodel.evaluation import evaluate
+from polymap.inputs.mappings import mapping_to_document
+from polymap.io import builtin_workload
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.document import mapping_to_document
 from polymap.schedules.space.sample import sample_mapping
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_single

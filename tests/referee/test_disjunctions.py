@@ -155,8 +155,8 @@ def test_thirty_stencils_on_one_array_are_answered_and_refusals_name_the_budget(
     text = f"int A[80];\n#pragma scop\nfor (int t = 0; t < 8; t++) {{ {body} }}\n#pragma endscop"
     work = from_c(text)
     monkeypatch.setattr(dependence_analysis, "TUNING", dependence_analysis.TUNING._replace(seconds=0.05))
-    with pytest.raises(BudgetError, match=r"takes more than 0.05 s.*\n.*--budget 60, budget=60"):
+    with pytest.raises(BudgetError, match=r"takes more than 0.05 s.*\n.*--budget 60, time_limit_s=60"):
         dependence_analysis.dependences(work)
     import polymap as pm
 
-    assert len(pm.dependences(work, budget=60)) > 1000
+    assert len(pm.dependences(work, time_limit_s=60)) > 1000

@@ -18,7 +18,7 @@ SIZES = {"symm": {"m": 8, "n": 9}}
 
 def machine(words: int) -> pm.Architecture:
     nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 64 * words}, {"compute": "PE"}]
-    return pm.arch_from_document({"name": "one buffer", "nodes": nodes})
+    return pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
 
 
 def explored(name: str) -> tuple[pm.Architecture, pm.SearchResult]:

@@ -182,7 +182,7 @@ def mutations(count: int, seed: int) -> None:
         text = mutated(texts[turn % 2], rng)
         for one in (text, rehashed(text) if text.isascii() else text):
             if one not in texts:
-                verdict = verify(one, seconds=20)
+                verdict = verify(one, time_limit_s=20)
                 assert verdict.proven or verdict.reason, one[:3000]
                 if verdict.proven:  # a name that changed everywhere asks another question, with the same answer
                     true = verify(texts[turn % 2])

@@ -229,7 +229,7 @@ def test_einsums_are_what_c_says_and_what_loops_do(seed: int) -> None:
 
 def test_all_mistakes_of_einsums_come_at_once() -> None:
     texts = ["T[m,n] += A[m,k] *", "C[m] = exp(T[m,n])", "D[m] = D[m+1]", "E[m] -= A[m]", "F[q] = A[q]"]
-    with pytest.raises(pm.WorkloadError) as caught:
+    with pytest.raises(pm.errors.WorkloadError) as caught:
         pm.program(texts, m=4, n=4, j=2, temporary=["Q"])
     said = str(caught.value)
     for expected in (
@@ -264,7 +264,7 @@ def test_maxima_are_accumulations(operator: str) -> None:
     read = pm.program([f"y[m] {operator} A[m,k]", "z[m] = y[m]"], m=4, k=3)
     data: dict[str, Any] = {"A": np.arange(-9, 3).reshape(4, 3)}
     np.testing.assert_array_equal(reference(read, data).values["z"], getattr(data["A"], operator[:3])(axis=1))
-    with pytest.raises(pm.WorkloadError, match="PM269 y is read before it is set"):
+    with pytest.raises(pm.errors.WorkloadError, match="PM269 y is read before it is set"):
         pm.program([f"y[2*m] {operator} A[m,k]", "z[m] = y[m]"], m=4, k=3)
 
 
@@ -300,7 +300,7 @@ def test_all_mistakes_of_a_function_come_with_their_lines() -> None:
             "    return A",
         )
     )
-    with pytest.raises(pm.WorkloadError) as caught:
+    with pytest.raises(pm.errors.WorkloadError) as caught:
         nest_of(text, {"N": 4, "M": 3}, {"A": "int31"}, ["Q"], file="k.py", first_line=11)
     said = str(caught.value)
     for expected in (
@@ -320,5 +320,5 @@ def test_all_mistakes_of_a_function_come_with_their_lines() -> None:
 
 def test_negative_subscripts_are_refused() -> None:
     text = "def f(A):\n    for i in range(4):\n        A[i] = A[i - 1]\n"
-    with pytest.raises(pm.WorkloadError, match=r"PM270 axis 0 of 'A' is subscripted from -1 on \(k.py:3\)"):
+    with pytest.raises(pm.errors.WorkloadError, match=r"PM270 axis 0 of 'A' is subscripted from -1 on \(k.py:3\)"):
         nest_of(text, {}, file="k.py")

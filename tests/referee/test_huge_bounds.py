@@ -80,7 +80,7 @@ def test_questions_too_large_for_exact_room_are_not_answered() -> None:
 def awkward_machine(rng: random.Random, capacity_bits: int) -> Architecture:
     """Return two levels with energies of nine digits after the point."""
     energies = [f"{rng.randint(0, 99)}.{rng.randint(1, 10**9 - 1):09d}" for _ in range(4)]
-    return pm.arch_from_document(
+    return pm.io.arch_from_document(
         {
             "name": "awkward",
             "nodes": [

@@ -10,8 +10,8 @@ import pytest
 from polymap.checker import Problem as Checked, Refused, cost as checked_cost, parsed
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import search
+from polymap.inputs import mapping_to_document
 from polymap.ir import OptionError
-from polymap.schedules import mapping_to_document
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem import rules_from_document
 from polymap.search.problem.rule_checks import refusals

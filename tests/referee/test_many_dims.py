@@ -128,7 +128,7 @@ def _check_certificate(found: SearchResult, told: str) -> bool:
         text = found.certificate()
     except PolymapError:  # numbers beyond the checker's
         return False
-    verdict = verify(text, 20)
+    verdict = verify(text, time_limit_s=20)
     assert verdict.proven or "time" in verdict.reason, f"{told}\n{verdict}"
     return verdict.proven
 

@@ -71,13 +71,15 @@ def test_partial_tiles_of_own_dims_stay_longer() -> None:
     would say 29,500."""
     bits = {"O": 8, "X": 3, "Z": 10}
     sizes = {"d": 5, "l": 8}
-    workload = pm.workload_from_document({"name": "s", "einsum": "O[d] += X[d] * Z[l]", "sizes": sizes, "bits": bits})
+    workload = pm.io.workload_from_document(
+        {"name": "s", "einsum": "O[d] += X[d] * Z[l]", "sizes": sizes, "bits": bits}
+    )
     free = {"word_bits": 1, "read_pj": 0, "write_pj": 0}
     outer = {"level": "L1", **free, "capacity_bits": 34, "holds": ["O", "Z"], "must_hold": ["O", "Z"]}
     inner = {"level": "L2", **free, "capacity_bits": 6, "holds": ["X"], "must_hold": ["X"]}
     dram = {"level": "DRAM", "word_bits": 1, "read_pj": 100, "write_pj": 100}
     compute = {"compute": "MAC", "pj": 0, "per_cycle": 1}
-    arch = pm.arch_from_document({"name": "s", "nodes": [dram, outer, inner, compute]})
+    arch = pm.io.arch_from_document({"name": "s", "nodes": [dram, outer, inner, compute]})
     true = exhaustive(workload, arch, "energy", "any")
     assert true is not None
     assert true.value == 27_800
@@ -89,12 +91,12 @@ def test_partial_tiles_of_own_dims_stay_longer() -> None:
 def test_products_on_one_buffer_are_proven() -> None:
     """The best dividing trees of a 256 x 256 x 256 product are the best of all, at every size."""
     document = {"name": "p", "einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": {"m": 256, "n": 256, "k": 256}}
-    workload = pm.workload_from_document(document)
+    workload = pm.io.workload_from_document(document)
     known = {73: 4_259_840, 273: 2_162_688, 1_057: 1_114_112, 4_161: 589_824}
     for words, least in known.items():
         buffer = {"level": "BUF", "word_bits": 8, "capacity_bits": 8 * words, "read_pj": 1, "write_pj": 1}
         dram = {"level": "DRAM", "word_bits": 8, "read_pj": 100, "write_pj": 100}
-        arch = pm.arch_from_document(
+        arch = pm.io.arch_from_document(
             {"name": "b", "nodes": [dram, buffer, {"compute": "MAC", "pj": 1, "per_cycle": 1}]}
         )
         problem = analyse(workload, arch)

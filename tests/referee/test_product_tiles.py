@@ -46,7 +46,7 @@ def test_with_wires_the_dividing_answer_over_any_tiles_is_that_over_dividing_one
     for _ in range(3):
         einsum = rng.choice(EINSUMS)
         sizes = {dim: rng.choice(SIZES[:10]) for dim in "bmnk" if dim in einsum}
-        workload = pm.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+        workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
         arch = with_wires(rng, with_open_levels(rng, random_machine(rng)))
         goal = parse_objective("energy", arch)
         problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
@@ -69,7 +69,7 @@ def test_the_best_product_is_that_of_the_tables(seed: int) -> None:
     for _ in range(12):
         einsum = rng.choice(EINSUMS)
         sizes = {dim: rng.choice(SIZES) for dim in "bmnk" if dim in einsum}
-        workload = pm.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
+        workload = pm.io.workload_from_document({"name": "product", "einsum": einsum, "sizes": sizes})
         arch = random_machine(rng)
         objective = rng.choice(("energy", "energy", *(f"traffic:{level.name}" for level in arch.levels[:2])))
         goal = parse_objective(objective, arch)
@@ -95,7 +95,7 @@ def test_large_products_are_those_of_the_tables(machine: str) -> None:
     rng, arch = random.Random(f"large products {machine}"), pm.load_arch(machine)
     for _ in range(3):
         sizes = {dim: rng.choice((96, 128, 200, 384, 512, 1024, 3072, 4096)) for dim in "mnk"}
-        workload = pm.workload_from_document({"name": "product", "einsum": EINSUMS[0], "sizes": sizes})
+        workload = pm.io.workload_from_document({"name": "product", "einsum": EINSUMS[0], "sizes": sizes})
         goal = parse_objective("energy", arch)
         problem, measure = analyse(workload, arch), measure_of(goal, workload, arch)
         answer = best_product_tiles(problem, measure, lambda: False)

@@ -84,7 +84,7 @@ def program(rng: random.Random, most: int) -> Workload:
 
 def one_buffer(elements: int) -> Architecture:
     nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 64 * elements}, {"compute": "PE"}]
-    return pm.arch_from_document({"name": "two", "nodes": nodes})
+    return pm.io.arch_from_document({"name": "two", "nodes": nodes})
 
 
 def check_schedules(seed: int, programs: int, most: int, orders: int) -> tuple[int, int]:
@@ -150,7 +150,7 @@ def test_the_energy_of_what_is_moved_is_in_the_bound() -> None:
     text = (OVER_I + OVER_J + OVER_K + ELIMINATE).format(a=6, b=6, c=6)
     work = from_c(f"void f(double A[6][6]) {{ {text} }}")
     outer = {"level": "DRAM", "word_bits": 64, "read_pj": 5, "write_pj": 7}
-    arch = pm.arch_from_document(
+    arch = pm.io.arch_from_document(
         {"name": "b", "nodes": [outer, {"level": "B", "capacity_bits": 256}, {"compute": "PE"}]}
     )
     more = program_traffic_bits(work, arch) - 2 * 64 * 36

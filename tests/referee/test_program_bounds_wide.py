@@ -62,7 +62,7 @@ def machine(rng: random.Random, bits: int) -> Architecture:
     inner = rng.randint(1, bits - 1) if bits > 1 and rng.random() < 0.5 else 0
     buffers = [("L2", bits - inner), *([("L1", inner)] if inner else [])]
     nodes = [{"level": "DRAM"}, *({"level": name, "capacity_bits": size} for name, size in buffers), {"compute": "PE"}]
-    return pm.arch_from_document({"name": "m", "nodes": nodes})
+    return pm.io.arch_from_document({"name": "m", "nodes": nodes})
 
 
 def moved_bits(work: Workload, run: Run, order: list[int], room: int) -> int:

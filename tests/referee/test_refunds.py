@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 
 from polymap.arch import arch_from_document, load_arch
-from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.evaluation import simulate
 from polymap.explore import provers
 from polymap.ir.errors import BudgetError, MappingError
@@ -23,6 +22,7 @@ from polymap.search.run import refunds
 from polymap.search.run.options import Options
 from polymap.search.run.provers import read_question
 from polymap.search.run.refunds import bound_by_refunds
+from polymap.study.buffer_sweep import buffer_curve
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree
 

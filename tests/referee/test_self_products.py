@@ -128,12 +128,12 @@ def test_what_one_access_alone_loads_is_no_bound_of_the_union() -> None:
     union = pm.einsum("O[i] += A[i+r] * A[k]", i=3, r=2, k=4)
     single = pm.einsum("O[i] += A[i+r] * B[k]", i=3, r=2, k=4)
     level = {"level": "L", "read_pj": 1, "write_pj": 1}
-    arch = pm.arch_from_document({"name": "a", "nodes": [{**level, "level": "D"}, level, {"compute": "M"}]})
+    arch = pm.io.arch_from_document({"name": "a", "nodes": [{**level, "level": "D"}, level, {"compute": "M"}]})
 
     def fills(workload: pm.Workload) -> int:
         loops = [{"for": "r", "tile": 1}, {"for": "i", "tile": 1}, {"store": "L", "tensors": ["A"]}]
         nodes = [*loops, {"for": "k", "tile": 1}, {"compute": "S"}]
-        cost = pm.simulate(workload, arch, pm.mapping_from_document({"nodes": nodes}))
+        cost = pm.simulate(workload, arch, pm.io.mapping_from_document({"nodes": nodes}))
         return next(row.fills for row in cost.traffic if (row.level, row.tensor) == ("L", "A"))
 
     assert fills(union) == 4
@@ -142,7 +142,7 @@ def test_what_one_access_alone_loads_is_no_bound_of_the_union() -> None:
 
 def test_one_name_per_access_has_the_rules_of_the_tensor() -> None:
     product = pm.einsum("C[m,n] += A[m,k] * A[n,k]", m=4, n=4, k=4)
-    arch = pm.arch_from_document(
+    arch = pm.io.arch_from_document(
         {
             "name": "a",
             "nodes": [

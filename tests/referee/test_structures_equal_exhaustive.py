@@ -146,13 +146,13 @@ def test_two_loops_over_a_dim_have_a_node_between_them(
     optional = {"GLB": {"level": "GLB"}, "X": {"fanout": "X", "size": 3}}
     middle = [node for name, node in optional.items() if name in str(demands)]
     nodes = [{"level": "DRAM"}, *middle, {"level": "RF"}, {"compute": "MAC"}]
-    arch = pm.arch_from_document({"name": "levels", "nodes": nodes})
+    arch = pm.io.arch_from_document({"name": "levels", "nodes": nodes})
     space = Space(workload, arch, demands, "energy")
     assert_equal(space)
     assert any(one.order == order for one in space.listed()) == is_there
 
 
-SPREAD = pm.arch_from_document(
+SPREAD = pm.io.arch_from_document(
     {
         "name": "spread",
         "nodes": [{"level": "DRAM"}, {"fanout": "X", "size": 4}, {"level": "RF", "holds": []}, {"compute": "MAC"}],

@@ -23,7 +23,7 @@ from polymap.transform.marks import parallelize
 from polymap.transform.order import fuse, interchange, skew, split, tile
 from polymap.transform.statements import inline, split_index_set
 from polymap.transform.storage import contract, expand
-from polymap.transform.text import schedule_from_openscop, schedule_from_text, to_openscop
+from polymap.transform.text import from_openscop, schedule_from_text, to_openscop
 from polymap.transform.tuning import TUNING
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import run_workload
@@ -257,7 +257,7 @@ def test_isl_schedules_texts_and_split_index_sets_of_random_programs() -> None:
         assert is_kept(found, conflicts(work, strict=schedule.strict))
         found = split(found, rng.choice(found.loops()).name, inner=rng.randrange(1, 4))
         assert schedule_from_text(work, str(found), strict=schedule.strict) == found
-        assert schedule_from_openscop(work, to_openscop(found)).times == found.times
+        assert from_openscop(work, to_openscop(found)).times == found.times
         done += 1
         statement = rng.choice([each for each in work.statements if each.dims])
         loop = rng.choice(statement.dims)

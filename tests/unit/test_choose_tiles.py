@@ -15,7 +15,7 @@ MACHINES = ("flat3", "eyeriss_like", "cluster4")
 
 def product(m: int, n: int, k: int) -> pm.Workload:
     document = {"name": "product", "einsum": "C[m,n] += A[m,k] * B[k,n]", "sizes": {"m": m, "n": n, "k": k}}
-    return pm.workload_from_document(document)
+    return pm.io.workload_from_document(document)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -39,9 +39,9 @@ def test_values_are_those_of_explore(machine: str, objective: str) -> None:
 
 def test_what_is_not_covered_is_refused() -> None:
     arch, workload = pm.load_arch("flat3"), product(4, 4, 4)
-    with pytest.raises(pm.OptionError, match="PM550"):
+    with pytest.raises(pm.errors.OptionError, match="PM550"):
         pm.choose_tiles(workload, arch, "pareto:energy,latency")
-    with pytest.raises(pm.OptionError, match="PM504"):
+    with pytest.raises(pm.errors.OptionError, match="PM504"):
         pm.choose_tiles(workload, arch, time_limit_s=0)
 
 

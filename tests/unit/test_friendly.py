@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import pickle
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,10 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.costmodel.analysis.nest import mapping_text
+from polymap.report.figures.machine import machine_svg
+from polymap.report.figures.nest_svg import mapping_svg
+from polymap.report.text.explanation import explain
 
 LAYER = pm.matmul(m=4, n=4, k=4, name="small")
 FLAT = pm.load_arch("flat3")
@@ -61,22 +64,22 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         next(pm.space.structures(LAYER, FLAT)).score,
         {"objective": "energy", "time_limit_s": 2},
     ),
-    "explain": (pm.explain, {"workload": LAYER, "arch": FLAT}),
-    "mapping_svg": (pm.mapping_svg, {"workload": LAYER, "arch": FLAT}),
-    "mapping_text": (pm.mapping_text, {"workload": LAYER, "mapping": BEST, "arch": FLAT}),
-    "machine_svg": (pm.machine_svg, {"arch": FLAT}),
+    "explain": (explain, {"workload": LAYER, "arch": FLAT}),
+    "mapping_svg": (mapping_svg, {"workload": LAYER, "arch": FLAT}),
+    "mapping_text": (mapping_text, {"workload": LAYER, "mapping": BEST, "arch": FLAT}),
+    "machine_svg": (machine_svg, {"arch": FLAT}),
     "dependences": (pm.dependences, {"workload": LAYER}),
     "verify": (pm.verify, {"workload": LAYER, "arch": FLAT, "objective": "energy"}),
     "load_arch": (pm.load_arch, {"name_or_path": "flat3"}),
     "load_workload": (pm.load_workload, {"word": "resnet50.fc"}),
-    "arch_from_document": (pm.arch_from_document, {"document": pm.arch_to_document(FLAT)}),
-    "workload_from_document": (pm.workload_from_document, {"document": pm.workload_to_document(LAYER)}),
-    "mapping_from_document": (pm.mapping_from_document, {"document": pm.mapping_to_document(BEST)}),
+    "arch_from_document": (pm.io.arch_from_document, {"document": pm.io.arch_to_document(FLAT)}),
+    "workload_from_document": (pm.io.workload_from_document, {"document": pm.io.workload_to_document(LAYER)}),
+    "mapping_from_document": (pm.io.mapping_from_document, {"document": pm.io.mapping_to_document(BEST)}),
     "matmul": (pm.matmul, {"m": 3, "n": 3, "k": 3, "bits": 8, "name": "x"}),
     "conv2d": (pm.conv2d, {"K": 2, "C": 2, "H": 4, "W": 4, "R": 3, "S": 3, "stride": 1, "padding": 1, "bits": 8}),
     "einsum": (pm.einsum, {"text": "C[m] += A[m]", "sizes": {"m": 3}, "bits": 8, "roles": {"A": "input"}}),
     "from_c": (pm.from_c, {"source": "for (int i = 0; i < 4; i++) x[i] = 0;", "sizes": {}}),
-    "builtin_workload": (pm.builtin_workload, {"name": "resnet50.fc"}),
+    "builtin_workload": (pm.io.builtin_workload, {"name": "resnet50.fc"}),
     "dataflow": (pm.dataflow, {"name": "WS"}),
     "order": (pm.order, {"dims": "m n"}),
 }
@@ -102,14 +105,14 @@ def test_wrong_types_get_an_error_of_polymap(name: str, argument: str) -> None:
 
 
 def test_names_stand_for_objects() -> None:
-    layer, arch = pm.builtin_workload("alexnet.fc8"), pm.load_arch("flat3")
+    layer, arch = pm.io.builtin_workload("alexnet.fc8"), pm.load_arch("flat3")
     result = pm.explore("alexnet.fc8", "flat3", tiles="divide", time_limit_s=20)
     assert (result.workload, result.arch) == (layer, arch)
     assert pm.evaluate("alexnet.fc8", "flat3", result.best) == result.cost
     assert pm.violations("alexnet.fc8", "flat3", result.best) == ()
     assert pm.generate_c("alexnet.fc8", "flat3", result.best) == result.c()
-    assert pm.explain("alexnet.fc8", "flat3", result.best, result.cost) in result.explain()
-    assert pm.mapping_svg("alexnet.fc8", "flat3", result.best).startswith("<svg")
+    assert explain("alexnet.fc8", "flat3", result.best, result.cost) in result.explain()
+    assert mapping_svg("alexnet.fc8", "flat3", result.best).startswith("<svg")
     with pytest.raises(pm.PolymapError, match="(?s)alexnet.fc9.*flat4.*Did you mean 'flat3'"):
         pm.explore("alexnet.fc9", "flat4")
 
@@ -153,7 +156,7 @@ def test_a_machine_without_energies_warns(capsys: pytest.CaptureFixture[str], tm
         "name": "bare",
         "nodes": [{"level": "DRAM"}, {"level": "RF", "capacity_bits": 4096}, {"compute": "MAC"}],
     }
-    arch = pm.arch_from_document(document)
+    arch = pm.io.arch_from_document(document)
     for objective in ("energy", "edp", "pareto:latency,energy"):
         with pytest.warns(RuntimeWarning, match="machine 'bare' states no energies .*: every mapping costs 0 pJ"):
             pm.explore(LAYER, arch, objective, tiles="divide", time_limit_s=5)
@@ -182,9 +185,9 @@ def test_construction_takes_what_says_the_same() -> None:
 def test_constructors_and_machine_files_read_the_same_amounts(field: str, amount: str) -> None:
     nodes = [{"level": "DRAM"}, {"level": "GLB", field: amount}, {"compute": "MAC"}]
     try:
-        read = getattr(pm.arch_from_document({"name": "m", "nodes": nodes}).nodes[1], field)
+        read = getattr(pm.io.arch_from_document({"name": "m", "nodes": nodes}).nodes[1], field)
     except pm.PolymapError:
-        with pytest.raises(pm.ArchError, match=f"^PM121 level 'GLB': {field} is .*\n.*unit"):
+        with pytest.raises(pm.errors.ArchError, match=f"^PM121 level 'GLB': {field} is .*\n.*unit"):
             API.MemoryLevel("GLB", **{field: amount})
         return
     made = getattr(API.MemoryLevel("GLB", **{field: amount}), field)
@@ -202,77 +205,69 @@ WRONG: dict[str, Callable[[], object]] = {
     "compare, a number of families": lambda: API.compare(LAYER, FLAT, 3),
     "compare, families of numbers": lambda: API.compare(LAYER, FLAT, [3]),
     "compare, words for seconds": lambda: API.compare(LAYER, FLAT, time_limit_s="x"),
-    "score_mappings, one mapping": lambda: API.score_mappings(LAYER, FLAT, BEST),
-    "score_mappings, no mappings": lambda: API.score_mappings(LAYER, FLAT, [3]),
-    "neighbours": lambda: API.neighbours(LAYER, FLAT, None),
-    "features": lambda: API.features(LAYER, FLAT, "best"),
-    "distance": lambda: API.distance(LAYER, FLAT, BEST, 2),
+    "score_mappings, one mapping": lambda: API.space.score(LAYER, FLAT, BEST),
+    "score_mappings, no mappings": lambda: API.space.score(LAYER, FLAT, [3]),
+    "neighbours": lambda: API.space.neighbours(LAYER, FLAT, None),
+    "features": lambda: API.space.features(LAYER, FLAT, "best"),
+    "distance": lambda: API.space.distance(LAYER, FLAT, BEST, 2),
     "load_result, a number": lambda: API.load_result(3),
     "load_result, bytes": lambda: API.load_result(b"run.json"),
-    "buffer_curve, no sizes": lambda: API.buffer_curve(LAYER, FLAT, "GLB", 64),
-    "buffer_curve, half a bit": lambda: API.buffer_curve(LAYER, FLAT, "GLB", [0.5]),
-    "buffer_curve, no level": lambda: API.buffer_curve(LAYER, FLAT, 3, [64]),
-    "buffer_curve, words": lambda: API.buffer_curve(LAYER, FLAT, "GLB", [64], time_limit_s="x"),
-    "explain, no cost": lambda: API.explain(LAYER, FLAT, BEST, 5),
-    "traffic_text": lambda: API.traffic_text(BEST),
-    "traffic_svg": lambda: API.traffic_svg(LAYER, FLAT, BEST),
-    "roofline_text": lambda: API.roofline_text(LAYER, FLAT, 3),
-    "roofline_svg, a cost alone": lambda: API.roofline_svg(LAYER, FLAT, COST),
-    "roofline_svg, no label": lambda: API.roofline_svg(LAYER, FLAT, [COST]),
-    "roofline_svg, nothing": lambda: API.roofline_svg(LAYER, FLAT, []),
-    "front_svg, a number": lambda: API.front_svg(3),
-    "front_svg, no front": lambda: API.front_svg(pm.explore(LAYER, FLAT, tiles="divide")),
-    "history_svg": lambda: API.history_svg(None),
-    "report_page": lambda: API.report_page(LAYER, FLAT, BEST),
-    "mapping_to_document": lambda: API.mapping_to_document(LAYER),
-    "workload_to_document": lambda: API.workload_to_document("gemm"),
-    "arch_to_document": lambda: API.arch_to_document({}),
-    "cloud_figure": lambda: API.cloud_figure([BEST]),
-    "cloud_figure, no comparison": lambda: API.cloud_figure(SAMPLE, COST),
-    "cloud_svg": lambda: API.cloud_svg(SAMPLE),
-    "course_figure": lambda: API.course_figure(COST),
-    "fate_figure": lambda: API.fate_figure("OPTIMAL"),
-    "order_figure, many loops": lambda: API.order_figure(EIGHT, FLAT),
-    "rarity_figure, no costs": lambda: API.rarity_figure("x", [], 1),
-    "rarity_figure, optimum 0": lambda: API.rarity_figure("x", [1.0], 0),
-    "sensitivity_figure": lambda: API.sensitivity_figure(LAYER, FLAT, time_limit_s=None),
-    "smooth_figure": lambda: API.smooth_figure(BEST),
-    "tile_map_figure, no loop": lambda: API.tile_map_figure(LAYER, FLAT, BEST, 0, 99),
-    "tile_map_figure, one loop": lambda: API.tile_map_figure(LAYER, FLAT, BEST, 1, 1),
-    "winner_figure, no axes": lambda: API.winner_figure(LAYER, FLAT, 3, 3),
-    "winner_figure, no level": lambda: API.winner_figure(LAYER, FLAT, ("L9", [64]), ("RF", [64])),
-    "capacity_figure, no level": lambda: API.capacity_figure(LAYER, FLAT, "L9", [64]),
-    "capacity_figure, one size": lambda: API.capacity_figure(LAYER, FLAT, "RF", 64),
-    "mapping_svg, a result": lambda: API.mapping_svg(LAYER, FLAT, RESULT),
-    "mapping_svg, no cost": lambda: API.mapping_svg(LAYER, FLAT, BEST, RESULT),
-    "traffic_svg, a result": lambda: API.traffic_svg(LAYER, FLAT, RESULT),
-    "side_by_side": lambda: API.side_by_side(LAYER, FLAT, BEST, COST),
-    "a machine by a wrong name": lambda: API.cloud_figure(pm.sample_mappings(LAYER, "flat33", 2)),
+    "buffer_curve, no sizes": lambda: API.study.buffer_curve(LAYER, FLAT, "GLB", 64),
+    "buffer_curve, half a bit": lambda: API.study.buffer_curve(LAYER, FLAT, "GLB", [0.5]),
+    "buffer_curve, no level": lambda: API.study.buffer_curve(LAYER, FLAT, 3, [64]),
+    "buffer_curve, words": lambda: API.study.buffer_curve(LAYER, FLAT, "GLB", [64], time_limit_s="x"),
+    "explain, no cost": lambda: API.evaluate(LAYER, FLAT, BEST).explain(5),
+    "result, explain, a mapping": lambda: RESULT.explain(API.explore(LAYER, FLAT).best),
+    "plot.traffic, a mapping": lambda: API.plot.traffic(BEST),
+    "plot.roofline, nothing": lambda: API.plot.roofline([]),
+    "plot.roofline, a number": lambda: API.plot.roofline([3]),
+    "plot.roofline, other workloads": lambda: API.plot.roofline([RESULT, pm.explore("alexnet.fc8", FLAT)]),
+    "plot.front, a number": lambda: API.plot.front(3),
+    "plot.front, no front": lambda: API.plot.front(pm.explore(LAYER, FLAT, tiles="divide")),
+    "plot.convergence": lambda: API.plot.convergence(None),
+    "report, of nothing": lambda: NOTHING.report("x.html"),
+    "plot, of nothing": lambda: NOTHING.plot(),
+    "mapping_text, of nothing": lambda: NOTHING.mapping_text(),
+    "mapping_to_document": lambda: API.io.mapping_to_document(LAYER),
+    "workload_to_document": lambda: API.io.workload_to_document("gemm"),
+    "arch_to_document": lambda: API.io.arch_to_document({}),
+    "plot.cloud": lambda: API.plot.cloud([BEST]),
+    "plot.cloud, no comparison": lambda: API.plot.cloud(SAMPLE, COST),
+    "plot.fate": lambda: API.plot.fate("OPTIMAL"),
+    "plot.orders, many loops": lambda: API.plot.orders(EIGHT, FLAT),
+    "plot.rarity, no sample": lambda: API.plot.rarity([1.0], 1),
+    "plot.rarity, optimum 0": lambda: API.plot.rarity(SAMPLE, 0),
+    "plot.smoothness": lambda: API.plot.smoothness(BEST),
+    "plot.sensitivity": lambda: API.plot.sensitivity(RESULT),
+    "plot.compare, a mapping": lambda: API.plot.compare(RESULT, BEST),
+    "plot.compare, other workloads": lambda: API.plot.compare(RESULT, pm.explore("alexnet.fc8", FLAT)),
+    "plot.mapping, a workload": lambda: API.plot.mapping(LAYER),
+    "plot.layers": lambda: API.plot.layers(RESULT),
+    "plot.binding, one field": lambda: API.plot.binding(pm.sweep([LAYER], ["flat3"], tiles="divide")),
+    "study.tiles, no loop": lambda: API.study.tiles(LAYER, FLAT, BEST, 0, 99),
+    "study.tiles, one loop": lambda: API.study.tiles(LAYER, FLAT, BEST, 1, 1),
+    "study.winners, no axes": lambda: API.study.winners(LAYER, FLAT, 3, 3),
+    "study.winners, no level": lambda: API.study.winners(LAYER, FLAT, ("L9", [64]), ("RF", [64])),
+    "study.capacity, no level": lambda: API.study.capacity(LAYER, FLAT, "L9", [64]),
+    "study.capacity, one size": lambda: API.study.capacity(LAYER, FLAT, "RF", 64),
+    "study.capacity, a unit of time": lambda: API.study.capacity(LAYER, FLAT, "RF", ["64 s"]),
+    "study.sensitivity": lambda: API.study.sensitivity(LAYER, FLAT, time_limit_s=None),
+    "save, as a text": lambda: RESULT.plot().save("picture.txt"),
+    "a machine by a wrong name": lambda: API.plot.cloud(pm.sample_mappings(LAYER, "flat33", 2)),
+    "a machine of a wrong document": lambda: pm.explore(LAYER, {"nodes": 3}),
+    "a workload of a wrong document": lambda: pm.explore({"einsum": "C[m]"}, FLAT),
+    "a mapping of a wrong document": lambda: API.evaluate(LAYER, FLAT, {"nodes": 3}),
 }  # fmt: skip
 
 
 RESULT = pm.explore(LAYER, FLAT, tiles="divide")
-# Arguments of functions that draw, all of them right, by their names.
-RIGHT: dict[str, Any] = {
-    "workload": LAYER, "arch": FLAT, "mapping": BEST, "cost": COST, "result": RESULT, "sample": SAMPLE,
-    "costs": [("best", COST)], "statement": "S", "title": "x", "optimum": 1.0, "layers": [("a", 1.0, 1, "OPTIMAL")],
-    "across": 0, "up": 1, "level": "RF", "sizes_bits": [64], "schedule": pm.Schedule.original(LAYER),
-}  # fmt: skip
-GRID = {"base": "flat3", "grid": {"X.size": [1, 2], "Y.size": [1, 2]}}
-SWEEP = pm.sweep([LAYER], GRID, tiles="divide")
-OTHER_RIGHT = {
-    "machine_front_figure": {"table": SWEEP},
-    "binding_figure": {"table": SWEEP, "across": "X.size", "up": "Y.size"},
-    "rarity_figure": {"costs": [1.0, 2.0]},
-    "winner_figure": {"across": ("RF", [64]), "up": ("GLB", [64])},
-    "front_svg": {"result": pm.explore(LAYER, FLAT, "pareto:energy,latency", tiles="divide")},
-}
+NOTHING = pm.explore(LAYER, FLAT, tiles="divide", constraints={"limits": {"latency": 1}})
 PROGRAM = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=2, k=2, temporary=["T"])
 SOURCE = "void f(int N, float A[N]) { for (int i = 1; i < N; i++) A[i] = A[i] + 1.0f; }"
 ON = {"workload": LAYER, "arch": FLAT, "mapping": BEST}
 FLAT_NODES = pm.load_arch("flat3").nodes
 NETWORK = pm.explore_network(
-    pm.Network("one", (pm.NetworkLayer("one", LAYER, 1),)),
+    pm.Network("one", (pm.io.NetworkLayer("one", LAYER, 1),)),
     replace(pm.load_arch("flat3"), nodes=(replace(FLAT_NODES[0], burst_bits=64), *FLAT_NODES[1:])),
     tiles="divide",
 )
@@ -281,59 +276,55 @@ WRONGLY: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("evaluate", ON, ("time_limit_s",)),
     ("violations", ON, ("time_limit_s",)),
     ("evaluate_many", {"workload": LAYER, "arch": FLAT, "tiles": [[1, 1, 1]]}, ("tree",)),
-    ("crossover", {"workload": LAYER, "arch": FLAT, "level": "GLB"}, ("one", "other")),
-    ("formula", {**ON, "level": "DRAM", "tensor": "A"}, ("level", "tensor")),
-    ("fusion", {"workload": PROGRAM, "arch": FLAT}, ("objective", "time_limit_s", "seed")),
+    ("study.crossover", {"workload": LAYER, "arch": FLAT, "level": "GLB"}, ("one", "other")),
+    ("study.formula", {**ON, "level": "DRAM", "tensor": "A"}, ("level", "tensor")),
+    ("study.fusion", {"workload": PROGRAM, "arch": FLAT}, ("objective", "time_limit_s", "seed")),
     ("generate_c", ON, ("form",)),
     ("run_c", ON, ("form", "seed")),
-    ("explain", {**ON, "cost": COST}, ("runner_up",)),
-    ("burst_counts", ON, ("workload", "arch", "mapping", "layouts")),
-    ("choose_layouts", {"answer": NETWORK}, ("answer", "edges", "time_limit_s")),
-    ("report_page", {"workload": LAYER, "arch": FLAT, "result": RESULT}, ("other",)),
+    ("layouts.burst_counts", ON, ("workload", "arch", "mapping", "layouts")),
+    ("layouts.choose_layouts", {"answer": NETWORK}, ("answer", "edges", "time_limit_s")),
     ("explore_network", {"net": "alexnet", "arch": FLAT, "tiles": "divide"}, ("executor", "on_layer")),
     ("sweep", {"workloads": [], "machines": []}, ("workloads", "machines", "store", "executor")),
     ("program", {"statements": ["C[m] = A[m]"], "sizes": {"m": 2}}, ("statements", "types")),
     ("load_workload", {"word": "C[m] += A[m]"}, ("sizes",)),
-    ("from_c", {"source": SOURCE, "sizes": {"N": 3}}, ("source", "sizes", "file", "budget")),
+    ("from_c", {"source": SOURCE, "sizes": {"N": 3}}, ("source", "sizes", "file", "time_limit_s")),
     ("transform_c", {"source": SOURCE}, ("source", "sizes", "schedule", "file", "tile", "order")),
-    ("verify", {}, ("text", "seconds")),
+    ("verify", {}, ("text", "time_limit_s")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "right", "places"), WRONGLY, ids=[name for name, _, _ in WRONGLY])
 def test_arguments_of_a_wrong_type_are_named(name: str, right: dict[str, Any], places: tuple[str, ...]) -> None:
-    others = {"one": object(), "other": object()} if name == "crossover" else {}
+    others = {"one": object(), "other": object()} if name == "study.crossover" else {}
     text = {"text": "polymap certificate 3"} if name == "verify" else {}
     for place in places:
         for value in (object(), b"x", (object(),)):
             with pytest.raises(pm.PolymapError, match=r"^PM\d\d\d .*\S"):
-                getattr(pm, name)(**{**others, **text, **right, place: value})
+                attrgetter(name)(pm)(**{**others, **text, **right, place: value})
 
 
-DRAW = [name for name in dir(pm) if name.endswith(("_svg", "_figure", "_plot"))]
+PLOTS = [name for name in pm.plot.__all__ if name not in ("machine", "orders")]
 
 
-@pytest.mark.parametrize("name", DRAW)
-def test_figures_given_a_wrong_type_say_so(name: str) -> None:
-    function = getattr(pm, name)
-    needed = [
-        each.name for each in inspect.signature(function).parameters.values() if each.default is inspect.Parameter.empty
-    ]
-    right = {**RIGHT, **OTHER_RIGHT.get(name, {})}
-    wrong: tuple[Any, ...] = (None, 5, "nonsense", LAYER, BEST, RESULT, [BEST], {}, object())
-    if needed == ["figure"]:
-        for value in wrong:
-            with pytest.raises(
-                pm.PolymapError, match=r"^PM120 the figure is (.|\n)*Expected what \w+_(figure|graph)\(\.\.\.\)"
-            ):
-                function(value)
-        return
-    for place in needed:
-        for value in wrong:
-            if type(value) is type(right[place]):
-                continue
-            with suppress(pm.PolymapError):  # what is no error of polymap fails here
-                function(**{each: value if each == place else right[each] for each in needed})
+@pytest.mark.parametrize("name", PLOTS)
+def test_pictures_of_a_wrong_value_say_so(name: str) -> None:
+    second = {"compare": (RESULT,), "domain": ("S",)}.get(name, ())
+    for value in (None, 5, "nonsense", [5], (), object(), b"x"):
+        with pytest.raises(pm.PolymapError, match=r"^PM\d\d\d .*\S"):
+            getattr(pm.plot, name)(value, *second)
+
+
+def test_documents_stand_for_objects() -> None:
+    layer, arch = pm.io.workload_to_document(LAYER), pm.io.arch_to_document(FLAT)
+    result = pm.explore(layer, arch, tiles="divide")
+    assert (result.value, result.best) == (RESULT.value, RESULT.best)
+    mapping = pm.io.mapping_to_document(result.best)
+    assert pm.evaluate(layer, arch, mapping) == pm.evaluate(LAYER, FLAT, result.best)
+    assert pm.simulate(layer, arch, mapping).traffic == result.cost.traffic
+    assert pm.violations(layer, arch, mapping) == ()
+    assert pm.generate_c(layer, arch, mapping) == result.c()
+    sizes = pm.study.capacity(layer, arch, "GLB", ["8 KiB"]), pm.study.capacity(LAYER, FLAT, "GLB", [65536])
+    assert sizes[0] == sizes[1]
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -34,7 +34,6 @@ INTERFACE = [
     "candidates",
     "generate_c",
     "run_c",
-    "explain",
 ]
 
 
@@ -63,14 +62,35 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
         assert getattr(pm, str(name)) is getattr(import_module(str(module)), original)
 
 
-OLD = "Problem"
+NAMESPACES = {
+    "plot": "mapping traffic roofline machine residency array front convergence fate cloud rarity smoothness "
+    "coordinates orders tiles winners capacity sensitivity layers machines binding domain schedule dependences compare "
+    "fusion",
+    "study": "compare sweep merge_stores buffer_curve capacity tiles winners sensitivity crossover fusion",
+    "space": "sample score neighbours features distance structures size",
+    "io": "from_torch from_onnx from_linalg from_timeloop to_timeloop from_accelergy from_openscop arch_from_document",
+    "layouts": "burst_counts choose_layouts cache_misses",
+    "errors": "PolymapError InputError WorkloadError ArchError MappingError OptionError BudgetError",
+    "transform": "split interchange tile skew shift reverse fuse distribute unroll unroll_and_jam vectorize inline",
+}
 
 
-def test_names_of_before_are_deprecated_aliases() -> None:
-    with pytest.warns(DeprecationWarning, match=r"polymap\.Problem is now polymap\.Mistake"):
-        assert getattr(pm, OLD) is pm.Mistake
-    error = pm.OptionError(pm.Mistake("PM500", "what"))
-    assert error.problems == error.mistakes
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_each_namespace_holds_its_names(namespace: str) -> None:
+    module = getattr(pm, namespace)
+    assert set(NAMESPACES[namespace].split()) <= set(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None, name
+
+
+def test_the_top_level_is_small_and_each_name_has_one_home() -> None:
+    names = set(pm.__all__) - set(NAMESPACES) - {"__version__"}  # type: ignore[attr-defined]
+    assert len(names) <= 65
+    for namespace in NAMESPACES:
+        module = getattr(pm, namespace)
+        for name in set(module.__all__) & names:
+            both = getattr(module, name), getattr(pm, name)
+            assert both[0] is both[1] or namespace in ("plot", "transform"), name
 
 
 def test_unknown_names_are_refused() -> None:

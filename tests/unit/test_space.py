@@ -13,13 +13,15 @@ import pytest
 
 import polymap as pm
 from polymap.report.space.order_classes import order_figure
+from polymap.sampling.moves import distance, features, neighbours
+from polymap.sampling.scores import score_mappings
 from polymap.schedules.signs import permutation_is_legal, sign_vectors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structure_model import listed
 from polymap.space import MappingStructure
 
-ONE = pm.arch_from_document({"name": "one", "nodes": [{"level": "DRAM"}, {"compute": "MAC"}]})
-PRIVATE = pm.arch_from_document(
+ONE = pm.io.arch_from_document({"name": "one", "nodes": [{"level": "DRAM"}, {"compute": "MAC"}]})
+PRIVATE = pm.io.arch_from_document(
     {
         "name": "private",
         "nodes": [
@@ -31,7 +33,7 @@ PRIVATE = pm.arch_from_document(
     }
 )
 SMALL = pm.matmul(m=4, n=3, k=2)
-MACHINE = pm.arch_from_document(
+MACHINE = pm.io.arch_from_document(
     {
         "name": "small",
         "nodes": [
@@ -122,16 +124,16 @@ def test_constraints_that_clash_leave_none(constraints: dict[str, object]) -> No
 
 def test_what_cannot_be_listed_is_said() -> None:
     pair = pm.program(["T[m] += A[m,k]", "C[m] = max(T[m], 0)"], m=4, k=4)
-    with pytest.raises(pm.OptionError, match="PM568 .* has 2 statements"):
+    with pytest.raises(pm.errors.OptionError, match="PM568 .* has 2 statements"):
         pm.space.structures(pair, MACHINE)
     long = pm.einsum("s[] += A[k]", k=(10**18 + 9) * (10**18 + 3))
-    with pytest.raises(pm.OptionError, match="PM568 the extents of k could not be split into primes"):
+    with pytest.raises(pm.errors.OptionError, match="PM568 the extents of k could not be split into primes"):
         pm.space.structures(long, ONE)
-    with pytest.raises(pm.OptionError, match="PM542"):
+    with pytest.raises(pm.errors.OptionError, match="PM542"):
         pm.space.structures(SMALL, MACHINE, {"order": ["m", "z"]})
-    with pytest.raises(pm.ArchError, match="PM390"):
+    with pytest.raises(pm.errors.ArchError, match="PM390"):
         pm.space.structures(pm.einsum("y[m] += B[m]", m=4), MACHINE)
-    with pytest.raises(pm.OptionError, match="PM508"):
+    with pytest.raises(pm.errors.OptionError, match="PM508"):
         next(pm.space.structures(SMALL, MACHINE)).score("pareto:energy,latency")
 
 
@@ -139,7 +141,7 @@ def test_a_copy_that_may_be_stale_is_not_legal() -> None:
     """Instances side by side along j add into one x[i] one after the other: RF may not hold it."""
     text = "for (int i = 0; i < 4; i++) for (int j = 0; j < i; j++) x[i] -= L[i][j] * x[j];"
     program = pm.from_c(text)
-    arch = pm.arch_from_document(
+    arch = pm.io.arch_from_document(
         {"name": "x", "nodes": [{"level": "DRAM"}, {"fanout": "X", "size": 4}, {"level": "RF"}, {"compute": "P"}]}
     )
     found = list(pm.space.structures(program, arch))
@@ -225,11 +227,11 @@ def test_the_size_of_the_space_is_that_of_a_search() -> None:
     size = pm.space.size(SMALL, MACHINE)
     space = pm.explore(SMALL, MACHINE, tiles="divide").space
     assert (size.syntactic, size.legal) == (space.syntactic, space.legal)
-    with pytest.raises(pm.OptionError, match="PM503"):
+    with pytest.raises(pm.errors.OptionError, match="PM503"):
         pm.space.size(SMALL, MACHINE, "all")
 
 
 def test_the_namespace_holds_what_is_asked_of_the_space() -> None:
     assert pm.space.sample is pm.sample_mappings
-    assert pm.space.score is pm.score_mappings
-    assert (pm.space.neighbours, pm.space.features, pm.space.distance) == (pm.neighbours, pm.features, pm.distance)
+    assert pm.space.score is score_mappings
+    assert (pm.space.neighbours, pm.space.features, pm.space.distance) == (neighbours, features, distance)

@@ -9,7 +9,6 @@ from math import sqrt
 import pytest
 
 import polymap as pm
-from polymap.buffer_sweep import buffer_curve
 from polymap.costmodel.analysis.bounds import compulsory_bits
 from polymap.costmodel.analysis.buffer_bound import Proven, least_traffic_bits
 from polymap.costmodel.evaluation import evaluate
@@ -20,6 +19,7 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 from polymap.report.figures.buffer_curve import buffer_curve_svg, buffer_curve_text, buffer_figure
 from polymap.search.enumeration.trees import exhaustive
+from polymap.study.buffer_sweep import buffer_curve
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.unit.report.test_space_figures import assert_inside
@@ -115,11 +115,11 @@ SIZES = [8 * 2**power for power in range(2, 11)]
 
 
 @pytest.fixture(scope="module")
-def curve() -> pm.BufferCurve:
+def curve() -> pm.study.BufferCurve:
     return buffer_curve(GEMM, machine(1), "Buf", SIZES, time_limit_s=20)
 
 
-def test_both_curves_fall_and_the_mappings_are_what_they_say(curve: pm.BufferCurve) -> None:
+def test_both_curves_fall_and_the_mappings_are_what_they_say(curve: pm.study.BufferCurve) -> None:
     assert [point.capacity_bits for point in curve.points] == SIZES
     for point in curve.points:
         assert point.best is not None
@@ -139,7 +139,7 @@ def test_both_curves_fall_and_the_mappings_are_what_they_say(curve: pm.BufferCur
     assert (curve.points[0].best_bits or 0) > 4 * (curve.compulsory_bits or 0) > 0
 
 
-def test_the_text_and_the_picture(curve: pm.BufferCurve) -> None:
+def test_the_text_and_the_picture(curve: pm.study.BufferCurve) -> None:
     text = buffer_curve_text(curve)
     assert text == str(curve)
     assert "product on two: moved at DRAM against the size of Buf" in text
@@ -186,11 +186,11 @@ ROOMS = [8 * words for words in (40, 300, 1100, 2200, 8000)]
 
 
 @pytest.fixture(scope="module")
-def pair_curve() -> pm.BufferCurve:
+def pair_curve() -> pm.study.BufferCurve:
     return buffer_curve(PAIR, machine(1), "Buf", ROOMS, tiles="any", time_limit_s=20)
 
 
-def test_unfused_points_are_the_sums_of_the_nests_own_curves(pair_curve: pm.BufferCurve) -> None:
+def test_unfused_points_are_the_sums_of_the_nests_own_curves(pair_curve: pm.study.BufferCurve) -> None:
     first = pm.einsum("T[m,n] += A[m,k] * B[k,n]", m=64, n=64, k=8, bits=8)
     second = pm.einsum("E[m,p] += T[m,n] * D[n,p]", m=64, n=64, p=8, bits=8)
     alone = [
@@ -201,7 +201,9 @@ def test_unfused_points_are_the_sums_of_the_nests_own_curves(pair_curve: pm.Buff
         assert point.best_bits == sum(part.best_bits or 0 for part in parts)
 
 
-def test_fused_trees_move_no_more_than_unfused_ones_and_no_less_than_their_bound(pair_curve: pm.BufferCurve) -> None:
+def test_fused_trees_move_no_more_than_unfused_ones_and_no_less_than_their_bound(
+    pair_curve: pm.study.BufferCurve,
+) -> None:
     passed = 2 * 64 * 64 * 8  # T is written once and read once where it is not kept
     saved = set[bool]()
     for point, apart in zip(pair_curve.points, pair_curve.unfused, strict=True):
@@ -217,7 +219,7 @@ def test_fused_trees_move_no_more_than_unfused_ones_and_no_less_than_their_bound
     assert pair_curve.points[-1].best_bits == compulsory_bits(PAIR) == 4 * 64 * 8 * 8
 
 
-def test_the_text_and_the_picture_of_a_program_show_both(pair_curve: pm.BufferCurve) -> None:
+def test_the_text_and_the_picture_of_a_program_show_both(pair_curve: pm.study.BufferCurve) -> None:
     text = buffer_curve_text(pair_curve)
     assert "Unfused, every nest a program of its own: what one leaves for another goes through DRAM." in text
     assert "Fused trees move less than anything unfused can, proven, at " in text

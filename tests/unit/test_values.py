@@ -53,9 +53,9 @@ def arrays(rows: int = 3) -> pm.CostArrays:
     return pm.evaluate_many(GEMM, TWO, MAPPING, [[2, 1, 1, 1], [4, 1, 1, 1], [1, 1, 1, 1]][:rows])
 
 
-def crossover() -> pm.Crossover:
+def crossover() -> pm.study.Crossover:
     one = family("one", placements(GEMM, TWO, MAPPING, "BUF"))
-    return pm.crossover(GEMM, TWO, one, family("other", [MAPPING]), level="BUF")
+    return pm.study.crossover(GEMM, TWO, one, family("other", [MAPPING]), level="BUF")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def crossover() -> pm.Crossover:
         lambda: pm.explore(LAYER, TWO, "lex:latency,energy", work_limit=50),
         lambda: pm.explore(TINY, FULL),
         lambda: pm.explore(STENCIL, TWO, work_limit=30),
-        lambda: pm.buffer_curve(GEMM, TWO, "BUF", [64, 256]),
+        lambda: pm.study.buffer_curve(GEMM, TWO, "BUF", [64, 256]),
         lambda: pm.verify(pm.explore(GEMM, TWO, tiles="divide").certificate()),
         lambda: costs().formula("BUF", "A"),
         lambda: pm.violations(GEMM, two_levels(1), MAPPING),
@@ -201,5 +201,5 @@ def test_another_process_goes_on_with_a_search(tmp_path: Path) -> None:
 def test_limits_of_a_resumed_search_are_checked() -> None:
     found = copied(pm.explore(LARGE, TWO, work_limit=20))
     assert isinstance(found, SearchResult)
-    with pytest.raises(pm.OptionError, match="PM504"):
+    with pytest.raises(pm.errors.OptionError, match="PM504"):
         found.resume(time_limit_s=0)

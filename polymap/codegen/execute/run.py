@@ -12,10 +12,10 @@ import numpy as np
 from polymap.codegen.execute.compile import FLAGS, Limits, compile_c, execute
 from polymap.codegen.execute.interpret import Data, Values
 from polymap.codegen.execute.reference import Reference, operations_of, reference, sum_magnitudes
-from polymap.codegen.forms import Form, lower
+from polymap.codegen.forms import Form, form_of, lower
 from polymap.codegen.lower import INCLUDES, MAIN, TRANSFER, ElementType, element_types, emit, has_values_at_start
 from polymap.costmodel import Traffic
-from polymap.inputs import as_integer, expected_kind, shown
+from polymap.inputs import as_integer, shown
 from polymap.ir import (
     Architecture,
     Branch,
@@ -31,7 +31,7 @@ from polymap.ir import (
     Workload,
     written_tensors,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, dependence_violations
 
 _DEFAULT_LIMITS = Limits()
@@ -42,7 +42,7 @@ _DTYPES = {"float": "float32", "double": "float64"}
 _NATIVE_FLAGS = ("-std=c99", "-O3", "-march=native", "-fopenmp", "-Wall", "-Wextra")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CRun(Shown):
     """The run of a compiled mapping.
 
@@ -59,22 +59,25 @@ class CRun(Shown):
     seconds: float
 
 
-def generate_c(workload: Workload | str, arch: Architecture | str, mapping: Mapping, form: Form = Form.FAITHFUL) -> str:
-    """Return the C99 text of a mapping as a program.
+def generate_c(
+    workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, form: Form | str = "faithful"
+) -> str:
+    """Return the C99 text of a mapping as a program. form: "faithful" (the machine step by step, with counters) or
+    "native" (the same nest as a program to use).
 
     Raises MappingError if the mapping is no program, BudgetError if the program would be too large.
     """
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
     check_mapping(workload, arch, mapping)
-    form = expected_kind(form, Form, "the form")
+    form = form_of(form)
     return emit(lower(workload, arch, mapping, form))
 
 
 def run_c(
-    workload: Workload | str,
-    arch: Architecture | str,
-    mapping: Mapping,
-    form: Form = Form.FAITHFUL,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
+    mapping: MappingLike,
+    form: Form | str = "faithful",
     *,
     seed: int = 0,
     expected: tuple[Traffic, ...] | None = None,
@@ -85,7 +88,8 @@ def run_c(
     expected: the rows that its counters must equal; those of the cost model if not given.
     Raises CompilerError if there is no compiler, or the program fails or exceeds the limits.
     """
-    workload, arch = question_of(workload, arch)
+    (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
+    form = form_of(form)
     source = generate_c(workload, arch, mapping, form)
     if (as_integer(seed) or 0) < 0 or as_integer(seed) is None:
         raise OptionError(Mistake("PM506", f"seed is {shown(seed)}", "Use an integer of at least 0."))

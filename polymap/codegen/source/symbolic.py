@@ -16,6 +16,7 @@ from polymap.codegen.source.region import Reference, Region, SourceStatement, re
 from polymap.codegen.source.transform import check_types
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import expected_text
+from polymap.ir import Shown
 from polymap.poly import CountFormula, budget, count_formula
 from polymap.workload.c import checked_sizes, read_program
 
@@ -63,8 +64,8 @@ class SymbolicLoop:
     parallel: str
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolicCheckup:
+@dataclass(frozen=True, slots=True, repr=False)
+class SymbolicCheckup(Shown):
     """Properties that hold for all values of the parameters. bands: perfectly nested loops in maximal permutable runs,
     which may be tiled."""
 

@@ -98,7 +98,7 @@ class CurvePoint:
         return Proven.DIVIDING if self.status == "OPTIMAL" else Proven.NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BufferCurve(Tabled):
     """Bits moved at `traffic_level` against the size of `level`, by rising size ("ski slope").
 

@@ -31,7 +31,7 @@ from polymap.ir import (
     Workload,
     did_you_mean,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import check_mapping
 
 
@@ -75,8 +75,8 @@ class Crossover:
 
 
 def crossover(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     one: Family,
     other: Family,
     level: str,

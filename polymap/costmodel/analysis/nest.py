@@ -10,7 +10,7 @@ from math import prod
 from polymap.costmodel.analysis.footprint import footprints
 from polymap.formatting import exact, size
 from polymap.ir import Architecture, Branch, Compute, Mapping, MappingNode, Role, Spatial, Storage, Temporal, Workload
-from polymap.resolve import arch_of, mapping_of, workload_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, arch_of, mapping_of, workload_of
 from polymap.schedules import trip_count
 from polymap.workload import statement_text
 
@@ -92,7 +92,7 @@ def bare_figure(mapping: Mapping) -> NestFigure:
     return NestFigure("mapping", "", tuple(_rows(mapping.nodes, 0, {}, {}, _Facts(None, None, {}), [0])))
 
 
-def mapping_text(workload: Workload | str, mapping: Mapping, arch: Architecture | str | None = None) -> str:
+def mapping_text(workload: WorkloadLike, mapping: Mapping, arch: ArchitectureLike | None = None) -> str:
     """Return the annotated loop nest as text: trip counts, tiles and, given the machine, the elements of one
     instance."""
     workload, mapping = workload_of(workload), mapping_of(mapping)

@@ -45,12 +45,12 @@ from polymap.costmodel.symbolic.progressions import (
     shape_of,
 )
 from polymap.inputs import expected_text
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload, did_you_mean
-from polymap.resolve import question_of
+from polymap.ir import Mapping, Mistake, OptionError, did_you_mean
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import check_mapping
 
 
-def formula(workload: Workload | str, arch: Architecture | str, mapping: Mapping, level: str, tensor: str) -> Formula:
+def formula(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping, level: str, tensor: str) -> Formula:
     """Return reads, writes, fills and drains of a tensor at a level in the tiles of the mapping's loops.
 
     A tile is named after its dim and its depth among the loops over that dim (`m_1` the outermost); loops of one

@@ -29,7 +29,7 @@ class TileSymbol:
     tile: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Formula(Shown):
     """Elements of `tensor` read, written, filled and drained at `level`, over all instances, in the tile symbols.
 

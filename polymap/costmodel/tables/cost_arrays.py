@@ -22,11 +22,12 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     OptionError,
+    Shown,
     Spatial,
     Temporal,
     Workload,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 IntegerArray = NDArray[np.int64] | NDArray[np.object_]
 
@@ -50,7 +51,7 @@ class TrafficArrays:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CostArrays:
+class CostArrays(Shown):
     """The figures of `Cost` as arrays, one entry per mapping in the order of the rows.
 
     Integers are int64; a column with a larger one has Python integers (dtype object). Two are equal where all entries
@@ -89,7 +90,7 @@ def _are_equal(one: object, other: object) -> bool:
     return one == other
 
 
-def evaluate_many(workload: Workload | str, arch: Architecture | str, tree: Mapping, tiles: ArrayLike) -> CostArrays:
+def evaluate_many(workload: WorkloadLike, arch: ArchitectureLike, tree: Mapping, tiles: ArrayLike) -> CostArrays:
     """Return the costs of many mappings that share the nodes of `tree` and differ in their tiles.
 
     tiles: integers [mappings, loops], a column per temporal or spatial loop in the order of the tree, outermost first

@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.report.figures.array_map import array_figure as array_figure, array_svg as array_svg
     from polymap.report.figures.buffer_curve import (
         buffer_curve_svg as buffer_curve_svg,
         buffer_curve_text as buffer_curve_text,
@@ -12,17 +13,25 @@ with lazy(__name__):
         FOUND as FOUND,
         Axis as Axis,
         Frame as Frame,
-        expected_figure as expected_figure,
         head as head,
         round_axis as round_axis,
         stairs as stairs,
         ticks_of as ticks_of,
         unit_text as unit_text,
     )
+    from polymap.report.figures.domain import domain_figure as domain_figure, domain_svg as domain_svg
     from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
+    from polymap.report.figures.layer_bars import layers as layers
     from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
     from polymap.report.figures.nest_svg import bare_svg as bare_svg, mapping_svg as mapping_svg
+    from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg
     from polymap.report.figures.roofline import roofline_svg as roofline_svg, roofline_text as roofline_text
+    from polymap.report.figures.schedule import schedule_figure as schedule_figure, schedule_svg as schedule_svg
+    from polymap.report.figures.statements import (
+        dependence_graph as dependence_graph,
+        dependence_graph_svg as dependence_graph_svg,
+    )
+    from polymap.report.figures.subject import subject_of as subject_of
     from polymap.report.figures.svg import (
         GREY as GREY,
         INK as INK,
@@ -38,6 +47,7 @@ with lazy(__name__):
         text as text,
         text_width as text_width,
         tint as tint,
+        wrapped as wrapped,
     )
     from polymap.report.figures.traffic import (
         traffic_figure as traffic_figure,

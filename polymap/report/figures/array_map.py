@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from polymap.formatting import exact, percent, plural
+from polymap.inputs import expected_kind
 from polymap.ir import (
-    Architecture,
     Mapping,
     Mistake,
     OptionError,
@@ -23,9 +23,9 @@ from polymap.ir import (
     is_box,
     show_as_picture,
 )
-from polymap.report.figures.chart import Frame, expected_figure, head
+from polymap.report.figures.chart import Frame, head
 from polymap.report.figures.svg import FAINT, GREY, INK, PAPER, RULE, Picture, hint, picture, rect, text, tint
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import LoopInTree, check_mapping, view_of
 
 _BUSY = "#2f6fde"
@@ -69,7 +69,7 @@ class ArrayFigure(Shown):
         return sum(steps for _, steps in self.phases)
 
 
-def array_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ArrayFigure:
+def array_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> ArrayFigure:
     """Return the work of each compute unit in the lockstep model: all units run the temporal loops together, and one
     whose spatial tiles lie beyond the end of a dim waits (docs/counting.md, "A mapping is a loop tree").
 
@@ -155,7 +155,7 @@ def _spread(work: np.ndarray, places: list[tuple[int, ...]], counts: list[int]) 
 
 def array_svg(figure: ArrayFigure) -> Picture:
     """Return the array, a unit darker the more it works, hollow where it never does; and the steps by units at work."""
-    figure = expected_figure(figure, ArrayFigure)
+    figure = expected_kind(figure, ArrayFigure, "the figure")
     busy = sum(map(sum, figure.work)) / (figure.units * figure.steps)
     told = f"{figure.title}: {percent(busy)} of the units busy over {plural(figure.steps, 'step')}"
     rows, columns = len(figure.work), len(figure.work[0])
@@ -171,7 +171,7 @@ def array_svg(figure: ArrayFigure) -> Picture:
     shapes.append(text(frame.left, frame.bottom + 20, down, size=11.5, fill=GREY))
     shapes += _phases(figure, frame.right + 40)
     height = max(frame.bottom + 40, 140 + 30 * min(len(figure.phases), LIMITS.phases_shown + 1) + 40)
-    return picture(frame.right + 40 + 400, height, f"Which compute unit works: {told}", shapes)
+    return picture(frame.right + 40 + 400, height, f"Which compute unit works: {told}", shapes, figure)
 
 
 def _counted(what: str, fanouts: tuple[str, ...]) -> str:

@@ -143,7 +143,7 @@ def buffer_curve_svg(curve: BufferCurve, *, width_px: int = 860) -> svg.Picture:
         *key,
     ]
     end = frame.bottom + 56 if beside else corner[1] + high
-    return svg.picture(width, end, f"Traffic against buffer size of {figure.title}", shapes)
+    return svg.picture(width, end, f"Traffic against buffer size of {figure.title}", shapes, figure)
 
 
 def _axes(figure: BufferFigure, frame: Frame, sizes: list[float], x: Axis, y: Axis) -> list[str]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import TypeVar
 
 from polymap.formatting import energy, short, size
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
 
-Kind = TypeVar("Kind")
-
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
 _LEAST = 1e-300  # a logarithm needs something
-
-
-def expected_figure(value: object, kind: type[Kind]) -> Kind:
-    """Return the data of a figure that a caller gave to a renderer; raises OptionError, which names the function that
-    makes such data, for a value of another type."""
-    if isinstance(value, kind):
-        return value
-    maker = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()  # TileMapFigure comes from tile_map_figure
-    what = f"the figure is {shown(value)}"
-    raise OptionError(Mistake("PM120", what, f"Expected what {maker}(...) returns."))
 
 
 def unit_text(objective: str) -> Callable[[float], str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import hypot
 
 from polymap.formatting import listing, plural
-from polymap.inputs import as_integer, expected_list, expected_text, shown
+from polymap.inputs import as_integer, expected_kind, expected_list, expected_text, shown
 from polymap.ir import (
     Mistake,
     OptionError,
@@ -16,9 +16,9 @@ from polymap.ir import (
     Workload,
     show_as_picture,
 )
-from polymap.report.figures.chart import expected_figure, head
+from polymap.report.figures.chart import head
 from polymap.report.figures.svg import GREY, Picture, circle, hint, line, picture, rect, text
-from polymap.resolve import workload_of
+from polymap.resolve import WorkloadLike, workload_of
 from polymap.search.programs import READ, ProgramArrays, instance_bound, program_arrays
 from polymap.workload import dependences
 
@@ -46,7 +46,7 @@ class DomainFigure(Shown):
     wavefronts: tuple[int, ...]
 
 
-def domain_figure(workload: Workload | str, statement: str, *, tile: tuple[int, int] = (4, 4)) -> DomainFigure:
+def domain_figure(workload: WorkloadLike, statement: str, *, tile: tuple[int, int] = (4, 4)) -> DomainFigure:
     """Return the instances of a statement of two loops in program order; tile: instances along each loop.
 
     Dependences whose distance varies, and those through other statements, have no arrow; wavefronts respect them.
@@ -137,7 +137,7 @@ def _walked(arrays: ProgramArrays) -> Iterator[tuple[int, list[_Touch]]]:
 
 def domain_svg(figure: DomainFigure) -> Picture:
     """Return the figure: the first loop downwards, the second to the right; colours are wavefronts, boxes tiles."""
-    figure = expected_figure(figure, DomainFigure)
+    figure = expected_kind(figure, DomainFigure, "the figure")
     high = max(i for i, _ in figure.points), max(j for _, j in figure.points)
     right, bottom = _at(*high)[0], _at(*high)[1]
     steps = max(figure.wavefronts) + 1
@@ -153,7 +153,7 @@ def domain_svg(figure: DomainFigure) -> Picture:
         x, y = _at(i, j)
         words = f"{names[0]} = {i}, {names[1]} = {j}: wavefront {front}, tile ({tile[0]}, {tile[1]})"
         shapes.append(hint([circle(x, y, _RADIUS, fill=_COLOURS[front % len(_COLOURS)])], words))
-    return picture(max(right + _ASIDE, _NARROW), bottom + _ASIDE, figure.title, shapes)
+    return picture(max(right + _ASIDE, _NARROW), bottom + _ASIDE, figure.title, shapes, figure)
 
 
 def _axes(loops: tuple[str, str], high: tuple[int, int]) -> Iterator[str]:

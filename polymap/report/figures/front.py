@@ -98,7 +98,7 @@ def front_svg(result: SearchResult) -> svg.Picture:
         *FRAME.key(0, PROVEN, "proven"),
         *FRAME.key(1, OPEN, "not proven (hollow)"),
     ]
-    return svg.picture(840, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes)
+    return svg.picture(840, 436, f"{figure.up} against {figure.across}: {figure.title}", shapes, figure)
 
 
 def _label(name: str) -> str:

@@ -1,37 +1,35 @@
-"""What the layers of a network cost, a bar each: how many of them there are, and whether each is proven."""
+"""What the layers of a network cost: a bar each, by level; over several answers a cell for each layer and machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from polymap.formatting import percent, plural
-from polymap.inputs import as_fraction, as_integer, expected_list, expected_text, is_list, shown
-from polymap.ir import (
-    Mistake,
-    OptionError,
-    Shown,
-    show_as_picture,
-)
+from polymap.formatting import percent, plural, times
+from polymap.inputs import expected_kind, is_list
+from polymap.ir import Mistake, OptionError, Shown, show_as_picture
+from polymap.networks import LayerAnswer, NetworkAnswer
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, expected_figure, head, round_axis, ticks_of, unit_text
+from polymap.report.figures.chart import BOUND, Frame, head, round_axis, ticks_of, unit_text
 from polymap.search.problem import unit_of
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right
+_CELL = 132.0
 _PROVEN = "OPTIMAL"
-_PAINT = {True: {"fill": FOUND, "stroke": FOUND}, False: {"fill": svg.PAPER, "stroke": BOUND}}
+_COLOURS = ("#2f6fde", "#df8213", "#0b8166", "#c2417c", "#7a5cc2", "#5b6b8c", "#8a5a44", "#7a9c18")
 
 
 @dataclass(frozen=True, slots=True)
 class LayerBar:
-    """A layer: what one of it costs (None: no mapping is known), how often the network has it, and how its search
-    ended."""
+    """A layer: what one of it costs (None: no mapping is known), by level where the objective is energy, how often the
+    network has it, and how its search ended."""
 
     name: str
     value: float | None
     multiplicity: int
     status: str
+    by_level_pj: tuple[tuple[str, float], ...] = ()
 
     @property
     def total(self) -> float:
@@ -52,58 +50,72 @@ class LayerBarsFigure(Shown):
         """The sum over all layers, each as often as the network has it."""
         return sum(bar.total for bar in self.bars)
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels among which the bars are divided, outermost first."""
+        return tuple(dict.fromkeys(level for bar in self.bars for level, _ in bar.by_level_pj))
+
     def share(self, number: int) -> float:
         """The share of a layer in the sum, all of its occurrences together."""
         return self.bars[number].total / self.total if self.total else 0.0
 
 
-def layer_bars_figure(
-    title: str, layers: Iterable[tuple[str, float | None, int, str]], objective: str = "energy"
-) -> LayerBarsFigure:
-    """Return the figure of layers (name, value of one, how many there are, status of its search), in order.
+@dataclass(frozen=True, slots=True)
+class LayerMatrix(Shown):
+    """What each layer costs in each of several answers about one network: rows of layers, columns of answers."""
 
-    Values are in the unit of the objective; None where no mapping is known. Raises OptionError, all mistakes at once,
-    for a layer of another form, a negative value, a multiplicity below 1, and no layers at all.
+    title: str
+    objective: str
+    machines: tuple[str, ...]
+    layers: tuple[str, ...]
+    cells: tuple[tuple[LayerBar, ...], ...]
+
+
+def layers(answer: NetworkAnswer | Sequence[NetworkAnswer]) -> svg.Picture:
+    """Return what the layers of a network cost: one answer as a bar per layer, its energy by level; several (of one
+    network, on different machines) as a matrix of layers and machines.
+
+    Raises OptionError for anything else, no answers, and answers about different layers or objectives.
     """
-    title = expected_text(title, "the title", OptionError)
-    objective = expected_text(objective, "the objective", OptionError)
-    bars: list[LayerBar] = []
-    mistakes: list[Mistake] = []
-    for number, layer in enumerate(expected_list(layers, "the list of layers")):
-        bar = _bar_of(layer)
-        if bar is None:
-            form = "Expected (name, value of at least 0 or None, how many of at least 1, status)."
-            mistakes.append(Mistake("PM120", f"layer {number} is {_shown(layer)}", form))
-        else:
-            bars.append(bar)
-    if mistakes:
-        raise OptionError(mistakes)
+    given: object = answer
+    if not is_list(given):
+        return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")))
+    answers = [expected_kind(each, NetworkAnswer, "an answer") for each in given]
+    return layer_matrix_svg(layer_matrix(answers))
+
+
+def layer_bars_figure(answer: NetworkAnswer) -> LayerBarsFigure:
+    """Return the layers of an answer about a network."""
+    bars = tuple(_bar_of(each, answer.objective) for each in answer.layers)
     if not bars:
-        raise OptionError(Mistake("PM120", "the list of layers is empty", "Give at least one layer."))
-    return LayerBarsFigure(title, objective, tuple(bars))
+        raise OptionError(Mistake("PM120", "the network has no layers", "Give an answer with at least one layer."))
+    return LayerBarsFigure(f"{answer.network.name} on {answer.arch.name}", answer.objective, bars)
 
 
-def _bar_of(layer: object) -> LayerBar | None:
-    """Return a layer, or None where it has another form."""
-    if not is_list(layer) or len(layer) != 4:
-        return None
-    name, value, times, status = layer
-    exact, many = (None if value is None else as_fraction(value)), as_integer(times)
-    if not isinstance(name, str) or not isinstance(status, str) or many is None or many < 1:
-        return None
-    if value is not None and (exact is None or exact < 0):
-        return None
-    return LayerBar(name, None if exact is None else float(exact), many, status)
+def layer_matrix(answers: Sequence[NetworkAnswer]) -> LayerMatrix:
+    """Return the layers of several answers about one network."""
+    kinds = {(each.objective, tuple(one.layer.name for one in each.layers)) for each in answers}
+    if len(kinds) != 1:
+        what = f"{plural(len(answers), 'answer')} about {plural(len(kinds), 'kind')} of layers and objectives"
+        raise OptionError(Mistake("PM120", what, "Expected answers about one network and one objective."))
+    first = answers[0]
+    names = tuple(each.layer.name for each in first.layers)
+    cells = tuple(tuple(_bar_of(each.layers[row], first.objective) for each in answers) for row, _ in enumerate(names))
+    machines = tuple(each.arch.name for each in answers)
+    return LayerMatrix(f"{first.network.name}: {first.objective} by machine", first.objective, machines, names, cells)
 
 
-def _shown(layer: object) -> str:
-    return f"({', '.join(shown(each) for each in layer)})" if is_list(layer) else shown(layer)
+def _bar_of(each: LayerAnswer, objective: str) -> LayerBar:
+    value = None if each.exact is None else float(each.exact)
+    cost = each.result.cost if objective == "energy" else None
+    by_level = () if cost is None else cost.energy_by_level_pj
+    return LayerBar(each.layer.name, value, each.layer.multiplicity, each.result.status, by_level)
 
 
 def layer_bars_svg(figure: LayerBarsFigure) -> svg.Picture:
-    """Return a bar per layer, all its occurrences together; hollow where it is not proven, a word where no mapping is
+    """Return a bar per layer, all its occurrences together; pale where it is not proven, a word where no mapping is
     known."""
-    figure = expected_figure(figure, LayerBarsFigure)
+    figure = expected_kind(figure, LayerBarsFigure, "the figure")
     frame = Frame(left=_LEFT, right=_RIGHT, top=_TOP, bottom=_TOP + _ROW * len(figure.bars))
     x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
     unit, spelled = unit_text(figure.objective), _spelled(figure.objective)
@@ -119,9 +131,15 @@ def layer_bars_svg(figure: LayerBarsFigure) -> svg.Picture:
     for number, bar in enumerate(figure.bars):
         shapes.append(svg.hint(_drawn(figure, number, x.place(bar.total)), _told(figure, number)))
     shapes.append(frame.across(f"{figure.objective}{',' if spelled else ''}{spelled}, all occurrences"))
-    for left, words, paint in ((_LEFT, "proven optimal", _PAINT[True]), (_LEFT + 150, "not proven", _PAINT[False])):
-        shapes += [svg.rect(left, 78, 11, 11, round_by=2, **paint), svg.text(left + 18, 88, words, size=12)]
-    return svg.picture(_WIDTH, max(frame.bottom + 56, _TOP + 60), figure.title, shapes)
+    left = _LEFT
+    for level, colour in (*_colours(figure).items(), *([("pale: not proven", svg.FAINT)] if open_ones else [])):
+        shapes += [svg.rect(left, 78, 11, 11, fill=colour, round_by=2), svg.text(left + 17, 88, level, size=12)]
+        left += 36 + svg.text_width(level)
+    return svg.picture(max(_WIDTH, left), max(frame.bottom + 56, _TOP + 60), figure.title, shapes, figure)
+
+
+def _colours(figure: LayerBarsFigure) -> dict[str, str]:
+    return {level: _COLOURS[place % len(_COLOURS)] for place, level in enumerate(figure.levels)}
 
 
 def _drawn(figure: LayerBarsFigure, number: int, end: float) -> list[str]:
@@ -131,8 +149,13 @@ def _drawn(figure: LayerBarsFigure, number: int, end: float) -> list[str]:
     shapes = [svg.text(_LEFT - 10, base, svg.fitted(bar.name, _LEFT - 40, 12), size=12, anchor="end")]
     if bar.value is None:
         return [*shapes, svg.text(_LEFT + 6, base, f"no mapping: {bar.status}", size=11, fill=BOUND)]
-    paint = _PAINT[bar.status == _PROVEN]
-    shapes.append(svg.rect(_LEFT, top + 5, max(end - _LEFT, 1), _ROW - 10, round_by=2, **paint))
+    colours, strength = _colours(figure), 1.0 if bar.status == _PROVEN else 0.45
+    parts = [(colours[level], pj) for level, pj in bar.by_level_pj] or [(_COLOURS[0], 1.0)]
+    whole, left = sum(amount for _, amount in parts) or 1.0, _LEFT
+    for colour, amount in parts:
+        width = (end - _LEFT) * amount / whole
+        shapes.append(svg.rect(left, top + 5, max(width, 0.2), _ROW - 10, fill=svg.tint(colour, strength)))
+        left += width
     many = f"{bar.multiplicity} \u00d7 " if bar.multiplicity > 1 else ""
     words = f"{many}{unit_text(figure.objective)(bar.value)}, {percent(figure.share(number))}"
     return [*shapes, svg.text(end + 6, base, words, size=11, fill=svg.GREY)]
@@ -144,7 +167,9 @@ def _told(figure: LayerBarsFigure, number: int) -> str:
         return f"{bar.name}: no mapping is known ({bar.status})"
     unit, spelled = unit_text(figure.objective), _spelled(figure.objective)
     one, total = f"{unit(bar.value)}{spelled}", f"{unit(bar.total)}{spelled}"
-    return f"{bar.name}: {bar.multiplicity} of {one}, in all {total} ({percent(figure.share(number))}), {bar.status}"
+    parts = "".join(f"; {level} {unit(pj)}" for level, pj in bar.by_level_pj)
+    share = percent(figure.share(number))
+    return f"{bar.name}: {bar.multiplicity} of {one}, in all {total} ({share}), {bar.status}{parts}"
 
 
 def _spelled(objective: str) -> str:
@@ -152,4 +177,54 @@ def _spelled(objective: str) -> str:
     return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
 
 
+def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
+    """Return a cell for each layer and machine: darker the more it costs over the best machine for this layer; "?"
+    where it is not proven."""
+    figure = expected_kind(figure, LayerMatrix, "the figure")
+    unit, spelled = unit_text(figure.objective), _spelled(figure.objective)
+    shapes = head("Which machine suits which layer", figure.title)
+    for column, name in enumerate(figure.machines):
+        middle = _LEFT + _CELL * (column + 0.5)
+        shapes.append(svg.text(middle, _TOP - 10, svg.fitted(name, _CELL - 8, 12), size=12, anchor="middle", bold=True))
+    for row, cells in enumerate(figure.cells):
+        top = _TOP + _ROW * row
+        name = svg.fitted(figure.layers[row], _LEFT - 40, 12)
+        shapes.append(svg.text(_LEFT - 10, top + 16, name, size=12, anchor="end"))
+        least = min((bar.value for bar in cells if bar.value is not None), default=0.0)
+        for column, bar in enumerate(cells):
+            told = f"{bar.name} on {figure.machines[column]}"
+            shapes.append(
+                svg.hint(_cell(_LEFT + _CELL * column, top, bar, least, unit), f"{told}: {_value(bar, figure)}")
+            )
+    bottom = _TOP + _ROW * len(figure.cells)
+    for column in range(len(figure.machines)):
+        found = [(cells[column].value, cells[column].multiplicity) for cells in figure.cells]
+        total = sum((value or 0.0) * many for value, many in found)
+        words = f"{unit(total)}{spelled}" if all(value is not None for value, _ in found) else "not all mapped"
+        middle = _LEFT + _CELL * (column + 0.5)
+        shapes.append(svg.text(middle, bottom + 20, words, size=12, anchor="middle", bold=True))
+    shapes.append(svg.text(_LEFT - 10, bottom + 20, "all, as often as they are", size=12, anchor="end"))
+    shapes.append(svg.text(28, bottom + 46, "times: of the best machine for this layer", size=11.5, fill=svg.GREY))
+    return svg.picture(_LEFT + _CELL * len(figure.machines) + 28, bottom + 64, figure.title, shapes, figure)
+
+
+def _value(bar: LayerBar, figure: LayerMatrix) -> str:
+    if bar.value is None:
+        return f"no mapping is known ({bar.status})"
+    return f"{unit_text(figure.objective)(bar.value)}{_spelled(figure.objective)}, {bar.status}"
+
+
+def _cell(left: float, top: float, bar: LayerBar, least: float, unit: Callable[[float], str]) -> list[str]:
+    """Return a box with the value, and how many times the least of its row that is."""
+    words, colour = bar.status, svg.PAPER
+    if bar.value is not None:
+        ratio = bar.value / least if least else 1.0
+        is_best = ratio < 1.005
+        words = unit(bar.value) + ("" if bar.status == _PROVEN else " ?") + ("" if is_best else f", {times(ratio)}")
+        colour = svg.tint(_COLOURS[0], 0.12) if is_best else svg.tint(BOUND, min(0.15 + 0.2 * (ratio - 1), 0.6))
+    box = svg.rect(left, top, _CELL - 2, _ROW - 2, fill=colour, stroke=svg.RULE, round_by=2)
+    return [box, svg.text(left + _CELL / 2 - 1, top + 15, words, size=11, anchor="middle")]
+
+
 show_as_picture(LayerBarsFigure, layer_bars_svg)
+show_as_picture(LayerMatrix, layer_matrix_svg)

@@ -9,7 +9,7 @@ from math import prod
 from polymap.formatting import exact, short, size, table
 from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.report.figures import svg
-from polymap.resolve import arch_of
+from polymap.resolve import ArchitectureLike, arch_of
 
 HEAD = ("machine", "instances", "capacity", "word", "read pJ", "write pJ", "bits/cycle", "holds")
 BOX_WIDTH, BOX_HEIGHT, ARROW = 430, 56, 44
@@ -44,7 +44,7 @@ def machine_text(arch: Architecture) -> str:
     return "\n".join(lines)
 
 
-def machine_svg(arch: Architecture | str) -> svg.Picture:
+def machine_svg(arch: ArchitectureLike) -> svg.Picture:
     """Return the machine as SVG: a box per level (its dearness is the bar at the right), arrows where it fans out."""
     arch = arch_of(arch)
     dearest = max([_pj_per_bit(level) for level in arch.levels] + [_compute_per_bit(arch)])
@@ -69,7 +69,7 @@ def machine_svg(arch: Architecture | str) -> svg.Picture:
                 shapes += _dearness(row.node, y, dearest)
                 y += BOX_HEIGHT
         previous = row.node
-    return svg.picture(28 + BOX_WIDTH + 34 + 150 + 24, y + 24, f"Machine {arch.name}", shapes)
+    return svg.picture(28 + BOX_WIDTH + 34 + 150 + 24, y + 24, f"Machine {arch.name}", shapes, arch)
 
 
 def _cells(row: MachineRow) -> tuple[str, ...]:

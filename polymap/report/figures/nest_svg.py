@@ -16,10 +16,10 @@ from polymap.costmodel import Cost, Traffic
 from polymap.costmodel.analysis import Held, NestFigure, NestRow, RowKind, bare_figure, label, nest_figure
 from polymap.formatting import energy, exact, percent, short, size
 from polymap.inputs import as_integer, expected_kind, shown
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
+from polymap.ir import Mapping, Mistake, OptionError
 from polymap.report.figures import svg
 from polymap.report.figures.tree_svg import has_branches, tree_svg
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 
 class Layout(NamedTuple):
@@ -62,8 +62,8 @@ class _Block:
 
 
 def mapping_svg(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     mapping: Mapping,
     cost: Cost | None = None,
     *,
@@ -132,7 +132,7 @@ def _draw(figure: NestFigure, colours: Table[str, str], traffic: Table[tuple[str
             drawn += _block(block, x, colours[name], traffic.get((block.row.name, name)))
     drawn += _compute(lines, width)
     drawn += _legend(bottom + 18, traffic=bool(traffic))
-    return svg.picture(width, bottom + 40, figure.title, drawn)
+    return svg.picture(width, bottom + 40, figure.title, drawn, figure)
 
 
 def _lines(rows: tuple[NestRow, ...]) -> list[_Line]:

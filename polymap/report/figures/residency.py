@@ -13,6 +13,7 @@ from math import prod
 from polymap.arithmetic import progressions
 from polymap.costmodel.analysis import footprints
 from polymap.formatting import exact, plural, short, size
+from polymap.inputs import expected_kind
 from polymap.ir import (
     Access,
     Architecture,
@@ -35,7 +36,6 @@ from polymap.report.figures.chart import (
     Frame,
     KeyRow,
     checked_width,
-    expected_figure,
     legend,
     round_axis,
     ticks_of,
@@ -55,7 +55,7 @@ from polymap.report.figures.svg import (
     tint,
     wrapped,
 )
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import ComputeInTree, LoopInTree, LoopView, check_mapping, view_of
 from polymap.workload import statement_text
 
@@ -107,7 +107,7 @@ class ResidencyFigure(Shown):
     legs: tuple[tuple[str, int], ...] = ()
 
 
-def residency_figure(workload: Workload | str, arch: Architecture | str, mapping: Mapping) -> ResidencyFigure:
+def residency_figure(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> ResidencyFigure:
     """Return what the first instance of each level holds while the first five tiles of its most restless tensor are in
     use (steps of the array; docs/counting.md, "Capacity"). A tensor's next tile arrives while the present one is used.
     Of a program of several statements: what each level holds while each statement runs, in the first iteration of the
@@ -336,7 +336,7 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
     """Return a panel per level: tiles stacked, arriving tiles as hatched wedges above them, the capacity as a line
     where it is near. Of a program: a column per statement, tiles that it does not touch pale. width_px: below 640 the
     key is above the panels. Raises OptionError for a width that is no integer of at least 320."""
-    figure = expected_figure(figure, ResidencyFigure)
+    figure = expected_kind(figure, ResidencyFigure, "the figure")
     width = checked_width(width_px)
     beside = width >= BESIDE_PX
     told = f"{figure.title}: the first instance of each level"
@@ -359,7 +359,7 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = 890) -> Picture:
         shapes += [text(28, top - 16 + 17 * n, row, size=11, mono=True) for n, row in enumerate(rows)]
         top += 17 * len(rows)
     end = max(top - 12 if figure.legs else top - 20, begin + 24 + height + 12 if beside else 0)
-    return picture(width, end, f"What each level holds over time: {figure.title}", [*shapes, *key])
+    return picture(width, end, f"What each level holds over time: {figure.title}", [*shapes, *key], figure)
 
 
 def _key(figure: ResidencyFigure) -> list[KeyRow]:

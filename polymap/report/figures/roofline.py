@@ -11,10 +11,10 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import OPERATIONS_PER_INSTANCE, LevelRoof, Roofline, roofline
 from polymap.formatting import exact, percent, short, size, table
 from polymap.inputs import expected_kind, expected_text, is_list, shown
-from polymap.ir import Architecture, Mistake, OptionError, Workload
+from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
 from polymap.report.figures.chart import Axis, Frame, head
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18")
 FRAME = Frame(86.0, 650.0, 106.0, 390.0)
@@ -49,7 +49,7 @@ class RooflineFigure:
     compulsory: float | None
 
 
-def roofline_text(workload: Workload | str, arch: Architecture | str, cost: Cost) -> str:
+def roofline_text(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost) -> str:
     """Return the mapping's roofline as text: a row per level that moves words, and the bottleneck."""
     workload, arch = question_of(workload, arch)
     roof = roofline(workload, arch, expected_kind(cost, Cost, "the cost"))
@@ -77,7 +77,7 @@ def roofline_sentence(roof: Roofline) -> str:
 
 
 def roofline_figure(
-    workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]
+    workload: WorkloadLike, arch: ArchitectureLike, costs: Sequence[tuple[str, Cost]]
 ) -> RooflineFigure:
     """Return the figure of one or more costs of the workload, each with its label ("before", "after")."""
     workload, arch = question_of(workload, arch)
@@ -114,7 +114,7 @@ def _labelled(costs: object) -> list[tuple[str, Cost]]:
     return [(expected_text(label, "the label", OptionError), expected_kind(cost, Cost, kind)) for label, cost in found]
 
 
-def roofline_svg(workload: Workload | str, arch: Architecture | str, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
+def roofline_svg(workload: WorkloadLike, arch: ArchitectureLike, costs: Sequence[tuple[str, Cost]]) -> svg.Picture:
     """Return the roofline of one or more labelled costs as SVG, both axes logarithmic."""
     workload, arch = question_of(workload, arch)
     figure = roofline_figure(workload, arch, costs)
@@ -132,7 +132,7 @@ def roofline_svg(workload: Workload | str, arch: Architecture | str, costs: Sequ
         *_points(figure, colours, x, y, several=len(costs) > 1),
         *_key(figure, colours),
     ]
-    return svg.picture(900, 452, f"Roofline of {figure.title}", shapes)
+    return svg.picture(900, 452, f"Roofline of {figure.title}", shapes, figure)
 
 
 def _cells(level: LevelRoof, roof: Roofline) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from polymap.inputs import expected_kind
 from polymap.ir import Shown, show_as_picture
-from polymap.report.figures.chart import expected_figure
 from polymap.report.figures.svg import GREY, INK, Picture, line, picture, text, text_width
 from polymap.schedules import ScatteringMatrix, Schedule, scattering_matrices
 
@@ -34,7 +33,7 @@ def scattering_text(matrix: ScatteringMatrix) -> str:
 
 def schedule_svg(figure: ScheduleFigure) -> Picture:
     """Return the matrices below each other: counters above the columns, the times t0, t1, ... before the rows."""
-    figure = expected_figure(figure, ScheduleFigure)
+    figure = expected_kind(figure, ScheduleFigure, "the figure")
     shapes = [text(24, 34, f"Schedule of {figure.title}", size=15, bold=True)]
     y, width = _TOP, 320.0
     for matrix in figure.matrices:
@@ -58,7 +57,7 @@ def schedule_svg(figure: ScheduleFigure) -> Picture:
         bottom = top + len(matrix.rows) * _HIGH
         shapes += [*_bracket(88, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)]
         y = bottom + _GAP
-    return picture(width, y - 8, f"Schedule of {figure.title}", shapes)
+    return picture(width, y - 8, f"Schedule of {figure.title}", shapes, figure)
 
 
 def _bracket(x: float, top: float, bottom: float, inwards: float) -> list[str]:

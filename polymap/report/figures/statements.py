@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.inputs import expected_kind
 from polymap.ir import (
     Shown,
     Workload,
     show_as_picture,
 )
-from polymap.report.figures.chart import expected_figure
 from polymap.report.figures.svg import GREY, INK, PAPER, RULE, Picture, hint, line, picture, rect, text
 from polymap.workload import Kind, dependences, statement_text
 
@@ -41,7 +41,7 @@ class DependenceGraph(Shown):
 
 def dependence_graph(workload: Workload) -> DependenceGraph:
     """Return the statements of a program with its memory-based dependences, one edge per kind and array."""
-    names = [each.name for each in workload.statements]
+    names = [each.name for each in expected_kind(workload, Workload, "the workload").statements]
     found: dict[tuple[int, int, str, str], set[tuple[int | None, ...]]] = {}
     for each in dependences(workload):
         key = names.index(each.source), names.index(each.sink), each.kind.value, each.tensor
@@ -67,7 +67,7 @@ def distance_text(edge: StatementEdge) -> str:
 def dependence_graph_svg(figure: DependenceGraph) -> Picture:
     """Return the graph: statements downwards in textual order, at their right a lane per edge from source (dot) to sink
     (arrow); colour and dashes tell the kind."""
-    figure = expected_figure(figure, DependenceGraph)
+    figure = expected_kind(figure, DependenceGraph, "the figure")
     ends = {name: [each for each in _ends(figure) if each[1] == name] for name, _ in figure.statements}
     at: dict[tuple[int, str, bool], float] = {}
     wide = max(_LEFT, max(len(told) for _, told in figure.statements) * 7.4 + 96)
@@ -83,7 +83,7 @@ def dependence_graph_svg(figure: DependenceGraph) -> Picture:
         shapes.append(_edge(edge, ys, wide, wide + (lane + 1) * _LANE))
     shapes += [_told(edge, low + 14 + 20 * lane, lane) for lane, edge in enumerate(figure.edges)]
     width = max(wide + (len(figure.edges) + 1) * _LANE + 12, 460)
-    return picture(width, low + 20 * len(figure.edges) + 24, f"Dependences of {figure.title}", shapes)
+    return picture(width, low + 20 * len(figure.edges) + 24, f"Dependences of {figure.title}", shapes, figure)
 
 
 def _ends(figure: DependenceGraph) -> list[tuple[int, str, bool]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from itertools import count
-from xml.sax.saxutils import escape, quoteattr
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr, unescape
 
-from polymap.ir import Role, Workload
+from polymap.inputs import shown, write_bytes, write_text
+from polymap.ir import MissingPackageError, Mistake, OptionError, Role, Workload
 
 SANS = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -17,12 +21,53 @@ MORE_COLOURS = ("#c2417c", "#7a9c18", "#8a5a44", "#5b6b8c", "#b0489f", "#4d9de0"
 
 
 class Picture(str):
-    """The text of an SVG document, which notebooks show as a picture."""
+    """A picture: the text of an SVG document, which notebooks show, and the data that it is drawn from.
 
-    __slots__ = ()
+    data: a frozen value whose fields are what is drawn (None where the picture has no such value).
+    """
+
+    data: Any
+
+    def __new__(cls, text: str, data: object = None) -> Picture:
+        found = super().__new__(cls, text)
+        found.data = data
+        return found
+
+    @property
+    def svg(self) -> str:
+        """The SVG document."""
+        return str(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a file that ends in .svg or .png, completely or not at all.
+
+        Raises OptionError for another ending, MissingPackageError for .png without the package cairosvg, OutputError
+        where the file cannot be written.
+        """
+        ending = Path(path).suffix.lower()
+        if ending == ".svg":
+            write_text(path, self)
+        elif ending == ".png":
+            write_bytes(path, _png(self))
+        else:
+            raise OptionError(Mistake("PM120", f"a picture in {shown(str(path))}", "Expected a name in .svg or .png."))
 
     def _repr_svg_(self) -> str:
         return str(self)
+
+    def __repr__(self) -> str:
+        title = unescape(self.split("<title>", 1)[-1].split("</title>", 1)[0])
+        return f"<Picture: {title}>"
+
+
+def _png(picture: Picture) -> bytes:
+    """Return the picture as PNG, two pixels for one, by a package that is an optional extra."""
+    try:
+        cairosvg: Any = import_module("cairosvg")
+    except (ImportError, OSError):  # OSError: without the system's library
+        what = "pictures as PNG need cairosvg, which is not installed or lacks the library cairo"
+        raise MissingPackageError(Mistake("PM751", what, "pip install 'polymap[plot]', or save as .svg")) from None
+    return bytes(cairosvg.svg2png(bytestring=picture.encode(), scale=2))
 
 
 def tensor_colours(workload: Workload) -> dict[str, str]:
@@ -136,10 +181,11 @@ def wrapped(content: str, room: float, size: float = 12, *, mono: bool = False) 
     return lines
 
 
-def picture(width: float, height: float, title: str, shapes: Sequence[str]) -> Picture:
-    """Return an SVG document: a white card with the shapes on it; `title` is what a screen reader says."""
+def picture(width: float, height: float, title: str, shapes: Sequence[str], data: object = None) -> Picture:
+    """Return an SVG document: a white card with the shapes on it; `title` is what a screen reader says, data what it is
+    drawn from."""
     where = f'width="{coordinate(width)}" height="{coordinate(height)}"'
     box = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {where} {box} role="img" font-family={quoteattr(SANS)}>'
     card = rect(0.5, 0.5, width - 1, height - 1, fill=PAPER, stroke=RULE, round_by=10)
-    return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n")
+    return Picture("\n".join((head, f"<title>{escape(title)}</title>", card, *shapes, "</svg>")) + "\n", data)

@@ -10,9 +10,9 @@ from html import escape
 from polymap.costmodel import Cost, Traffic, WireUse, wire_pj
 from polymap.formatting import energy, exact, percent, short, table
 from polymap.inputs import expected_kind
-from polymap.ir import Architecture, Fanout, MemoryLevel, Workload
+from polymap.ir import Fanout, MemoryLevel
 from polymap.report.figures import svg
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 COLUMNS = ("level", "tensor", "reads", "writes", "fills", "drains")
 WIRE_COLUMNS = ("fan-out", "tensor", "messages", "deliveries", "collections", "sums")
@@ -79,7 +79,7 @@ def _html(columns: tuple[str, ...], rows: Sequence[tuple[str, str, int, int, int
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def traffic_figure(workload: Workload | str, arch: Architecture | str, cost: Cost) -> TrafficFigure:
+def traffic_figure(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost) -> TrafficFigure:
     """Return elements and energy per level and tensor; the energies of a level add up to the one in `cost`."""
     workload, arch = question_of(workload, arch)
     cost = expected_kind(cost, Cost, "the cost")
@@ -120,7 +120,7 @@ def _wire_bar(fanout: Fanout, cost: Cost, words: Mapping[str, Fraction]) -> Bar:
     )
 
 
-def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) -> svg.Picture:
+def traffic_svg(workload: WorkloadLike, arch: ArchitectureLike, cost: Cost) -> svg.Picture:
     """Return the stacked bars of elements moved and of energy, level by level, as SVG."""
     workload, arch = question_of(workload, arch)
     figure = traffic_figure(workload, arch, cost)
@@ -157,7 +157,7 @@ def traffic_svg(workload: Workload | str, arch: Architecture | str, cost: Cost) 
         rest = (svg.FAINT, bar.other_pj / dearest, f"{bar.level}: {energy(bar.other_pj)}")
         note = f"{energy(_pj(bar))} · {percent(_pj(bar) / cost.energy_pj) if cost.energy_pj else '0 %'}"
         shapes += _stack(left + panel + gap, y, panel - 64, [*parts, rest], note)
-    return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes)
+    return svg.picture(width, top + 40 * len(figure.bars) + 8, f"Traffic of {figure.title}", shapes, figure)
 
 
 def _values(row: Traffic) -> tuple[int, int, int, int]:

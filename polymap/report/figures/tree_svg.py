@@ -232,7 +232,7 @@ def tree_svg(
     ):
         y += _NOTE + 5
         shapes.append(svg.text(LAYOUT.margin_px, y, part, size=_NOTE, fill=svg.GREY))
-    return svg.picture(width, y + 14, figure.title, shapes)
+    return svg.picture(width, y + 14, figure.title, shapes, figure)
 
 
 def _legend(*, traffic: bool, passing: bool, sized: bool) -> str:

@@ -7,6 +7,12 @@ with lazy(__name__):
         comparison_document as comparison_document,
         comparison_text as comparison_text,
     )
+    from polymap.report.page.machines import (
+        binding_figure as binding_figure,
+        binding_svg as binding_svg,
+        machine_front_figure as machine_front_figure,
+        machine_front_svg as machine_front_svg,
+    )
     from polymap.report.page.prices import (
         sensitivity_document as sensitivity_document,
         sensitivity_text as sensitivity_text,

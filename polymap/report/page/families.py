@@ -1,13 +1,16 @@
-"""Several mappings as text: families (and as a JSON document), samples, their scores, a choice of tiles."""
+"""Several mappings as text: families (and as a JSON document), samples, their scores, studies of sizes and tiles."""
 
 from __future__ import annotations
 
-from polymap.comparison import Comparison
+from collections.abc import Callable, Iterator
+
 from polymap.costmodel.analysis import bare_text, mapping_text
-from polymap.formatting import exact, listing, percent, plural, table, times
+from polymap.costmodel.tables import CostArrays
+from polymap.formatting import energy, exact, listing, percent, plural, size, table, times
 from polymap.sampling import Sample, Scores
 from polymap.search.problem import unit_of
 from polymap.search.result import cost_document, head_document, mapping_document, number, units_document
+from polymap.study import CapacityCurve, CapacityPoint, Comparison, TileStudy, Winner, WinnerStudy
 from polymap.tile_sizes import TileChoice
 
 
@@ -57,8 +60,65 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         "units": units_document((objective,)),
         "objective": objective,
         "optimum": number(comparison.optimum),
+        "proven": comparison.is_proven,
         "members": members,
     }
+
+
+def capacity_text(curve: CapacityCurve) -> str:
+    """Return a row per size: traffic and energy with what nothing beats, and what size is enough."""
+    rows = [
+        (
+            size(point.bits),
+            *("-" if value is None else words(value) for value, words in _figures(point)),
+            {True: "", False: "nothing fits", None: "not known whether anything fits"}[point.fits],
+        )
+        for point in curve.points
+    ]
+    head = (f"size of {curve.level}", f"moved at {curve.outermost}", "at least", "energy", "at least", "")
+    return f"{curve.title}\n\n{table(head, rows)}\n\n{curve.sentence}"
+
+
+def _figures(point: CapacityPoint) -> Iterator[tuple[float | None, Callable[[float], str]]]:
+    def bits(value: float) -> str:
+        return size(round(value))
+
+    yield from ((point.moved_bits, bits), (point.moved_bound, bits))
+    yield from ((point.energy_pj, energy), (point.energy_bound, energy))
+
+
+def winners_text(study: WinnerStudy) -> str:
+    """Return a row per size of the one buffer, a column per size of the other: the dataflow and its energy."""
+    head = (f"{study.up[0]} \\ {study.across[0]}", *(size(bits) for bits in study.across[1]))
+    rows = [
+        (size(bits), *(_winner(each) for each in row)) for bits, row in zip(study.up[1], study.winners, strict=True)
+    ]
+    return f"{study.title}\n\n{table(head, rows, left=len(head))}"
+
+
+def _winner(each: Winner) -> str:
+    if each.dataflow is None:
+        return each.name
+    return f"{each.dataflow} {energy(each.energy_pj)}{'' if each.is_proven else ' (not proven)'}"
+
+
+def tiles_text(study: TileStudy) -> str:
+    """Return a row per tile of the one loop, a column per tile of the other: the energy, or that it does not fit."""
+    rows = [
+        (f"{tile:,}", *(energy(pj) if fits else "no fit" for pj, fits in zip(costs, fitting, strict=True)))
+        for tile, costs, fitting in zip(study.up[1], study.energy_pj, study.fits, strict=True)
+    ]
+    head = ("", *(f"{tile:,}" for tile in study.across[1]))
+    return f"{study.title}\nacross: {study.across[0]}; down: {study.up[0]}\n\n{table(head, rows)}"
+
+
+def costs_text(costs: CostArrays) -> str:
+    """Return least, median and greatest energy and latency of the rows, and how many are legal."""
+    count = len(costs.legal)
+    columns = (("energy, pJ", costs.energy_pj), ("latency, cycles", costs.latency_cycles))
+    rows = [(name, *(exact(each) for each in _spread(column.tolist()))) for name, column in columns] if count else []
+    told = f"{exact(int(costs.legal.sum()))} of {plural(count, 'mapping')} legal"
+    return f"{table(('figure', 'least', 'median', 'greatest'), rows, prose=1)}\n\n{told}"
 
 
 def sample_text(sample: Sample) -> str:

@@ -19,7 +19,6 @@ from polymap.report.figures import (
     Frame,
     Picture,
     circle,
-    expected_figure,
     head,
     hint,
     picture,
@@ -94,7 +93,7 @@ def _key(total: MachineTotal) -> str:
 
 def machine_front_svg(figure: MachineFrontFigure) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
-    figure = expected_figure(figure, MachineFrontFigure)
+    figure = expected_kind(figure, MachineFrontFigure, "the figure")
     x = round_axis([max(1, point[0]) for point in figure.points], FRAME.left, FRAME.right, logarithmic=True)
     y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
     unit = unit_text(figure.objective)
@@ -122,7 +121,7 @@ def machine_front_svg(figure: MachineFrontFigure) -> Picture:
     shapes += [FRAME.across("on-chip memory"), FRAME.up(figure.objective)]
     keys = ("no machine beats it", "beaten") if figure.is_proven else ("no value found beats it", "a value found does")
     shapes += [*FRAME.key(0, FOUND, keys[0]), *FRAME.key(1, _FAINT, keys[1])]
-    return picture(840, 436, f"{figure.objective} against on-chip memory: {figure.title}", shapes)
+    return picture(840, 436, f"{figure.objective} against on-chip memory: {figure.title}", shapes, figure)
 
 
 def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
@@ -173,7 +172,7 @@ def _most(rows: list[SweepRow]) -> tuple[str, Fraction, bool]:
 
 def binding_svg(figure: BindingFigure) -> Picture:
     """Return the grid: a colour for each node that takes most somewhere, and its share."""
-    figure = expected_figure(figure, BindingFigure)
+    figure = expected_kind(figure, BindingFigure, "the figure")
     names = list(dict.fromkeys(name or "not mapped" for row in figure.cells for name, _, _ in row))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)} | {"not mapped": _FAINT}
     shapes = head("What binds where", figure.title)
@@ -204,7 +203,7 @@ def binding_svg(figure: BindingFigure) -> Picture:
     shapes.append(text(_LEFT, bottom + 40, figure.across[0], size=11.5, fill=GREY))
     shapes.append(text(_LEFT, _TOP - 14, figure.up[0], size=11.5, fill=GREY))
     width = max(_LEFT + _SIDE * len(figure.across[1]) + 32, 40 + text_width(figure.title, 12))
-    return picture(width, bottom + 60, f"What binds where: {figure.title}", shapes)
+    return picture(width, bottom + 60, f"What binds where: {figure.title}", shapes, figure)
 
 
 def _tick(axis: tuple[str, tuple[object, ...]], place: int) -> str:

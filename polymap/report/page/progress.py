@@ -33,7 +33,7 @@ class ProgressLine:
     On a terminal and in a notebook a line that is overwritten. Elsewhere a line every `EVERY_S` seconds, between the
     reports too where it is used as a context manager. objective: as it is asked for, whose unit is shown.
 
-        with pm.ProgressLine("energy") as progress:
+        with pm.io.ProgressLine("energy") as progress:
             result = pm.explore(layer, arch, on_progress=progress)
     """
 

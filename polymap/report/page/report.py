@@ -36,7 +36,7 @@ from polymap.report.space import (
     side_by_side_text,
 )
 from polymap.report.text import explain, figures_text, space_text, status_text, verdict_text
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.sampling import sample_mappings
 from polymap.search.result import SearchResult
 from polymap.verify import verify
@@ -72,7 +72,7 @@ def _named(other: object) -> tuple[str, Mapping]:
 
 
 def report_page(
-    workload: Workload | str, arch: Architecture | str, result: SearchResult, other: tuple[str, Mapping] | None = None
+    workload: WorkloadLike, arch: ArchitectureLike, result: SearchResult, other: tuple[str, Mapping] | None = None
 ) -> str:
     """Return the page as HTML, in one file without outside references, below 2 MB.
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from polymap.codegen.execute import generate_c
-from polymap.comparison import Comparison
 from polymap.costmodel import Cost
-from polymap.costmodel.analysis import BufferCurve
+from polymap.costmodel.analysis import BufferCurve, mapping_text
 from polymap.inputs import write_text
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Reports, Workload, report_with
+from polymap.ir import Architecture, Mapping, Reports, Workload, report_with
 from polymap.networks import (
     NetworkAnswer,
     Sensitivity,
@@ -24,11 +23,14 @@ from polymap.networks import (
     sweep_document,
     sweep_rows,
 )
+from polymap.report.figures import Picture, mapping_svg, subject_of
 from polymap.report.page.families import comparison_document
 from polymap.report.page.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.page.progress import notebook
+from polymap.report.page.report import report_page
 from polymap.report.text import curve_document, explain, no_answer_text, proof_text, status_text
 from polymap.search.result import SearchResult, evaluation_document, json_text, mapping_document, result_document
+from polymap.study import Comparison
 
 Value = TypeVar("Value")
 Rows = list[dict[str, object]]
@@ -118,25 +120,50 @@ def result_sensitivity(result: SearchResult, time_limit_s: float) -> str:
     return sensitivity_text(sensitivity(result, time_limit_s=time_limit_s))
 
 
-def result_explanation(result: SearchResult) -> str:
+def result_explanation(result: SearchResult, other: object = None) -> str:
     """Return what is known and how surely, and sentences on the best mapping; or why there is none."""
     if result.best is None:
         return no_answer_text(result)
-    sentences = explain(result.workload, result.arch, result.best, result.cost)
+    sentences = explain(result.workload, result.arch, result.best, result.cost, _pair(other))
     return f"{status_text(result)}\n{proof_text(result)}\n{sentences}"
 
 
-def cost_explanation(cost: Cost) -> str:
+def cost_explanation(cost: Cost, other: object = None) -> str:
     """Return sentences on the mapping that the cost is of."""
-    return explain(*_question(cost), cost)
+    return explain(*_question(cost), cost, _pair(other))
+
+
+def _pair(other: object) -> tuple[Mapping, Cost] | None:
+    """Return the mapping and the cost of the answer to compare with."""
+    if other is None:
+        return None
+    found = subject_of(other)  # type: ignore[arg-type]  # it tells what is wrong with other values
+    return found.mapping, found.cost
+
+
+def nest_text(answer: SearchResult | Cost) -> str:
+    """Return the mapping as text."""
+    found = subject_of(answer)
+    return mapping_text(found.workload, found.mapping, found.arch)
+
+
+def nest_picture(answer: SearchResult | Cost) -> Picture:
+    """Return the picture of the mapping."""
+    found = subject_of(answer)
+    return mapping_svg(found.workload, found.arch, found.mapping, found.cost)
+
+
+def write_page(result: SearchResult, path: str | Path, other: object = None) -> None:
+    """Write the page about a result."""
+    found, second = subject_of(result), _pair(other)
+    beside = None if second is None else ("the other", second[0])
+    write_text(path, report_page(found.workload, found.arch, result, beside))
 
 
 def result_program(result: SearchResult) -> str:
     """Return the C program of the best mapping."""
-    if result.best is None:
-        what = f"this {result.status} answer has no mapping"
-        raise OptionError(Mistake("PM573", what, "explain() tells why, and what would help."))
-    return generate_c(result.workload, result.arch, result.best)
+    found = subject_of(result)
+    return generate_c(found.workload, found.arch, found.mapping)
 
 
 def cost_program(cost: Cost) -> str:
@@ -145,10 +172,8 @@ def cost_program(cost: Cost) -> str:
 
 
 def _question(cost: Cost) -> tuple[Workload, Architecture, Mapping]:
-    if cost.mapping is None or cost.workload is None or cost.arch is None:
-        what = "this cost does not know its mapping"
-        raise OptionError(Mistake("PM496", what, "Use the cost that evaluate() or simulate() returned."))
-    return cost.workload, cost.arch, cost.mapping
+    found = subject_of(cost)
+    return found.workload, found.arch, found.mapping
 
 
 def _saving(document: Callable[[Value], dict[str, object]]) -> Callable[[Value, str | Path], None]:
@@ -166,11 +191,25 @@ report_with(
         show,
         _saving(result_document),
         explain=result_explanation,
+        nest=nest_text,
+        picture=nest_picture,
+        page=write_page,
         code=result_program,
         prices=result_sensitivity,
     ),
 )
-report_with(Cost, Reports(_framing(cost_rows), show, _saving(cost_file), explain=cost_explanation, code=cost_program))
+report_with(
+    Cost,
+    Reports(
+        _framing(cost_rows),
+        show,
+        _saving(cost_file),
+        explain=cost_explanation,
+        nest=nest_text,
+        picture=nest_picture,
+        code=cost_program,
+    ),
+)
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))
 report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document)))

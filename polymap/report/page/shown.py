@@ -5,10 +5,11 @@ from __future__ import annotations
 from html import escape
 
 from polymap.codegen.execute import CRun
-from polymap.comparison import Comparison
+from polymap.codegen.source import SymbolicCheckup
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve, bare_text
 from polymap.costmodel.symbolic import Formula
+from polymap.costmodel.tables import CostArrays
 from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
 from polymap.layouts import BurstCounts, CacheMisses, LayoutChoice
 from polymap.networks import Network, NetworkAnswer, Sensitivity, SweepTable
@@ -25,7 +26,16 @@ from polymap.report.figures import (
     traffic_text,
 )
 from polymap.report.page import results as results
-from polymap.report.page.families import choice_text, comparison_text, sample_text, scores_text
+from polymap.report.page.families import (
+    capacity_text,
+    choice_text,
+    comparison_text,
+    costs_text,
+    sample_text,
+    scores_text,
+    tiles_text,
+    winners_text,
+)
 from polymap.report.page.prices import sensitivity_text
 from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
 from polymap.report.text import (
@@ -47,10 +57,12 @@ from polymap.report.text import (
     space_text,
     status_text,
     sweep_text,
+    symbolic_text,
     violation_text,
 )
 from polymap.sampling import Sample, Scores
 from polymap.search.result import SearchResult
+from polymap.study import CapacityCurve, Comparison, TileStudy, WinnerStudy
 from polymap.tile_sizes import TileChoice
 from polymap.workload import Dependence, workload_text
 
@@ -127,6 +139,11 @@ show_as_text(CacheMisses, misses_text)
 show_as_text(SideBySide, side_by_side_text)
 show_as_picture(SideBySide, side_by_side_svg)
 show_as_text(CRun, run_text)
+show_as_text(CapacityCurve, capacity_text)
+show_as_text(WinnerStudy, winners_text)
+show_as_text(TileStudy, tiles_text)
+show_as_text(CostArrays, costs_text)
+show_as_text(SymbolicCheckup, symbolic_text)
 show_as_text(SearchResult, _result_text)
 show_as_html(SearchResult, _result_html)
 show_as_text(Sensitivity, sensitivity_text)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Callable
 
-from polymap.buffer_sweep import sizes_of
-from polymap.explore import search
 from polymap.formatting import energy, short, size
+from polymap.inputs import expected_kind
 from polymap.ir import (
-    Architecture,
-    Shown,
-    Workload,
     show_as_picture,
 )
 from polymap.report.figures import (
@@ -24,7 +18,6 @@ from polymap.report.figures import (
     Frame,
     Picture,
     circle,
-    expected_figure,
     head,
     hint,
     line,
@@ -35,140 +28,15 @@ from polymap.report.figures import (
     ticks_of,
 )
 from polymap.report.space.axes import Shapes, log_word
-from polymap.report.space.winners import with_capacity
-from polymap.resolve import question_of
-from polymap.search.run import Options
+from polymap.study import CapacityCurve
 
 _MOVED = Frame(left=100, right=640, top=100, bottom=260)
 _PAID = Frame(left=100, right=640, top=310, bottom=470)
-_NEAR = Fraction(21, 20)  # of the least energy: from that size on more room saves less than 5 %
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityPoint:
-    """One size: bits moved at the outermost level and energy in pJ of the best mappings known (None: of none), and what
-    no mapping with dividing tiles beats. fits: whether there is a mapping; None where that is not known."""
-
-    bits: int
-    moved_bits: float | None
-    moved_bound: float
-    energy_pj: float | None
-    energy_bound: float
-    fits: bool | None = True
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityFigure(Shown):
-    """Points by rising size; own: the machine's own size in bits (None: unlimited); knee: the least size whose
-    energy is proven to be within 5 % of that of the largest, None where no size is proven to be the least one."""
-
-    title: str
-    level: str
-    outermost: str
-    points: tuple[CapacityPoint, ...]
-    own: int | None
-    knee: int | None
-
-    @property
-    def sentence(self) -> str:
-        """Why the curve is flat where it is flat, as far as values and bounds prove it."""
-        if all(point.fits is False for point in self.points):
-            return "Nothing fits."
-        if len(self.points) == 1:
-            return "A single size does not tell what more would save."
-        if self.knee is None:
-            return f"Which size of {self.level} is large enough is not known: the values are not proven."
-        if self.knee == self.points[-1].bits:
-            return "No smaller size shown is enough: each costs over 5 % more energy than the largest."
-        saved = f"more of {self.level}, up to {size(self.points[-1].bits)}, saves less than 5 % of the energy"
-        if self.knee == self.points[0].bits:
-            return f"Already {size(self.knee)} is enough: {saved}."
-        return f"From {size(self.knee)} on {saved}; each smaller size shown costs over 5 % more."
-
-
-def knee_of(points: Sequence[CapacityPoint]) -> int | None:
-    """Return the least size (of points by rising size) whose least energy is at most 1.05 times that of the largest
-    size; None where values and bounds do not prove which one that is.
-
-    A size is near where its value is within 1.05 times the bound of the largest, and far where its bound is above 1.05
-    times the value of the largest, or nothing fits it; between the two nothing is said.
-    """
-    last = points[-1]
-    if last.energy_pj is None:
-        return None
-    for point in points:
-        if point.energy_pj is not None and Fraction(point.energy_pj) <= _NEAR * Fraction(last.energy_bound):
-            return point.bits
-        if point.fits is not False and Fraction(point.energy_bound) <= _NEAR * Fraction(last.energy_pj):
-            return None
-    return None
-
-
-def capacity_figure(
-    workload: Workload | str,
-    arch: Architecture | str,
-    level: str,
-    sizes_bits: Sequence[int],
-    *,
-    time_limit_s: float = 60,
-) -> CapacityFigure:
-    """Return the best traffic and the best energy (dividing tiles) for each size of a level below the outermost.
-
-    Raises OptionError for an unknown level and sizes that are no integers of at least 1.
-    """
-    workload, arch = question_of(workload, arch)
-    sizes = sizes_of(arch, level, sizes_bits)
-    Options(tiles="divide", time_limit_s=time_limit_s).check()
-    outermost = arch.levels[0].name
-    share = time_limit_s / (2 * len(sizes))
-    points: list[CapacityPoint] = []
-    for bits in sizes:
-        machine = with_capacity(arch, level, bits)
-        moved = search(workload, machine, f"traffic:{outermost}", "divide", time_limit_s=share)
-        paid = search(workload, machine, "energy", "divide", time_limit_s=share)
-        values = (_number(moved.value), float(moved.bound or 0), _number(paid.value), float(paid.bound or 0))
-        found = moved.best is not None or paid.best is not None
-        fits = True if found else False if "INFEASIBLE" in (moved.status, paid.status) else None
-        points.append(CapacityPoint(bits, *values, fits=fits))
-    known = _shared(points)
-    own = next(each.capacity_bits for each in arch.levels if each.name == level)
-    return CapacityFigure(f"{workload.name} on {arch.name}", level, outermost, known, own, knee_of(known))
-
-
-def _shared(points: Sequence[CapacityPoint]) -> tuple[CapacityPoint, ...]:
-    """Return the points, where each size takes over what its neighbours prove: a mapping that fits a smaller size fits
-    a larger one and costs the same there, and what no mapping of a larger size beats none of a smaller one does."""
-    found = list(points)
-    for place in range(1, len(found)):
-        less, here = found[place - 1], found[place]
-        found[place] = replace(
-            here,
-            moved_bits=_least(less.moved_bits, here.moved_bits),
-            energy_pj=_least(less.energy_pj, here.energy_pj),
-            fits=True if less.fits else here.fits,
-        )
-    for place in reversed(range(len(found) - 1)):
-        here, more = found[place], found[place + 1]
-        found[place] = replace(
-            here,
-            moved_bound=max(here.moved_bound, more.moved_bound),
-            energy_bound=max(here.energy_bound, more.energy_bound),
-            fits=False if more.fits is False else here.fits,
-        )
-    return tuple(found)
-
-
-def _least(*values: float | None) -> float | None:
-    return min((value for value in values if value is not None), default=None)
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def capacity_svg(figure: CapacityFigure) -> Picture:
+def capacity_svg(figure: CapacityCurve) -> Picture:
     """Return traffic above and energy below, over one logarithmic axis of sizes."""
-    figure = expected_figure(figure, CapacityFigure)
+    figure = expected_kind(figure, CapacityCurve, "the figure")
     shapes: Shapes = head(f"What the size of {figure.level} buys", figure.title)
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
     x = Axis(min(ends) / 1.4, max(ends) * 1.4, _MOVED.left, _MOVED.right, logarithmic=True)
@@ -187,7 +55,7 @@ def capacity_svg(figure: CapacityFigure) -> Picture:
     shapes.append(_PAID.across(f"size of {figure.level} (log)"))
     shapes += [*_MOVED.key(0, FOUND, "best mapping (dots)"), *_MOVED.key(1, BOUND, "nothing is below (dashed)")]
     shapes.append(text(28, 532, figure.sentence, size=12))
-    return picture(890, 552, f"Size of {figure.level}: {figure.title}", shapes)
+    return picture(890, 552, f"Size of {figure.level}: {figure.title}", shapes, figure)
 
 
 def _bytes_text(count: float) -> str:
@@ -225,4 +93,4 @@ def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) ->
     return [dashed, text(where, frame.bottom - drop, word, size=11, fill=INK, anchor=anchor)]
 
 
-show_as_picture(CapacityFigure, capacity_svg)
+show_as_picture(CapacityCurve, capacity_svg)

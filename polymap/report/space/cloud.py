@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polymap.comparison import Comparison
 from polymap.formatting import energy, plural, short
 from polymap.inputs import expected_kind
 from polymap.ir import Shown, show_as_picture
@@ -15,7 +14,6 @@ from polymap.report.figures import (
     Axis,
     Frame,
     Picture,
-    expected_figure,
     head,
     picture,
     polyline,
@@ -25,6 +23,7 @@ from polymap.report.figures import (
 )
 from polymap.report.space.axes import FORMS, OTHER, grid, legend, log_word, mark
 from polymap.sampling import Sample
+from polymap.study import Comparison
 
 FRAME = Frame(left=96, right=620, top=96, bottom=430)
 _DRAWN = 4000  # points that are drawn; front and axes are those of all
@@ -68,7 +67,7 @@ def undominated(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, flo
 
 def cloud_svg(figure: CloudFigure) -> Picture:
     """Return both axes logarithmic, mappings that do not fit in another colour and hollow."""
-    figure = expected_figure(figure, CloudFigure)
+    figure = expected_kind(figure, CloudFigure, "the figure")
     x, y = _axes(figure)
     every = max(1, len(figure.points) // _DRAWN)
     shapes = [*head("Energy against latency of the mapping space", figure.title), *grid(FRAME, x, y, short, energy)]
@@ -83,7 +82,7 @@ def cloud_svg(figure: CloudFigure) -> Picture:
         form, colour = FORMS.get(name, OTHER)
         shapes += mark(form, x.place(cycles), y.place(pj), colour)
     shapes += [FRAME.across(log_word("latency, cycles", x)), FRAME.up(log_word("energy", y)), *_key(figure)]
-    return picture(900, 490, f"Energy against latency: {figure.title}", shapes)
+    return picture(900, 490, f"Energy against latency: {figure.title}", shapes, figure)
 
 
 def cloud_places(figure: CloudFigure) -> tuple[tuple[float, float, str], ...]:

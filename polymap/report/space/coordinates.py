@@ -1,20 +1,37 @@
-"""A sample of the space in parallel coordinates: a line per mapping, an axis per figure (plotly, the extra `plot`)."""
+"""A sample of the space in parallel coordinates: a line per mapping, an axis per figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from math import ceil, floor, log, log10, prod
-from typing import Any
 
 from polymap.formatting import energy, plural, short, size
 from polymap.inputs import expected_kind
-from polymap.ir import Mapping, MissingPackageError, Mistake, Spatial, Workload
-from polymap.report.figures import expected_figure
+from polymap.ir import Mapping, Shown, Spatial, Workload, show_as_picture
+from polymap.report.figures import (
+    FOUND,
+    GREY,
+    INK,
+    PAPER,
+    Picture,
+    head,
+    hint,
+    line,
+    picture,
+    polyline,
+    rect,
+    text,
+    text_width,
+    tint,
+    wrapped,
+)
+from polymap.report.space.axes import Shapes
 from polymap.sampling import Sample
 from polymap.schedules import view_of
 
+_TOP, _BOTTOM, _APART = 90.0, 390.0, 104.0
+_CLEAR = 'fill-opacity="0.8"'
 _BYTES = (8.0, 16.0)  # marks at 1 B, 16 B, 256 B, 4 KiB, ...
 
 
@@ -38,7 +55,7 @@ class Coordinate:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatesFigure:
+class CoordinatesFigure(Shown):
     """The axes, each with one value per mapping, energy first."""
 
     title: str
@@ -86,25 +103,41 @@ def _units(workload: Workload, mapping: Mapping) -> int:
     return prod(each.trips for each in view_of(workload.extents(), mapping).loops if isinstance(each.node, Spatial))
 
 
-def coordinates_plot(figure: CoordinatesFigure) -> Any:
-    """Return the figure as a plotly.graph_objects.Figure, lines coloured by energy; axes can be dragged, and ranges of
-    them selected. Raises MissingPackageError without plotly."""
-    figure = expected_figure(figure, CoordinatesFigure)
-    try:
-        plotly: Any = import_module("plotly.graph_objects")
-    except ImportError:
-        what = "parallel coordinates need plotly, which is not installed"
-        raise MissingPackageError(Mistake("PM751", what, "pip install 'polymap[plot]'")) from None
-    dimensions = [
-        {
-            "label": f"{axis.name} (log)" if axis.logarithmic else axis.name,
-            "values": axis.places(),
-            "range": [axis.place(axis.marks[0][0]), axis.place(axis.marks[-1][0])],
-            "tickvals": [axis.place(value) for value, _ in axis.marks],
-            "ticktext": [words for _, words in axis.marks],
-        }
-        for axis in figure.axes
+def coordinates_svg(figure: CoordinatesFigure) -> Picture:
+    """Return an axis each, side by side, and a line per mapping, the cheapest darkest and in front, grey where it does
+    not fit; what a line is of is said under the pointer."""
+    figure = expected_kind(figure, CoordinatesFigure, "the figure")
+    width = max(640.0, 90.0 + _APART * len(figure.axes))
+    xs = [60.0 + _APART * (number + 0.5) for number in range(len(figure.axes))]
+    ends = [(axis.place(axis.marks[0][0]), axis.place(axis.marks[-1][0])) for axis in figure.axes]
+    places = [axis.places() for axis in figure.axes]
+    heights = [
+        [_BOTTOM - (_BOTTOM - _TOP) * (value - low) / ((high - low) or 1.0) for value in column]
+        for column, (low, high) in zip(places, ends, strict=True)
     ]
-    line = {"color": dimensions[0]["values"], "colorscale": "Viridis", "reversescale": True}
-    lines = plotly.Parcoords(line=line, dimensions=dimensions, labelangle=-20, labelside="bottom")
-    return plotly.Figure(data=[lines], layout={"title": {"text": figure.title}, "margin": {"b": 110}})
+    shapes: Shapes = head("Mappings over all axes", figure.title)
+    fits = figure.axes[-1].values
+    order = sorted(range(len(fits)), key=lambda number: (fits[number], -places[0][number]))
+    first = fits.count(0.0)  # the mappings that do not fit come first, all others above them
+    for rank, number in enumerate(order):
+        share = (rank - first + 1) / max(1, len(order) - first)
+        colour = tint(FOUND, 0.12 + 0.88 * share**2) if rank >= first else tint(GREY, 0.25)
+        corners = [(x, column[number]) for x, column in zip(xs, heights, strict=True)]
+        told = ", ".join(f"{axis.name} {axis.values[number]:.4g}" for axis in figure.axes)
+        shapes.append(hint([polyline(corners, stroke=colour, width=1 + max(0.0, share) ** 8)], told))
+    for x, axis, (low, high) in zip(xs, figure.axes, ends, strict=True):
+        shapes.append(line(x, _TOP, x, _BOTTOM, stroke=INK))
+        for value, words in axis.marks:
+            y = _BOTTOM - (_BOTTOM - _TOP) * (axis.place(value) - low) / ((high - low) or 1.0)
+            paper = rect(x - 10 - text_width(words, 10), y - 6, text_width(words, 10) + 5, 13, fill=PAPER, more=_CLEAR)
+            words_ = text(x - 7, y + 4, words, size=10, anchor="end")
+            shapes += [line(x - 4, y, x, y, stroke=INK), paper, words_]
+        for row, words in enumerate(wrapped(axis.name, _APART - 12, 11)):
+            shapes.append(text(x, _BOTTOM + 22 + 14 * row, words, size=11, anchor="middle"))
+    shapes.append(
+        text(28, _BOTTOM + 74, "logarithmic axes; dark: little energy; grey: does not fit", size=11.5, fill=GREY)
+    )
+    return picture(width, _BOTTOM + 92, f"Mappings over all axes: {figure.title}", shapes, figure)
+
+
+show_as_picture(CoordinatesFigure, coordinates_svg)

@@ -20,7 +20,6 @@ from polymap.report.figures import (
     Frame,
     Picture,
     circle,
-    expected_figure,
     head,
     hint,
     picture,
@@ -77,7 +76,7 @@ def fate_figure(result: SearchResult) -> FateFigure:
 
 def fate_svg(figure: FateFigure) -> Picture:
     """Return a bar per fate, with its number and share."""
-    total = sum(count for _, count in expected_figure(figure, FateFigure).fates) or 1
+    total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
     shapes: Shapes = head("What became of the structures", figure.title)
     for row, (what, count) in enumerate(figure.fates):
         base = 100 + 44 * row
@@ -94,7 +93,7 @@ def fate_svg(figure: FateFigure) -> Picture:
     if figure.sentence:
         bottom += 20
         shapes.append(text(28, bottom, figure.sentence, size=12, fill=GREY))
-    return picture(800, bottom + 24, f"Structures: {figure.title}", shapes)
+    return picture(800, bottom + 24, f"Structures: {figure.title}", shapes, figure)
 
 
 def _steps(
@@ -144,7 +143,7 @@ def history_svg(result: SearchResult) -> Picture:
 
 def course_svg(figure: CourseFigure) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
-    figure = expected_figure(figure, CourseFigure)
+    figure = expected_kind(figure, CourseFigure, "the figure")
     everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
     wide = max(everything) > 20 * min(everything)
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
@@ -160,7 +159,7 @@ def course_svg(figure: CourseFigure) -> Picture:
     spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
     shapes += [FRAME.across("seconds"), FRAME.up(log_word(f"{figure.objective}{spelled}", y))]
     shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
-    return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes)
+    return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes, figure)
 
 
 show_as_picture(FateFigure, fate_svg)

@@ -8,8 +8,8 @@ from itertools import permutations
 
 from polymap.costmodel import evaluate
 from polymap.formatting import exact, plural
+from polymap.inputs import expected_kind
 from polymap.ir import (
-    Architecture,
     Compute,
     Mapping,
     Mistake,
@@ -17,12 +17,11 @@ from polymap.ir import (
     Shown,
     Storage,
     Temporal,
-    Workload,
     show_as_picture,
 )
-from polymap.report.figures import GREY, Picture, expected_figure, head, hint, picture, rect, text
+from polymap.report.figures import GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
 _CELL, _ROW = 20.0, 20
@@ -55,7 +54,7 @@ class OrderFigure(Shown):
         return sum(len(each.orders) for each in self.classes)
 
 
-def order_figure(workload: Workload | str, arch: Architecture | str) -> OrderFigure:
+def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
     """Return all orders of the loops (dims of extent 1 left out) with every tensor held, one element at a time, in the
     innermost level that may hold it. Raises OptionError for several statements, and more than seven loops."""
     workload, arch = question_of(workload, arch)
@@ -86,7 +85,7 @@ def order_figure(workload: Workload | str, arch: Architecture | str) -> OrderFig
 
 def order_svg(figure: OrderFigure) -> Picture:
     """Return one square per order, in a block per class; each class also has its number."""
-    figure = expected_figure(figure, OrderFigure)
+    figure = expected_kind(figure, OrderFigure, "the figure")
     shapes: Shapes = head("Many orders, few behaviours", figure.title)
     top = 92.0
     for number, each in enumerate(figure.classes):
@@ -102,7 +101,7 @@ def order_svg(figure: OrderFigure) -> Picture:
         top += max(64.0, _CELL * (-(-len(each.orders) // _ROW)) + 18)
     words = "Elements that enter (of the output: leave) storage of one element per tensor, re-reads of sums aside."
     shapes.append(text(28, top + 8, words, size=12, fill=GREY))
-    return picture(860, top + 28, figure.title, shapes)
+    return picture(860, top + 28, figure.title, shapes, figure)
 
 
 def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> Shapes:

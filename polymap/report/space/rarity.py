@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import log10
 
 from polymap.formatting import percent, short
-from polymap.inputs import as_fraction, expected_list, shown
+from polymap.inputs import as_fraction, expected_kind, expected_list, shown
 from polymap.ir import (
     Mistake,
     OptionError,
@@ -23,7 +23,6 @@ from polymap.report.figures import (
     INK,
     Frame,
     Picture,
-    expected_figure,
     head,
     hint,
     line,
@@ -76,7 +75,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
 
 def rarity_svg(figure: RarityFigure) -> Picture:
     """Return bars, and the cumulative share as a line over the same logarithmic axis."""
-    figure = expected_figure(figure, RarityFigure)
+    figure = expected_kind(figure, RarityFigure, "the figure")
     x = round_axis([1.0, figure.bins[-1][1]], FRAME.left, FRAME.right, logarithmic=True)
     top = max(share for _, _, share in figure.bins)
     y = round_axis([0.0, 1.0], FRAME.bottom, FRAME.top)
@@ -106,7 +105,7 @@ def rarity_svg(figure: RarityFigure) -> Picture:
         base = FRAME.top + 80 + 22 * row
         shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
         shapes.append(text(FRAME.right + 190, base, number, size=12, anchor="end"))
-    return picture(870, 436, f"How rare is a good mapping: {figure.title}", shapes)
+    return picture(870, 436, f"How rare is a good mapping: {figure.title}", shapes, figure)
 
 
 show_as_picture(RarityFigure, rarity_svg)

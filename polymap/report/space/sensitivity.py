@@ -1,21 +1,11 @@
-"""What one change of the machine costs: the optimum for halved and doubled capacities, bandwidths and fan-outs."""
+"""What one change of the machine does to the optimum: a bar per resource, lowered and raised."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from polymap.explore import search
-from polymap.ir import (
-    Architecture,
-    Fanout,
-    MemoryLevel,
-    Mistake,
-    Node,
-    OptionError,
-    Shown,
-    Workload,
-    show_as_picture,
-)
+from polymap.formatting import short, size
+from polymap.inputs import expected_kind
+from polymap.ir import show_as_picture
+from polymap.networks import OtherAmount, ResourcePrice, Sensitivity
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -24,7 +14,6 @@ from polymap.report.figures import (
     Axis,
     Frame,
     Picture,
-    expected_figure,
     head,
     hint,
     line,
@@ -36,125 +25,77 @@ from polymap.report.figures import (
     unit_text,
 )
 from polymap.report.space.axes import Shapes
-from polymap.resolve import question_of
 from polymap.search.problem import unit_of
-from polymap.search.run import Options
 
 _ROW = 26.0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of the machine. value: of the objective with it, None where no mapping is known; is_proven: it is
-    optimal, or nothing fits."""
+def sensitivity_svg(answer: Sensitivity) -> Picture:
+    """Return a row per resource: the change of the optimum with less of it (above) and with more (below).
 
-    what: str
-    factor: float
-    value: float | None
-    is_proven: bool
-
-    @property
-    def nothing(self) -> str:
-        """Return what stands where there is no value."""
-        return "nothing fits" if self.is_proven else "none known"
-
-
-@dataclass(frozen=True, slots=True)
-class SensitivityFigure(Shown):
-    """value: of the machine as it is, which may not be proven; changes in the order of the machine, halves before
-    doubles."""
-
-    title: str
-    objective: str
-    value: float
-    changes: tuple[Change, ...]
-    is_proven: bool = True
-
-
-def sensitivity_figure(
-    workload: Workload | str, arch: Architecture | str, objective: str = "energy", *, time_limit_s: float = 60
-) -> SensitivityFigure:
-    """Return the optimum (dividing tiles) of the machine, and with each capacity, bandwidth and fan-out size halved and
-    doubled, one at a time. Raises OptionError where nothing fits the machine as it is."""
-    workload, arch = question_of(workload, arch)
-    Options(tiles="divide", time_limit_s=time_limit_s).check()
-    machines = [(what, factor, machine) for factor in (0.5, 2.0) for what, machine in _changed(arch, factor)]
-    share = time_limit_s / (len(machines) + 1)
-    base = search(workload, arch, objective, "divide", time_limit_s=share)
-    if base.value is None:
-        what = f"no mapping of '{workload.name}' on '{arch.name}' is known ({base.status})"
-        raise OptionError(Mistake("PM575", what, "Give more time, or a machine that the workload fits."))
-    changes: list[Change] = []
-    for what, factor, machine in machines:
-        result = search(workload, machine, objective, "divide", time_limit_s=share)
-        value = None if result.value is None else float(result.value)
-        changes.append(Change(what, factor, value, is_proven=result.status in ("OPTIMAL", "INFEASIBLE")))
-    names = list(dict.fromkeys(change.what for change in changes))
-    changes.sort(key=lambda change: (names.index(change.what), change.factor))
-    title = f"{workload.name} on {arch.name}"
-    return SensitivityFigure(title, objective, float(base.value), tuple(changes), base.status == "OPTIMAL")
-
-
-def _changed(arch: Architecture, factor: float) -> list[tuple[str, Architecture]]:
-    found: list[tuple[str, Architecture]] = []
-
-    def add(what: str, place: int, node: Node) -> None:
-        found.append((what, replace(arch, nodes=(*arch.nodes[:place], node, *arch.nodes[place + 1 :]))))
-
-    for place, node in enumerate(arch.nodes):
-        if isinstance(node, MemoryLevel):
-            if node.capacity_bits is not None:
-                add(f"{node.name} capacity", place, replace(node, capacity_bits=int(node.capacity_bits * factor)))
-            band = node.bandwidth_bits_per_cycle
-            if band is not None:
-                changed = band * 2 if factor > 1 else band / 2
-                add(f"{node.name} bandwidth", place, replace(node, bandwidth_bits_per_cycle=changed))
-        elif isinstance(node, Fanout) and int(node.size * factor) >= 1:
-            add(f"{node.name} size", place, replace(node, size=int(node.size * factor)))
-    return found
-
-
-def sensitivity_svg(figure: SensitivityFigure) -> Picture:
-    """Return a row per resource: the change of the optimum when it is halved (above) and doubled (below)."""
-    figure = expected_figure(figure, SensitivityFigure)
-    names = list(dict.fromkeys(change.what for change in figure.changes))
-    frame = Frame(left=150, right=600, top=96, bottom=96 + 2 * _ROW * len(names))
-    shares = [change.value / figure.value - 1 for change in figure.changes if change.value is not None]
-    x = round_axis([min([*shares, -0.05]) * 100, max([*shares, 0.05]) * 100], frame.left, frame.right)
-    unit = unit_text(figure.objective)
-    spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
-    told = f"{figure.title}: {figure.objective} {unit(figure.value)}{spelled}"
-    told += "" if figure.is_proven else " (not proven)"
+    answer: of `pm.study.sensitivity`. What rests on a value that is not proven says so.
+    """
+    answer = expected_kind(answer, Sensitivity, "the answer")
+    frame = Frame(left=220, right=670, top=96, bottom=96 + 2 * _ROW * len(answer.prices))
+    others = [other for price in answer.prices for other in (price.lowered, price.raised) if other is not None]
+    shares = [_share(answer, other) for other in others if other.value is not None]
+    x = round_axis([min([*shares, -5.0]), max([*shares, 5.0])], frame.left, frame.right)
+    told = f"{answer.workload.name} on {answer.arch.name}: {answer.objective} {_value(answer, answer.value)}"
+    told += "" if answer.status == "OPTIMAL" else " (not proven)"
     shapes: Shapes = head("What one change of the machine costs", told)
     for tick in ticks_of(x):
         shapes += frame.upright(x.place(tick), f"{tick:+g} %" if tick else "0")
-    for change in figure.changes:
-        top = frame.top + 2 * _ROW * names.index(change.what) + (_ROW if change.factor > 1 else 0)
-        before = f"{figure.objective} {unit(figure.value)}{spelled}"
-        after = change.nothing if change.value is None else f"{unit(change.value)}{spelled}"
-        words = f"{change.what} {'doubled' if change.factor > 1 else 'halved'}: {before} -> {after}"
-        shapes.append(hint(_bar(figure, x, top, change), words))
-    for row, name in enumerate(names):
-        base = frame.top + 2 * _ROW * row
-        shapes.append(text(frame.left - 12, base + _ROW + 4, name, size=12, anchor="end"))
-        shapes.append(line(28, base, frame.right, base, stroke="#eef0f3"))
+    for row, price in enumerate(answer.prices):
+        top = frame.top + 2 * _ROW * row
+        for other, place, colour in ((price.lowered, 0.0, BOUND), (price.raised, _ROW, FOUND)):
+            if other is not None:
+                shapes.append(hint(_bar(answer, x, top + place, other, colour), _told(answer, price, other)))
+        shapes.append(text(frame.left - 12, top + _ROW + 4, _name(price), size=12, anchor="end"))
+        shapes.append(line(28, top, frame.right, top, stroke="#eef0f3"))
     shapes.append(line(x.place(0), frame.top, x.place(0), frame.bottom, stroke=INK, width=1.5))
-    shapes.append(frame.across(f"change of the best {figure.objective} known"))
-    shapes += [*frame.key(0, BOUND, "halved (upper bar)"), *frame.key(1, FOUND, "doubled (lower bar)")]
-    return picture(800, frame.bottom + 62, f"Sensitivity: {figure.title}", shapes)
+    shapes.append(frame.across(f"change of the best {answer.objective} known"))
+    shapes += [*frame.key(0, BOUND, "less of it (upper bar)"), *frame.key(1, FOUND, "more of it (lower bar)")]
+    return picture(870, frame.bottom + 62, f"Sensitivity: {told}", shapes, answer)
 
 
-def _bar(figure: SensitivityFigure, x: Axis, top: float, change: Change) -> Shapes:
-    """Return the bar of one change; what rests on a value that is not proven says so."""
-    zero, colour = x.place(0), FOUND if change.factor > 1 else BOUND
-    if change.value is None:
-        return [text(zero + 6, top + 17, change.nothing, size=11, fill=colour)]
-    share = 100 * (change.value / figure.value - 1)
+def _share(answer: Sensitivity, other: OtherAmount) -> float:
+    """Return the change of the objective in percent."""
+    return 100 * float(other.value / answer.value - 1) if answer.value else 0.0
+
+
+def _value(answer: Sensitivity, value: object) -> str:
+    spelled = "" if answer.objective == "energy" else unit_of(answer.objective)
+    return f"{unit_text(answer.objective)(float(value))}{spelled}"  # type: ignore[arg-type]  # a Fraction
+
+
+def _name(price: ResourcePrice) -> str:
+    return price.resource.replace(".capacity_bits", " capacity").replace(".bandwidth_bits_per_cycle", " bandwidth")
+
+
+def _nothing(other: OtherAmount) -> str:
+    """Return what stands where there is no value."""
+    return {"INFEASIBLE": "nothing fits", "DISMISSED": "not asked"}.get(other.status, "none known")
+
+
+def _told(answer: Sensitivity, price: ResourcePrice, other: OtherAmount) -> str:
+    amounts = (price.amount, other.amount)
+    is_size = price.resource.endswith(".capacity_bits")
+    before, after = (size(int(amount)) if is_size else short(float(amount)) for amount in amounts)
+    value = _nothing(other) if other.value is None else _value(answer, other.value)
+    return f"{_name(price)} {after} instead of {before}: {_value(answer, answer.value)} -> {value}"
+
+
+def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: str) -> Shapes:
+    zero = x.place(0)
+    if other.value is None:
+        return [text(zero + 6, top + 17, _nothing(other), size=11, fill=colour)]
+    share = _share(answer, other)
     end = x.place(share)
     words = "no change" if abs(share) < 0.005 else f"{share:+.3g} %"
-    words += "" if change.is_proven and figure.is_proven else " (not proven)"
+    words += "" if other.status == "OPTIMAL" and answer.status == "OPTIMAL" else " (not proven)"
     bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
-    return [bar, text(max(zero, end) + 6, top + 17, words, size=11, fill=GREY)]
+    place, anchor = (end + 6, "start") if share >= 0 else (end - 6, "end")
+    return [bar, text(place, top + 17, words, size=11, fill=GREY, anchor=anchor)]
 
 
-show_as_picture(SensitivityFigure, sensitivity_svg)
+show_as_picture(Sensitivity, sensitivity_svg)

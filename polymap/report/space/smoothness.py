@@ -21,7 +21,6 @@ from polymap.report.figures import (
     INK,
     Frame,
     Picture,
-    expected_figure,
     head,
     hint,
     line,
@@ -75,7 +74,7 @@ def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
 
 def smooth_svg(figure: SmoothFigure) -> Picture:
     """Return a point per pair, both axes logarithmic and alike; on the diagonal nothing changes."""
-    figure = expected_figure(figure, SmoothFigure)
+    figure = expected_kind(figure, SmoothFigure, "the figure")
     values = [value for pair in figure.pairs for value in pair]
     x = round_axis(values, FRAME.left, FRAME.right, logarithmic=True)
     y = round_axis(values, FRAME.bottom, FRAME.top, logarithmic=True)
@@ -103,7 +102,7 @@ def smooth_svg(figure: SmoothFigure) -> Picture:
         shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
         shapes.append(text(FRAME.right + 290, base, number, size=12, anchor="end"))
     shapes.append(text(FRAME.right + 24, FRAME.top + 150, "Dashed: the neighbour costs the same.", size=11, fill=GREY))
-    return picture(840, 488, f"Costs of neighbours: {figure.title}", shapes)
+    return picture(840, 488, f"Costs of neighbours: {figure.title}", shapes, figure)
 
 
 show_as_picture(SmoothFigure, smooth_svg)

@@ -8,10 +8,10 @@ from polymap.costmodel import evaluate
 from polymap.costmodel.analysis import dataflow
 from polymap.formatting import energy, exact, table, times
 from polymap.inputs import expected_kind
-from polymap.ir import Architecture, Mapping, Shown, Spatial, Storage, Temporal, Workload
+from polymap.ir import Mapping, Shown, Spatial, Storage, Temporal, Workload
 from polymap.report.figures import BOUND, FOUND, GREY, Picture, head, hint, picture, rect, text
 from polymap.report.space.axes import Shapes, mark
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import view_of
 
 
@@ -44,8 +44,8 @@ class SideBySide(Shown):
 
 
 def side_by_side(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     one: Mapping,
     other: Mapping,
     names: tuple[str, str] = ("first", "second"),
@@ -127,4 +127,4 @@ def side_by_side_svg(figure: SideBySide) -> Picture:
             bar = rect(122, base + 15 * place, max(width, 0.5), 13, fill=colour, round_by=2)
             shapes.append(hint([bar], f"{figure.names[place]}: {energy(pj)} at {name}"))
             shapes.append(text(130 + width, base + 15 * place + 11, energy(pj), size=11, fill=GREY))
-    return picture(800, top + 24 + 40 * len(figure.by_level), f"Side by side: {figure.title}", shapes)
+    return picture(800, top + 24 + 40 * len(figure.by_level), f"Side by side: {figure.title}", shapes, figure)

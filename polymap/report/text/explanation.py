@@ -31,12 +31,12 @@ from polymap.ir import (
 )
 from polymap.report.figures import traffic_figure
 from polymap.report.text.reuse import Loop, Stay, stays
-from polymap.resolve import mapping_of, question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
 
 def explain(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     mapping: Mapping,
     cost: Cost,
     runner_up: tuple[Mapping, Cost] | None = None,

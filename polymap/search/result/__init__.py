@@ -15,7 +15,11 @@ with lazy(__name__):
         units_document as units_document,
         violation_document as violation_document,
     )
-    from polymap.search.result.reading import result_from_document as result_from_document
+    from polymap.search.result.reading import (
+        mapping_with_cost as mapping_with_cost,
+        parsed_number as parsed_number,
+        result_from_document as result_from_document,
+    )
     from polymap.search.result.result import (
         Moment as Moment,
         Progress as Progress,

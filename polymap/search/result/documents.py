@@ -13,9 +13,8 @@ from fractions import Fraction
 
 from polymap.arch import arch_to_document
 from polymap.costmodel import Cost, Traffic, WireUse
-from polymap.inputs import as_fraction, is_list, is_table
+from polymap.inputs import as_fraction, is_list, is_table, mapping_to_document
 from polymap.ir import Architecture, InstancePoint, Mapping, Violation, Workload, WorkloadError
-from polymap.schedules import mapping_to_document
 from polymap.search.problem import objective_unit
 from polymap.search.result.result import SearchResult, Settings
 from polymap.search.result.rewritten import rewritten_document

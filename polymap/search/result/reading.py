@@ -1,4 +1,4 @@
-"""Reads the documents that `result.save` and `polymap explore --json` write.
+"""Reads the documents that `result.save` and `polymap explore --json` write about one workload.
 
 The traffic is not counted again. Energies are recomputed from the file's traffic and must equal the file's. Programs
 that the search rewrote are checked (rewritten.py), and small ones are counted again.
@@ -9,24 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from fractions import Fraction
 from math import isclose
-from pathlib import Path
 
 from polymap.arch import arch_from_document
 from polymap.costmodel import Cost, Traffic, WireUse, energies_of, evaluate
 from polymap.inputs import (
     Fields,
     as_integer,
-    expected_kind,
     is_list,
     is_table,
+    mapping_from_document,
     parse_integer,
-    parse_json,
-    read_text,
-    refuse_yaml,
     shown,
 )
 from polymap.ir import Architecture, InputError, InstancePoint, Mapping, Mistake, PolymapError, Violation, Workload
-from polymap.schedules import check_mapping, mapping_from_document
+from polymap.schedules import check_mapping
 from polymap.search.programs import TUNING, instance_bound
 from polymap.search.result.result import SearchResult, Settings, SpaceCount
 from polymap.search.result.rewritten import rewritten_from_document
@@ -44,19 +40,6 @@ _ANSWER = (*_PLAIN, "clash", "dividing", "values", "bounds", "front")
 _SETTINGS = ("tiles", "seed", "time_limit_s", "workers", "memory_limit_mb", "work_limit", "constraints")
 _ROW = ("level", "tensor", "reads", "writes", "fills", "drains")
 _WIRE = ("fanout", "tensor", "messages", "deliveries", "collections", "sums")
-
-
-def load_result(path: str | Path) -> SearchResult:
-    """Return the result that `result.save(path)` or `polymap explore --json` wrote; it equals the original.
-
-    It has no history, cannot be resumed and has no certificate. Raises InputError, with every mistake, for a file that
-    is not such an answer, has another format version, or contradicts itself.
-    """
-    path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
-    refuse_yaml(path, "result")
-    where = shown(path.name)
-    document = parse_json(read_text(path), where)
-    return result_from_document(document, where)
 
 
 def result_from_document(document: object, where: str = "the result") -> SearchResult:
@@ -89,8 +72,19 @@ def result_from_document(document: object, where: str = "the result") -> SearchR
     return result
 
 
-def _parsed_number(value: object) -> int | float | None:
-    """Return a number as it was before it was written: integers beyond 2^53 are texts."""
+def mapping_with_cost(
+    workload: Workload, arch: Architecture, documents: tuple[object, object], where: str
+) -> tuple[Mapping, Cost]:
+    """Return a mapping and its cost from their documents. Raises InputError with every mistake."""
+    mistakes: list[Mistake] = []
+    found = _Reader(workload, arch, mistakes, counts_again=False).pair(documents, where)
+    if found is None or mistakes:
+        raise InputError(mistakes)
+    return found
+
+
+def parsed_number(value: object) -> int | float | None:
+    """Return a number as it was before it was written (integers beyond 2^53 are texts), None for anything else."""
     if isinstance(value, str):
         return parse_integer(value)
     integer = as_integer(value)
@@ -119,7 +113,7 @@ class _Reader:
     def settings(self, document: object, where: str) -> Settings:
         fields = Fields.of(document, where, self._mistakes, known=_SETTINGS, required=_SETTINGS)
         plain = Settings()
-        seconds = _parsed_number(fields.table.get("time_limit_s"))
+        seconds = parsed_number(fields.table.get("time_limit_s"))
         return Settings(
             tiles=fields.choice("tiles", plain.tiles, ("any", "divide")),
             time_limit_s=plain.time_limit_s if seconds is None else seconds,
@@ -161,6 +155,11 @@ class _Reader:
             settings=settings,
         )
 
+    def pair(self, documents: tuple[object, object], where: str) -> tuple[Mapping, Cost] | None:
+        mapping = self._mapping(documents[0], f"{where}: mapping")
+        cost = None if mapping is None else self._cost(documents[1], f"{where}: cost", mapping)
+        return None if mapping is None or cost is None else (mapping, cost)
+
     def _mapping(self, document: object, where: str) -> Mapping | None:
         try:
             mapping = mapping_from_document(document, where)
@@ -172,7 +171,7 @@ class _Reader:
 
     def _number(self, fields: Fields, name: str, *, null: bool = False) -> int | float | None:
         value = fields.table.get(name)
-        found = _parsed_number(value)
+        found = parsed_number(value)
         if found is None and not (null and value is None) and name in fields.table:
             fields.refuse("PM112", name, "Expected a number.")
         return found
@@ -270,11 +269,11 @@ class _Reader:
         kind, message = fields.text("kind", ""), fields.text("message", "")
         if len(points) == 2:
             return Violation(kind, message, (points[0], points[1]))
-        values = {name: _parsed_number(value) for name, value in table.items()}
+        values = {name: parsed_number(value) for name, value in table.items()}
         pairs = ((name, value if isinstance(value, int) else str(table[name])) for name, value in values.items())
         return Violation(kind, message, tuple(pairs))
 
     def _point(self, document: object) -> InstancePoint:
         table: Table[str, object] = document if is_table(document) else {}
-        values = tuple((name, int(_parsed_number(value) or 0)) for name, value in table.items() if name != "statement")
+        values = tuple((name, int(parsed_number(value) or 0)) for name, value in table.items() if name != "statement")
         return InstancePoint(str(table.get("statement", "")), values)

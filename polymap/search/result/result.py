@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from polymap.costmodel import Cost
-from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload, prices_text
+from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload, page_of, prices_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Settings:
     work_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SearchResult(Reported):
     """The answer of `explore`, with its question (workload, arch, objective, settings).
 
@@ -122,14 +123,23 @@ class SearchResult(Reported):
     arch: Architecture | MaybeNone = field(default=None, repr=False)
     settings: Settings = field(default=Settings(), compare=False, repr=False)
 
-    def explain(self, *, sensitivity: bool = False, time_limit_s: float = 60) -> str:
+    def explain(self, other: Reported | None = None, *, sensitivity: bool = False, time_limit_s: float = 60) -> str:
         """Return sentences on the answer: what moves what, where energy and time go, what is proven.
 
-        sensitivity: also the value of more or less of each resource. That takes searches of other machines, for at most
-        `time_limit_s` (`polymap.sensitivity` returns it as data, and raises the same errors).
+        other: another result or cost of the same question; why it is worse is told, too. sensitivity: also the value
+        of more or less of each resource. That takes searches of other machines, for at most `time_limit_s`
+        (`pm.study.sensitivity` returns it as data, and raises the same errors).
         """
-        text = Reported.explain(self)
+        text = Reported.explain(self, other)
         return f"{text}\n\n{prices_text(self, time_limit_s)}" if sensitivity and self.best is not None else text
+
+    def report(self, path: str | Path, other: Reported | None = None) -> None:
+        """Write the answer as one self-contained page of HTML, completely or not at all.
+
+        other: another result or cost of the same question, shown beside the best mapping. Raises OptionError where
+        there is no mapping, OutputError where the file cannot be written.
+        """
+        page_of(self)(self, path, other)
 
     def certificate(self) -> str:
         """Return the certificate of the answer, which `verify` checks (docs/certificate.md).

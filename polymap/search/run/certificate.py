@@ -25,8 +25,8 @@ from polymap.checker import (
     least,
     parsed,
 )
+from polymap.inputs import mapping_to_document
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
-from polymap.schedules import mapping_to_document
 from polymap.search.problem import Rules, analyse, rules_from_document
 from polymap.search.run.certificate_head import (
     HINT,

@@ -8,8 +8,8 @@ from itertools import islice
 
 from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_integer
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
-from polymap.resolve import question_of
+from polymap.ir import Mapping, Mistake, OptionError
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import solve
 from polymap.search.local import annealer_of
 from polymap.search.problem import analyse, clashes, measure_under, objective_values, parse_single, rules_from_document
@@ -20,8 +20,8 @@ from polymap.search.run.programs import sampled
 
 
 def candidates(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     objective: str = "energy",
     limit: int = 100,
     time_limit_s: float = 60,

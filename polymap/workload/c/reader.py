@@ -25,13 +25,13 @@ def from_c(
     name: str | None = None,
     file: str = "C source",
     associative: bool = True,
-    budget: float | None = None,
+    time_limit_s: float | None = None,
 ) -> Workload:
     """Return the loop nest that a C text describes.
 
     sizes: values for the names of sizes; they replace `#define`s, parameters and constants of these names. name: of
-    the workload (default: the function's, else "c"). file: what messages call the text. budget: seconds of CPU time
-    for each question about its sets, if more than usual (BudgetError where they do not suffice).
+    the workload (default: the function's, else "c"). file: what messages call the text. time_limit_s: seconds of CPU
+    time for each question about its sets, if more than usual (BudgetError where they do not suffice).
 
     Loops become dims 0 <= i < extent with the user's own values in origin and step; bounds that are not constant become
     constraints over the smallest box. Variables declared inside the function are temporary; of the others, those that
@@ -40,11 +40,11 @@ def from_c(
     Raises InputError for text that is no C, and WorkloadError, with every mistake and its line, for C that is no static
     loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
     """
-    if budget is not None:
-        expected_seconds(budget, "the budget")
+    if time_limit_s is not None:
+        expected_seconds(time_limit_s, "time_limit_s")
     if name is not None:
         expected_text(name, "the workload's name")
-    with raised(budget):
+    with raised(time_limit_s):
         return _read(source, sizes or {}, name, file, associative=associative)
 
 

@@ -22,9 +22,9 @@ from polymap.checker.model import DEADLINE, OutOfTime, Problem, parsed, spread, 
 from polymap.checker.prover import Prover
 from polymap.checker.rules import Refused
 from polymap.checker.windows import axis
+from polymap.inputs.mappings import mapping_to_document
 from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel, Multicast, Node
 from polymap.ir.mapping import Compute, Storage
-from polymap.schedules.document import mapping_to_document
 from polymap.search.run.certificate import certificate
 from polymap.search.run.certificate_head import canonical, machine_table, workload_table
 

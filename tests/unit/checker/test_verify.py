@@ -107,7 +107,7 @@ def test_hostile_claims_are_refused_at_once(pattern: str, new: str) -> None:
 
 
 def test_a_check_ends_when_its_time_is_up() -> None:
-    verdict = verify(small(), seconds=0)
+    verdict = verify(small(), time_limit_s=0)
     assert not verdict.proven
     assert "time is up" in verdict.reason
 

@@ -31,7 +31,7 @@ def test_compare_says_what_compare_and_explore_find(capsys: Captured) -> None:
         assert (row["cost"] is None) == (member.cost is None)
     best = pm.explore(pm.matmul(m=4, n=6, k=2), "flat3", "edp", tiles="divide")
     assert told["optimum"] == told["members"][-1]["value"] == best.value
-    mapping = pm.mapping_from_document(told["members"][-1]["mapping"])
+    mapping = pm.io.mapping_from_document(told["members"][-1]["mapping"])
     cost = pm.evaluate(pm.matmul(m=4, n=6, k=2), "flat3", mapping)
     assert cost.energy_pj * cost.latency_cycles == best.value
 

@@ -34,7 +34,7 @@ def answer_of(capsys: Captured, *words: str, code: int = 0) -> dict[str, object]
 
 def test_layers_are_named_on_the_command_line_and_in_files(capsys: Captured, tmp_path: Path) -> None:
     told = answer_of(capsys, "explore", *LAYER, "--arch", "flat3", "--tiles", "divide")
-    expected = pm.workload_to_document(pm.conv2d(K=4, C=3, H=6, W=6, R=3, S=3))
+    expected = pm.io.workload_to_document(pm.conv2d(K=4, C=3, H=6, W=6, R=3, S=3))
     assert told["workload"] == expected
     sizes = {"K": 4, "C": 3, "H": 6, "W": 6, "R": 3, "S": 3, "padding": 0}
     (tmp_path / "layer.json").write_text(json.dumps({"conv2d": sizes}))
@@ -114,7 +114,7 @@ def test_lists_match_patterns(capsys: Captured) -> None:
     assert main(("list", "nothing like it")) == 0
     assert "no built-in workload or machine" in capsys.readouterr().out
     everything = answer_of(capsys, "list")
-    assert len(everything["workloads"]) == len(pm.builtin_names())  # type: ignore[arg-type]
+    assert len(everything["workloads"]) == len(pm.io.builtin_names())  # type: ignore[arg-type]
 
 
 def test_help_names_the_version_and_helps_with_commands(capsys: Captured) -> None:
@@ -136,8 +136,8 @@ def test_native_programs_are_written_and_run(capsys: Captured, tmp_path: Path) -
     assert told["run"]["matches_reference"] is True  # type: ignore[index]
     assert told["run"]["counts_match"] is None  # type: ignore[index]
     layer, arch = pm.matmul(m=4, n=6, k=2), pm.load_arch("host_cpu")
-    best = pm.mapping_from_document(told)
-    assert path.read_text() == pm.generate_c(layer, arch, best, pm.Form.NATIVE)
+    best = pm.io.mapping_from_document(told)
+    assert path.read_text() == pm.generate_c(layer, arch, best, "native")
 
 
 # Output
@@ -202,7 +202,7 @@ def test_yaml_is_refused_with_the_word(name: str, capsys: Captured, tmp_path: Pa
     ):
         assert main(words) == 2
         assert "is a YAML file, and YAML is not read" in capsys.readouterr().err
-    with pytest.raises(pm.InputError, match="YAML"):
+    with pytest.raises(pm.errors.InputError, match="YAML"):
         pm.load_result(path)
 
 

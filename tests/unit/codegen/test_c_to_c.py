@@ -265,7 +265,7 @@ def test_the_command_takes_schedules_for_all_sizes(
     texts = {0: "S0[i,j] -> [i + j, j, 0]", 2: "S0[i,j] -> [j, -i, 0]"}
     for code, text in texts.items():
         schedule = pm.transform.schedule_from_text(workload, text)
-        written = pm.transform.to_openscop(schedule) if openscop else text
+        written = pm.io.to_openscop(schedule) if openscop else text
         (tmp_path / "order.txt").write_text(written, encoding="utf-8")
         assert main(command) == code
         out, err = capsys.readouterr()
@@ -301,7 +301,7 @@ def test_maxima_of_integers_may_come_in_any_order(kind: str, update: str, free: 
     if free:
         assert "Written by polymap" in pm.transform_c(source, schedule=schedule)
     else:
-        with pytest.raises(pm.ScheduleError, match="PM280"):
+        with pytest.raises(pm.errors.ScheduleError, match="PM280"):
             pm.transform_c(source, schedule=schedule)
 
 

@@ -251,7 +251,7 @@ def tally(folder: Path, seeds: range) -> Counter[str]:
         text = ProgramMaker(seed).text()
         path.write_text(text)
         try:
-            whole = without_text(pm.preprocessed(path, [f"-I{folder}"]))
+            whole = without_text(pm.io.preprocessed(path, [f"-I{folder}"]))
         except PolymapError:
             found["no C"] += 1
             continue

@@ -153,7 +153,7 @@ def test_what_cannot_be_compiled_is_said() -> None:
         pm.compile(layer, "host_cpu", layout="CHWN")
     with pytest.raises(OptionError, match="PM638 threads is 0"):
         pm.compile(layer, "host_cpu", threads=0)
-    with pytest.raises(pm.ArchError, match="PM122"):
+    with pytest.raises(pm.errors.ArchError, match="PM122"):
         pm.compile(layer, "flat3")
 
 
@@ -298,5 +298,5 @@ def test_a_compiler_without_openmp_is_told_what_it_lacks(tmp_path: Path, monkeyp
     compiler.write_text('#!/bin/sh\necho "ld: cannot find -lomp: No such file" >&2\nexit 1\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
-    with pytest.raises(pm.CompilerError, match=r"(?s)PM603 .*cannot find -lomp.*libomp.*threads=1"):
+    with pytest.raises(pm.errors.CompilerError, match=r"(?s)PM603 .*cannot find -lomp.*libomp.*threads=1"):
         pm.compile(pm.matmul(m=33, n=65, k=17, bits=32), "cpu_avx2", threads=2)

@@ -48,11 +48,11 @@ def written(folder: Path) -> Path:
 def test_macros_and_conditions_of_headers_are_in_effect(tmp_path: Path) -> None:
     path = written(tmp_path)
     flags = [f"-I{tmp_path / 'headers'}", "-DROWS=9"]
-    plain = pm.symbolic_checkup(pm.preprocessed(path, flags))
+    plain = pm.io.symbolic_checkup(pm.io.preprocessed(path, flags))
     assert [(each.line, str(each.instances)) for each in plain.statements] == [(12, "8")]
-    twice = pm.symbolic_checkup(pm.preprocessed(path, [*flags, "-DTWICE"]))
+    twice = pm.io.symbolic_checkup(pm.io.preprocessed(path, [*flags, "-DTWICE"]))
     assert [(each.line, str(each.instances)) for each in twice.statements] == [(10, "8*n if n > 0")]
-    workload = pm.from_c(pm.preprocessed(path, [*flags, "-DTWICE"]), {"n": 5})
+    workload = pm.from_c(pm.io.preprocessed(path, [*flags, "-DTWICE"]), {"n": 5})
     assert [tensor.shape for tensor in workload.tensors] == [(9, 5)]
 
 
@@ -68,11 +68,11 @@ def test_the_command_line_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path)
     with pytest.raises(CompilerError, match=r"PM605 the preprocessor refuses 'kernel\.c': kernel\.c:3"):
-        pm.preprocessed(path)
+        pm.io.preprocessed(path)
     with pytest.raises(OptionError, match="PM605 the preprocessor's flag '-o' is not passed on"):
-        pm.preprocessed(path, ["-o", "-Dx y"])
+        pm.io.preprocessed(path, ["-o", "-Dx y"])
     with pytest.raises(InputError, match="PM101"):
-        pm.preprocessed(tmp_path / "none.c")
+        pm.io.preprocessed(tmp_path / "none.c")
     assert main(["check", "conv2d", "--cpp"]) != 0
     assert "PM605 --cpp is given for 'conv2d'" in capsys.readouterr().err
     assert not (tmp_path / "-Dx y").exists()

@@ -36,7 +36,7 @@ def instances(workload: Workload) -> list[int]:
 def agrees(name: str, first: int) -> None:
     text, sizes = KERNELS[name]
     given = {size: first + number for number, size in enumerate(sizes)}
-    found, workload = pm.symbolic_checkup(text), pm.from_c(text, given)
+    found, workload = pm.io.symbolic_checkup(text), pm.from_c(text, given)
     at_sizes = nests(workload)
     assert [(each.depth, each.parallel) for each in found.loops] == [
         # The largest of several values is no accumulation of a text that stays as it is.
@@ -72,7 +72,7 @@ def test_all_kernels_allow_for_all_sizes_what_they_allow_for_one(name: str) -> N
 
 
 def test_a_stencil_is_told_by_distances_and_a_formula() -> None:
-    found = pm.symbolic_checkup(SEIDEL)
+    found = pm.io.symbolic_checkup(SEIDEL)
     assert found.parameters == ("m", "n")
     assert str(found.statements[0].instances) == "10*(m - 2)*(n - 2) if m >= 3 and n >= 3"
     flow = next(each for each in found.dependences if each.kind == "flow")
@@ -83,20 +83,20 @@ def test_a_stencil_is_told_by_distances_and_a_formula() -> None:
 
 def test_a_variable_of_each_iteration_carries_nothing() -> None:
     text = "void f(int n, double a[n]) { for (int i = 0; i < n; i++) { double t = a[i]; a[i] = t * t; } }"
-    assert [each.parallel for each in pm.symbolic_checkup(text).loops] == ["yes"]
+    assert [each.parallel for each in pm.io.symbolic_checkup(text).loops] == ["yes"]
     outside = text.replace("double t = a[i];", "t = a[i];").replace("{ for", "{ double t; for")
-    assert [each.parallel for each in pm.symbolic_checkup(outside).loops] == ["no"]
+    assert [each.parallel for each in pm.io.symbolic_checkup(outside).loops] == ["no"]
 
 
 def test_what_is_given_is_fixed() -> None:
-    found = pm.symbolic_checkup(SEIDEL, {"n": 12})
+    found = pm.io.symbolic_checkup(SEIDEL, {"n": 12})
     assert found.parameters == ("m",)
     assert str(found.statements[0].instances) == "100*(m - 2) if m >= 3"
 
 
 def test_products_of_parameters_are_refused() -> None:
     with pytest.raises(WorkloadError, match="PM262"):
-        pm.symbolic_checkup("void f(int n, double a[n * n]) { for (int i = 0; i < n; i++) a[n * i] = 0; }")
+        pm.io.symbolic_checkup("void f(int n, double a[n * n]) { for (int i = 0; i < n; i++) a[n * i] = 0; }")
 
 
 def test_the_command_line_tells_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

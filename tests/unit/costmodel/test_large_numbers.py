@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 import polymap as pm
+from polymap.costmodel.counts import Traffic
 from polymap.ir.errors import BudgetError
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.search.result.documents import cost_document, json_text
@@ -27,7 +28,7 @@ MACHINE = pm.Architecture(
 BLOCK = 10**5
 
 
-def rows(cost: pm.Cost) -> dict[tuple[str, str], pm.Traffic]:
+def rows(cost: pm.Cost) -> dict[tuple[str, str], Traffic]:
     return {(row.level, row.tensor): row for row in cost.traffic}
 
 
@@ -99,7 +100,7 @@ def test_large_counts_are_text_in_json() -> None:
     by_name = {(row["level"], row["tensor"]): row for row in read["traffic"]}
     assert by_name["Buf", "B"]["reads"] == str(10**33)
     assert by_name["Buf", "B"]["drains"] == 0
-    sizes = pm.workload_from_document(json.loads(json.dumps(pm.workload_to_document(GEMM)))).extents()
+    sizes = pm.io.workload_from_document(json.loads(json.dumps(pm.io.workload_to_document(GEMM)))).extents()
     assert sizes == GEMM.extents()
 
 

@@ -77,7 +77,7 @@ def with_tiles(workload: Workload, mapping: Mapping, tiles: dict[str, int]) -> M
     return Mapping(tuple(nodes))
 
 
-def other_tiles(workload: Workload, found: pm.Formula) -> Iterator[dict[str, int]]:
+def other_tiles(workload: Workload, found: pm.study.Formula) -> Iterator[dict[str, int]]:
     extents = workload.extents()
     ranges = [[size for size in range(2, extents[tile.dim]) if extents[tile.dim] % size == 0] for tile in found.tiles]
     for values in product(*ranges):

@@ -15,12 +15,19 @@ import pytest
 
 import polymap as pm
 from polymap.report.figures.chart import BOUND, FOUND
-from polymap.report.figures.roofline import ROOF_COLOURS
+from polymap.report.figures.nest_svg import mapping_svg
+from polymap.report.figures.residency import residency_figure, residency_svg
+from polymap.report.figures.roofline import ROOF_COLOURS, roofline_svg
 from polymap.report.figures.svg import MORE_COLOURS, ROLE_COLOURS, tensor_colours
+from polymap.report.figures.traffic import traffic_svg
 from polymap.report.space.axes import FORMS, OTHER, mark
-from polymap.report.space.cloud import cloud_places
+from polymap.report.space.cloud import cloud_figure, cloud_places, cloud_svg
 from polymap.report.space.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
-from polymap.report.space.order_classes import _COLOURS as CLASSES  # pyright: ignore[reportPrivateUsage]
+from polymap.report.space.order_classes import (
+    _COLOURS as CLASSES,  # pyright: ignore[reportPrivateUsage]
+    order_figure,
+    order_svg,
+)
 
 EYES = {
     "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -120,7 +127,7 @@ def test_dataflows_have_forms_of_their_own() -> None:
 def test_roofs_are_named_at_their_lines() -> None:
     layer, arch = pm.matmul(m=8, n=8, k=8), pm.load_arch("flat3")
     result = pm.explore(layer, arch, tiles="divide")
-    texts = re.findall(r">([^<>]+)</text>", pm.roofline_svg(layer, arch, [("", result.cost)]))
+    texts = re.findall(r">([^<>]+)</text>", roofline_svg(layer, arch, [("", result.cost)]))
     for level in arch.levels:
         if level.bandwidth_bits_per_cycle is not None:
             assert texts.count(level.name) == 2  # at the line and in the key
@@ -129,13 +136,13 @@ def test_roofs_are_named_at_their_lines() -> None:
 def test_named_dataflows_and_the_optimum_are_marked_where_their_costs_are() -> None:
     layer, arch = pm.matmul(m=16, n=8, k=12), pm.load_arch("flat3")
     families = pm.compare(layer, arch, time_limit_s=10)
-    figure = pm.cloud_figure(pm.sample_mappings(layer, arch, 50), families)
+    figure = cloud_figure(pm.sample_mappings(layer, arch, 50), families)
     costs = {each.family: each.cost for each in families.members if each.cost is not None}
     assert {name: (x, y) for name, x, y, _ in figure.marked} == {
         name: (cost.latency_cycles, cost.energy_pj) for name, cost in costs.items()
     }
     assert "optimum" in costs
-    drawn = str(pm.cloud_svg(figure))
+    drawn = str(cloud_svg(figure))
     places = cloud_places(figure)[len(figure.points) :]
     for (name, *_), (x, y, told) in zip(figure.marked, places, strict=True):
         assert told.endswith(f"best known {name}")
@@ -147,9 +154,9 @@ def test_named_dataflows_and_the_optimum_are_marked_where_their_costs_are() -> N
 
 def test_each_class_of_orders_is_a_block_beside_its_number() -> None:
     small = pm.einsum("O[m,p,q] += I[p+r,q+s] * W[m,r,s]", m=4, p=3, q=3, r=2, s=2)
-    figure = pm.order_figure(small, "simple3")
+    figure = order_figure(small, "simple3")
     assert len(figure.classes) > 2
-    root = ElementTree.fromstring(str(pm.order_svg(figure)))
+    root = ElementTree.fromstring(str(order_svg(figure)))
     blocks: list[tuple[float, float]] = []
     squares = [each for each in root.iter(f"{SVG}rect") if each.attrib["fill"] in CLASSES]
     for colour in dict.fromkeys(square.attrib["fill"] for square in squares):
@@ -173,9 +180,9 @@ def test_further_tensors_are_named_in_one_order_in_every_picture() -> None:
     cost = pm.evaluate(layer, arch, best)
     assert len(set(tensor_colours(layer).values())) == len(names)
     pictures = {
-        "mapping": pm.mapping_svg(layer, arch, best, cost),
-        "traffic": pm.traffic_svg(layer, arch, cost),
-        "residency": pm.residency_svg(pm.residency_figure(layer, arch, best)),
+        "mapping": mapping_svg(layer, arch, best, cost),
+        "traffic": traffic_svg(layer, arch, cost),
+        "residency": residency_svg(residency_figure(layer, arch, best)),
     }
     for what, picture in pictures.items():
         words = list(ElementTree.fromstring(str(picture)).iter(f"{SVG}text"))

@@ -72,7 +72,7 @@ def test_equal_differences_stand_in_the_machines_order_in_every_process() -> Non
     program = (
         "import polymap as pm; from polymap.report.text.explanation import compare;"
         "w = pm.einsum('C[m] += A[m] * B[m]', m=8);"
-        "a = pm.arch_from_document({'name': 'x', 'nodes': [{'level': 'D', 'read_pj': 8, 'write_pj': 8},"
+        "a = pm.io.arch_from_document({'name': 'x', 'nodes': [{'level': 'D', 'read_pj': 8, 'write_pj': 8},"
         " {'level': 'L', 'read_pj': 1, 'write_pj': 1}, {'compute': 'M'}]});"
         "t = lambda *s: pm.Mapping((*s, pm.Temporal('m', 1), pm.Compute('S')));"
         "both = [(t(*s), pm.evaluate(w, a, t(*s))) for s in ((), (pm.Storage('L', ('A', 'B', 'C')),))];"

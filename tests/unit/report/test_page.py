@@ -16,7 +16,9 @@ import pytest
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.report.page import html
+from polymap.report.page.report import report_page
 from polymap.report.space import cloud_figure, cloud_places, cloud_svg
+from polymap.report.text.explanation import explain
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -55,7 +57,7 @@ def asked() -> tuple[pm.Workload, pm.Architecture, pm.SearchResult]:
 
 @cache
 def page() -> str:
-    return pm.report_page(*asked())
+    return report_page(*asked())
 
 
 def test_the_page_is_one_small_file_that_loads_nothing() -> None:
@@ -93,7 +95,7 @@ def test_the_page_holds_answer_proof_tables_program_and_a_second_mapping() -> No
     assert "Beside it: best for latency" in page()
     assert "#include &lt;stdint.h&gt;" in page()
     assert result.best is not None
-    assert f"<p>{pm.explain(layer, arch, result.best, result.cost).splitlines()[0]}</p>" in page()
+    assert f"<p>{explain(layer, arch, result.best, result.cost).splitlines()[0]}</p>" in page()
 
 
 def test_the_same_question_gives_the_same_page_but_for_times() -> None:
@@ -101,7 +103,7 @@ def test_the_same_question_gives_the_same_page_but_for_times() -> None:
         text = re.sub(r"<svg(?:(?!</svg>).)*seconds(?:(?!</svg>).)*</svg>", "", text, flags=re.DOTALL)
         return re.sub(r"[0-9.]+ s\b", "", text)
 
-    assert without_times(pm.report_page(*asked())) == without_times(page())
+    assert without_times(report_page(*asked())) == without_times(page())
 
 
 def test_a_mapping_of_the_user_stands_beside_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,8 +123,8 @@ def test_a_mapping_of_the_user_stands_beside_the_best(tmp_path: Path, capsys: py
 def test_an_answer_without_a_mapping_has_no_page() -> None:
     layer, arch, _ = asked()
     nothing = pm.explore(layer, arch, tiles="divide", constraints={"limits": {"latency": 1}})
-    with pytest.raises(pm.OptionError, match="PM574 a report is about a mapping, and this INFEASIBLE answer has none"):
-        pm.report_page(layer, arch, nothing)
+    with pytest.raises(pm.errors.OptionError, match="PM574 a report is about a mapping, .* INFEASIBLE answer has none"):
+        report_page(layer, arch, nothing)
 
 
 def test_points_of_the_cloud_are_where_they_are_drawn() -> None:

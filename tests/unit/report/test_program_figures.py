@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 import polymap as pm
-from polymap.report.figures.statements import StatementEdge
+from polymap.report.figures.domain import domain_figure
+from polymap.report.figures.schedule import schedule_figure, schedule_svg
+from polymap.report.figures.statements import StatementEdge, dependence_graph, dependence_graph_svg
 
 GEMVER = """
 float A[N][N], u[N], v[N], x[N], y[N];
@@ -72,17 +74,17 @@ def _longest_chains(work: pm.Workload, statement: str) -> tuple[int, ...]:
 )
 def test_wavefronts_respect_every_dependence_of_the_program(text: str, statement: str) -> None:
     work = pm.from_c(text)
-    figure = pm.domain_figure(work, statement)
+    figure = domain_figure(work, statement)
     assert figure.wavefronts == _longest_chains(work, statement)
 
 
 def test_wavefronts_through_other_statements_are_counted() -> None:
-    assert max(pm.domain_figure(pm.from_c(JACOBI), "S0").wavefronts) == 3  # one after each step of time
-    assert max(pm.domain_figure(pm.from_c(THROUGH), "S0").wavefronts) == 63  # T makes all rows wait
+    assert max(domain_figure(pm.from_c(JACOBI), "S0").wavefronts) == 3  # one after each step of time
+    assert max(domain_figure(pm.from_c(THROUGH), "S0").wavefronts) == 63  # T makes all rows wait
 
 
 def test_the_graph_holds_one_edge_per_pair_kind_and_array() -> None:
-    figure = pm.dependence_graph(pm.from_c(GEMVER, {"N": 5}))
+    figure = dependence_graph(pm.from_c(GEMVER, {"N": 5}))
     assert [name for name, _ in figure.statements] == ["S0", "S1"]
     assert figure.edges == (
         StatementEdge("S0", "S1", "flow", "A", ()),
@@ -92,10 +94,10 @@ def test_the_graph_holds_one_edge_per_pair_kind_and_array() -> None:
 
 def test_edges_of_a_stencil_carry_their_distances() -> None:
     work = pm.from_c(STENCIL)
-    figure = pm.dependence_graph(work)
+    figure = dependence_graph(work)
     expected = {(each.kind.value, distance) for each in pm.dependences(work) for distance in each.distances}
     assert {(each.kind, distance) for each in figure.edges for distance in each.distances} == expected
-    root = ElementTree.fromstring(pm.dependence_graph_svg(figure))
+    root = ElementTree.fromstring(dependence_graph_svg(figure))
     titles = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}title")]
     assert len(titles) == 1 + len(figure.edges)
     assert any("flow of A" in each and "(0, 1)" in each for each in titles)
@@ -104,7 +106,7 @@ def test_edges_of_a_stencil_carry_their_distances() -> None:
 def test_matrices_times_counters_are_the_times() -> None:
     work = pm.from_c(STENCIL)
     order = pm.transform.tile(pm.transform.skew(pm.Schedule.original(work), "i", by="s"), {"s": 2, "i": 8})
-    (matrix,) = pm.schedule_figure(order).matrices
+    (matrix,) = schedule_figure(order).matrices
     assert matrix.columns == ("s", "i", "floor((s)/2)", "floor((s + i)/8)", "1")
     for s, i in ((0, 0), (1, 7), (3, 17)):
         values = (s, i, s // 2, (s + i) // 8, 1)
@@ -115,11 +117,11 @@ def test_matrices_times_counters_are_the_times() -> None:
 def test_the_schedule_is_drawn_with_its_functions() -> None:
     work = pm.from_c(GEMVER, {"N": 5})
     order = pm.transform.schedule_from_text(work, "S0[i,j] -> [j, i, 0]\nS1[k,l] -> [k, l, 1]")
-    figure = pm.schedule_figure(order)
+    figure = schedule_figure(order)
     assert [each.rows for each in figure.matrices] == [
         ((0, 1, 0), (1, 0, 0), (0, 0, 0)),
         ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     ]
-    root = ElementTree.fromstring(pm.schedule_svg(figure))
+    root = ElementTree.fromstring(schedule_svg(figure))
     words = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"[i, j] -> [j, i, 0]", "[k, l] -> [k, l, 1]"} <= set(words)

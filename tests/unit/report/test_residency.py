@@ -26,7 +26,7 @@ MACHINE = {
         {"compute": "MAC"},
     ],
 }
-ARCH = pm.arch_from_document(MACHINE)
+ARCH = pm.io.arch_from_document(MACHINE)
 LAYERS = (
     pm.matmul(m=7, n=5, k=6),
     pm.einsum("O[k,p] += I[c,2*p+r] * W[k,c,r]", k=4, c=3, p=5, r=3),
@@ -173,7 +173,7 @@ def test_steps_of_legs_times_the_shared_iterations_are_all_steps() -> None:
 @pytest.mark.parametrize("width", [0, 319, 2.5, "wide"])
 def test_a_picture_of_residency_is_at_least_as_wide_as_a_phone(width: object) -> None:
     figure = residency_figure(CHAIN, pm.load_arch("flat3"), drawn_chain(Random(1)))
-    with pytest.raises(pm.OptionError, match="PM120 width_px is .*\n.*an integer of at least 320"):
+    with pytest.raises(pm.errors.OptionError, match="PM120 width_px is .*\n.*an integer of at least 320"):
         residency_svg(figure, width_px=width)  # type: ignore[arg-type]
 
 
@@ -183,20 +183,20 @@ def test_programs_whose_tiles_differ_are_refused() -> None:
         (pm.Temporal(each.dims[0], 1), pm.Storage("GLB", ("X" if each.name == "S0" else "R",)), pm.Compute(each.name))
         for each in blur.statements
     )
-    with pytest.raises(pm.OptionError, match="PM575 a tile of X in GLB differs from iteration to iteration"):
+    with pytest.raises(pm.errors.OptionError, match="PM575 a tile of X in GLB differs from iteration to iteration"):
         residency_figure(blur, ARCH, pm.Mapping((pm.Branch(legs),)))
 
 
 def test_arrays_and_programs_beyond_the_figures_are_refused() -> None:
-    triangle = pm.workload_from_document(
+    triangle = pm.io.workload_from_document(
         {"name": "t", "einsum": "C[i] += A[i,j]", "sizes": {"i": 4, "j": 4}, "constraints": ["i-j"]}
     )
     mapping = pm.Mapping((pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S")))
     for figure in (array_figure, residency_figure):
-        with pytest.raises(pm.OptionError, match="PM575 't' is not one statement over a box"):
+        with pytest.raises(pm.errors.OptionError, match="PM575 't' is not one statement over a box"):
             figure(triangle, ARCH, mapping)
     twice = pm.einsum("C[i] += A[i,i]", i=4)
-    with pytest.raises(pm.OptionError, match="PM575 a tile of A is no product of its axes"):
+    with pytest.raises(pm.errors.OptionError, match="PM575 a tile of A is no product of its axes"):
         residency_figure(twice, ARCH, pm.Mapping((pm.Temporal("i", 1), pm.Compute("S"))))
 
 

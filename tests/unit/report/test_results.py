@@ -128,13 +128,13 @@ def test_show_prints_where_there_is_no_notebook(
 def test_without_a_mapping_the_reason_is_told(answers: dict[str, pm.SearchResult]) -> None:
     none = answers["infeasible"]
     assert "these clash" in none.explain()
-    with pytest.raises(pm.OptionError, match="PM573 this INFEASIBLE answer has no mapping"):
+    with pytest.raises(pm.errors.OptionError, match="PM573 this INFEASIBLE answer has no mapping"):
         none.c()
 
 
 def test_curves_and_comparisons_know_their_question(tmp_path: Path) -> None:
     layer = pm.matmul(m=8, n=8, k=8)
-    curve = pm.buffer_curve(layer, FLAT, "GLB", [512, 4096], time_limit_s=4)
+    curve = pm.study.buffer_curve(layer, FLAT, "GLB", [512, 4096], time_limit_s=4)
     assert (curve.workload, curve.arch) == (layer, FLAT)
     assert list(curve.table()["capacity_bits"]) == [512, 4096]
     assert pickle.loads(pickle.dumps(curve)) == curve
@@ -152,10 +152,10 @@ def test_a_cost_saves_itself_with_its_question(answers: dict[str, pm.SearchResul
     cost.save(tmp_path / "cost.json")
     document = json.loads((tmp_path / "cost.json").read_text())
     assert document["schema"] == "polymap.cost/1"
-    assert pm.mapping_from_document(document) == answers["dividing"].best
+    assert pm.io.mapping_from_document(document) == answers["dividing"].best
     assert cost.explain() in answers["dividing"].explain()
     assert cost.c() == answers["dividing"].c()
-    with pytest.raises(pm.InputError, match="PM612 .* has the schema 'polymap.cost/1'"):
+    with pytest.raises(pm.errors.InputError, match="PM612 .* has the schema 'polymap.cost/1'"):
         pm.load_result(tmp_path / "cost.json")
 
 
@@ -222,7 +222,7 @@ def test_damaged_results_are_refused_by_name(
     answers["dividing"].save(tmp_path / "run.json")
     document = changed(json.loads((tmp_path / "run.json").read_text()), path, value)
     (tmp_path / "run.json").write_text(json.dumps(document))
-    with pytest.raises(pm.InputError, match=f"(?s){message}"):
+    with pytest.raises(pm.errors.InputError, match=f"(?s){message}"):
         pm.load_result(tmp_path / "run.json")
 
 
@@ -247,9 +247,9 @@ def paths_of(value: object, before: str = "") -> list[str]:
 
 
 def test_a_file_that_cannot_be_written_is_told(answers: dict[str, pm.SearchResult], tmp_path: Path) -> None:
-    with pytest.raises(pm.OutputError, match="PM701 cannot write"):
+    with pytest.raises(pm.errors.OutputError, match="PM701 cannot write"):
         answers["dividing"].save(tmp_path / "none" / "run.json")
-    with pytest.raises(pm.OutputError, match="PM701"):
+    with pytest.raises(pm.errors.OutputError, match="PM701"):
         answers["dividing"].save(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -257,6 +257,6 @@ def test_a_file_that_cannot_be_written_is_told(answers: dict[str, pm.SearchResul
 def test_costs_that_know_no_mapping_say_so() -> None:
     cost = pm.evaluate(SMALL, FLAT, pm.explore(SMALL, FLAT, tiles="divide").best)
     bare = dataclasses.replace(cost, mapping=None)
-    with pytest.raises(pm.OptionError, match="PM496"):
+    with pytest.raises(pm.errors.OptionError, match="PM496"):
         bare.explain()
     assert page.frame([]) is not None

@@ -64,7 +64,7 @@ def machine(name: str) -> dict[str, object]:
 def answers() -> dict[str, pm.SearchResult]:
     found: dict[str, pm.SearchResult] = {}
     for name, text in PROGRAMS.items():
-        arch = pm.arch_from_document(machine(name))
+        arch = pm.io.arch_from_document(machine(name))
         found[name] = pm.explore(pm.from_c(text), arch, "traffic:DRAM", time_limit_s=60, work_limit=400)
     return found
 
@@ -122,7 +122,7 @@ def test_programs_that_are_no_rewriting_are_refused(
 
 
 def test_costs_of_small_rewritten_programs_are_counted_again(answers: dict[str, pm.SearchResult]) -> None:
-    with pytest.raises(pm.InputError, match=r"PM613 .*latency_cycles is not what the mapping has"):
+    with pytest.raises(pm.errors.InputError, match=r"PM613 .*latency_cycles is not what the mapping has"):
         result_from_document(_changed(answers["skewed"], "cost.latency_cycles", 7))
 
 

@@ -30,16 +30,16 @@ def test_schemas_are_valid_and_printed(name: str, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out) == schema
 
 
-@pytest.mark.parametrize("name", [name for name in pm.preset_names() if name != "host_cpu"])
+@pytest.mark.parametrize("name", [name for name in pm.io.preset_names() if name != "host_cpu"])
 def test_presets_are_valid_machines(name: str) -> None:
     stored = json.loads((ROOT / "polymap/arch/presets" / f"{name}.json").read_text())
     validator("machine").validate(stored)
-    validator("machine").validate(pm.arch_to_document(pm.load_arch(name)))
+    validator("machine").validate(pm.io.arch_to_document(pm.load_arch(name)))
 
 
 def test_built_in_workloads_are_valid() -> None:
-    for name in pm.builtin_names():
-        validator("workload").validate(pm.workload_to_document(pm.builtin_workload(name)))
+    for name in pm.io.builtin_names():
+        validator("workload").validate(pm.io.workload_to_document(pm.io.builtin_workload(name)))
 
 
 WORKLOADS: list[tuple[dict[str, Any], bool]] = [
@@ -67,15 +67,15 @@ WORKLOADS: list[tuple[dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("document", "valid"), WORKLOADS)
 def test_what_the_workload_schema_refuses_the_reader_refuses(document: dict[str, Any], valid: bool) -> None:
     if document.get("types") and document.get("bits"):
-        with pytest.raises(pm.WorkloadError, match="PM2"):
-            pm.workload_from_document(document)
+        with pytest.raises(pm.errors.WorkloadError, match="PM2"):
+            pm.io.workload_from_document(document)
         return
     assert validator("workload").is_valid(document) is valid
     if valid and "c" not in document:
-        pm.workload_from_document(document)
+        pm.io.workload_from_document(document)
     elif not valid:
-        with pytest.raises(pm.WorkloadError, match="PM"):
-            pm.workload_from_document(document)
+        with pytest.raises(pm.errors.WorkloadError, match="PM"):
+            pm.io.workload_from_document(document)
 
 
 LEVELS: list[tuple[dict[str, Any], bool]] = [
@@ -99,10 +99,10 @@ def test_the_machine_schema_agrees_with_the_reader(fields: dict[str, Any], valid
     document = {"nodes": [{"level": "DRAM"}, {"level": "L", **fields}, {"compute": "MAC"}]}
     assert validator("machine").is_valid(document) is valid
     if valid:
-        pm.arch_from_document(document)
+        pm.io.arch_from_document(document)
     else:
-        with pytest.raises(pm.ArchError, match="PM"):
-            pm.arch_from_document(document)
+        with pytest.raises(pm.errors.ArchError, match="PM"):
+            pm.io.arch_from_document(document)
 
 
 @pytest.mark.parametrize("objective", ["energy", "pareto:energy,latency", "lex:latency,energy", "traffic:DRAM"])

@@ -10,14 +10,13 @@ from random import Random
 import pytest
 
 import polymap as pm
-from polymap.fusion_gain import Fusion
 from polymap.networks import SweepRow, SweepTable
 from polymap.report.page.report import Answer, _second  # pyright: ignore[reportPrivateUsage]
-from polymap.report.space.capacity import CapacityFigure, CapacityPoint, knee_of
 from polymap.report.space.course import FateFigure
-from polymap.report.space.sensitivity import Change, SensitivityFigure, sensitivity_svg
-from polymap.report.space.winners import Winner, WinnerFigure, winner_svg
+from polymap.report.space.sensitivity import sensitivity_svg
+from polymap.report.space.winners import winner_svg
 from polymap.report.text import sweep_text
+from polymap.study import CapacityCurve, CapacityPoint, Fusion, Winner, WinnerStudy, knee_of
 
 UNKNOWN = "not known"
 
@@ -55,7 +54,7 @@ def test_a_knee_is_that_of_the_optima_or_not_known() -> None:
         energies = [*[None] * rng.randint(0, 2), *optima]
         for slack in (0.9, 0.3, 0.1, 0.03, 0.0):
             points = _points(rng, energies, slack)
-            figure = CapacityFigure("", "GLB", "DRAM", points, None, knee_of(points))
+            figure = CapacityCurve("", "GLB", "DRAM", points, None, knee_of(points))
             assert figure.knee in ((None, _least_near(energies)) if slack else (_least_near(energies),)), seed
             assert (UNKNOWN in figure.sentence) == (figure.knee is None), seed
             said += slack > 0 and figure.knee is not None
@@ -65,27 +64,38 @@ def test_a_knee_is_that_of_the_optima_or_not_known() -> None:
 def test_a_verdict_on_sizes_needs_proofs() -> None:
     """Values 16 times above their bounds say nothing of what is enough."""
     points = tuple(CapacityPoint(8192 * 4**k, 5.6e6, 5.6e6, 2.8e8, 1.7e7) for k in range(4))
-    assert UNKNOWN in CapacityFigure("", "GLB", "DRAM", points, None, knee_of(points)).sentence
+    assert UNKNOWN in CapacityCurve("", "GLB", "DRAM", points, None, knee_of(points)).sentence
     proven = tuple(replace(point, energy_bound=2.8e8) for point in points)
-    assert "Already 1 KiB is enough" in CapacityFigure("", "GLB", "DRAM", proven, None, knee_of(proven)).sentence
+    assert "Already 1 KiB is enough" in CapacityCurve("", "GLB", "DRAM", proven, None, knee_of(proven)).sentence
 
 
 def test_no_mapping_known_is_not_nothing_fits() -> None:
     winners = (Winner(None, 0.0, is_proven=False), Winner(None, 0.0, is_proven=True))
-    drawn = winner_svg(WinnerFigure("", ("RF", (8, 16)), ("GLB", (8,)), (winners,)))
+    drawn = winner_svg(WinnerStudy("", ("RF", (8, 16)), ("GLB", (8,)), (winners,)))
     assert "no mapping is known" in drawn
     assert "nothing fits" in drawn
-    changes = (Change("RF size", 0.5, None, is_proven=False), Change("RF size", 2.0, None, is_proven=True))
-    drawn = sensitivity_svg(SensitivityFigure("", "energy", 5.0, changes))
+    lowered, raised = _other(None, "TIMEOUT"), _other(None, "INFEASIBLE")
+    drawn = sensitivity_svg(_answer("OPTIMAL", lowered, raised))
     assert "none known" in drawn
     assert "nothing fits" in drawn
 
 
+def _other(value: int | None, status: str) -> pm.study.OtherAmount:
+    amount = Fraction(8)
+    return pm.study.OtherAmount(amount, None if value is None else Fraction(value), None, status, "searched")
+
+
+def _answer(status: str, lowered: pm.study.OtherAmount, raised: pm.study.OtherAmount) -> pm.study.Sensitivity:
+    price = pm.study.ResourcePrice("RF.capacity_bits", Fraction(4), raised, lowered, None, None, None)
+    question = (pm.matmul(m=2, n=2, k=2), pm.load_arch("flat3"), "energy", "divide")
+    return pm.study.Sensitivity(*question, status, Fraction(5), (price,), 3, 0.1)
+
+
 def test_changes_of_a_value_that_is_not_proven_are_not_proven() -> None:
-    change = Change("RF size", 2.0, 5.0, is_proven=True)
-    figure = SensitivityFigure("", "energy", 5.0, (change,), is_proven=False)
-    assert "no change (not proven)" in sensitivity_svg(figure)
-    assert "no change (not proven)" not in sensitivity_svg(replace(figure, is_proven=True))
+    same = _other(5, "OPTIMAL")
+    assert "no change (not proven)" in sensitivity_svg(_answer("FEASIBLE", same, same))
+    assert "no change (not proven)" not in sensitivity_svg(_answer("OPTIMAL", same, same))
+    assert "no change (not proven)" in sensitivity_svg(_answer("OPTIMAL", same, _other(5, "FEASIBLE")))
 
 
 def test_fate_says_what_is_open_or_how_bounds_closed_all() -> None:
@@ -97,7 +107,7 @@ def test_fate_says_what_is_open_or_how_bounds_closed_all() -> None:
 @pytest.mark.parametrize("name", ["resnet50.conv4_x", "alexnet.fc8", "mobilenet_v2.fc"])
 @pytest.mark.parametrize("objective", ["energy", "latency"])
 def test_the_second_mapping_of_a_report_is_not_dominated(name: str, objective: str) -> None:
-    workload, arch = pm.builtin_workload(name), pm.load_arch("flat3")
+    workload, arch = pm.io.builtin_workload(name), pm.load_arch("flat3")
     result = pm.explore(workload, arch, objective, tiles="divide")
     second = _second(Answer(workload, arch, result, result.best, result.cost))
     if second is None:
@@ -122,8 +132,8 @@ def test_fusion_is_said_not_to_pay_only_where_the_bound_says_so() -> None:
     stages = ["R[i,j] = max(X[i,j], 0.0)", "Y[i,j] = R[i,j] * 2.0"]
     work = pm.program(stages, i=4, j=4, types="float32", temporary=["R"])
     nodes = [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 2048}, {"compute": "PE"}]
-    arch = pm.arch_from_document({"name": "one buffer", "nodes": nodes})
-    found: Fusion = pm.fusion(work, arch, "traffic:DRAM", time_limit_s=20, work_limit=400)
+    arch = pm.io.arch_from_document({"name": "one buffer", "nodes": nodes})
+    found: Fusion = pm.study.fusion(work, arch, "traffic:DRAM", time_limit_s=20, work_limit=400)
     even = replace(found, value=100.0, unfused_value=100.0)
     assert [replace(even, bound=bound).pays for bound in (0.0, 99.0, 100.0)] == [None, None, False]
     assert UNKNOWN in str(replace(even, bound=50.0))

@@ -13,6 +13,15 @@ from polymap.codegen.execute.run import CRun
 from polymap.ir import display
 from polymap.ir.mapping import Mapping
 from polymap.ir.violation import Violation
+from polymap.report.figures.array_map import array_figure
+from polymap.report.figures.domain import domain_figure
+from polymap.report.figures.residency import residency_figure
+from polymap.report.figures.schedule import schedule_figure
+from polymap.report.space.cloud import cloud_figure
+from polymap.report.space.course import course_figure, fate_figure
+from polymap.report.space.order_classes import order_figure
+from polymap.report.space.rarity import rarity_figure
+from polymap.report.space.smoothness import smooth_figure
 from polymap.search.result.result import SearchResult, SpaceCount
 from tests.unit.report.shared import CONVOLUTION, FLAT, PRODUCT, SPREAD, cost_of
 
@@ -25,7 +34,10 @@ def test_values_print_as_reports() -> None:
     assert "energy " in str(cost)
     assert "level  tensor" in str(cost)
     assert "capacity: 'RF' is full" in str(Violation("capacity", "'RF' is full", ()))
-    assert repr(SPREAD).startswith("Mapping(nodes=(")
+    for value in (SPREAD, CONVOLUTION, FLAT, cost):
+        lines = repr(value).splitlines()
+        assert len(lines) <= 15
+        assert lines[0] == str(value).splitlines()[0]
 
 
 def test_values_show_themselves_in_notebooks() -> None:
@@ -112,22 +124,21 @@ def test_figures_show_their_pictures_in_notebooks() -> None:
     result = pm.explore(layer, arch, tiles="divide")
     sample = pm.sample_mappings(layer, arch, 5)
     figures: dict[str, Any] = {
-        "array": pm.array_figure(layer, arch, result.best),
-        "residency": pm.residency_figure(layer, arch, result.best),
-        "tile_map": pm.tile_map_figure(layer, arch, result.best, 0, 1),
-        "cloud": pm.cloud_figure(sample),
-        "smooth": pm.smooth_figure(sample),
-        "course": pm.course_figure(result),
-        "fate": pm.fate_figure(result),
-        "order": pm.order_figure(layer, arch),
-        "rarity": pm.rarity_figure("x", [1.0, 2.0], 1.0),
-        "capacity": pm.capacity_figure(layer, arch, "GLB", [512, 1024]),
-        "layer_bars": pm.layer_bars_figure("x", [("a", 1.0, 1, "OPTIMAL")]),
-        "domain": pm.domain_figure(pm.einsum("C[m] += A[m,k]", m=4, k=4), "S"),
-        "schedule": pm.schedule_figure(pm.Schedule.original(layer)),
+        "array": array_figure(layer, arch, result.best),
+        "residency": residency_figure(layer, arch, result.best),
+        "tile_map": pm.study.tiles(layer, arch, result.best, 0, 1),
+        "cloud": cloud_figure(sample),
+        "smooth": smooth_figure(sample),
+        "course": course_figure(result),
+        "fate": fate_figure(result),
+        "order": order_figure(layer, arch),
+        "rarity": rarity_figure("x", [1.0, 2.0], 1.0),
+        "capacity": pm.study.capacity(layer, arch, "GLB", [512, 1024]),
+        "domain": domain_figure(pm.einsum("C[m] += A[m,k]", m=4, k=4), "S"),
+        "schedule": schedule_figure(pm.Schedule.original(layer)),
     }
     for name, figure in figures.items():
         drawn = figure._repr_svg_()
         assert drawn is not None, name
-        assert drawn == getattr(pm, f"{name}_svg")(figure)
+        assert drawn.data == figure, name
         assert "<svg" in figure._repr_html_()

@@ -10,23 +10,27 @@ import pytest
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.presets import load_arch
-from polymap.comparison import compare
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
+from polymap.networks.resource_prices import sensitivity
 from polymap.report.figures.chart import round_axis, ticks_of
 from polymap.report.figures.svg import text_width
-from polymap.report.space.capacity import capacity_figure, capacity_svg
+from polymap.report.space.capacity import capacity_svg
 from polymap.report.space.cloud import cloud_figure, cloud_svg, undominated
 from polymap.report.space.course import course_figure, course_svg, fate_figure, fate_svg
 from polymap.report.space.order_classes import order_figure, order_svg
 from polymap.report.space.rarity import rarity_figure, rarity_svg
-from polymap.report.space.sensitivity import sensitivity_figure, sensitivity_svg
+from polymap.report.space.sensitivity import sensitivity_svg
 from polymap.report.space.smoothness import smooth_figure, smooth_svg
-from polymap.report.space.tile_map import tile_map_figure, tile_map_svg
+from polymap.report.space.tile_map import tile_map_svg
 from polymap.report.space.two_mappings import side_by_side, side_by_side_svg, side_by_side_text
-from polymap.report.space.winners import winner_figure, winner_svg
+from polymap.report.space.winners import winner_svg
 from polymap.sampling.sample import sample_mappings
+from polymap.study.capacity_sweep import capacity
+from polymap.study.comparison import compare
+from polymap.study.tile_map import tiles as tiles_of
+from polymap.study.winner_map import winners as winners_of
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
@@ -125,15 +129,15 @@ def test_neighbours_costs_are_those_of_evaluate() -> None:
 
 
 def test_more_of_a_resource_is_never_worse() -> None:
-    figure = sensitivity_figure(_LAYER, _ARCH, time_limit_s=40)
-    for change in figure.changes:
-        if change.value is not None and change.is_proven:
-            assert change.value <= figure.value if change.factor > 1 else change.value >= figure.value
-    assert_inside(sensitivity_svg(figure))
+    answer = sensitivity(_LAYER, _ARCH, tiles="divide", time_limit_s=40)
+    for price in answer.prices:
+        assert price.raised.value is None or price.raised.value <= answer.value
+        assert price.lowered is None or price.lowered.value is None or price.lowered.value >= answer.value
+    assert_inside(sensitivity_svg(answer))
 
 
 def test_larger_buffers_never_cost_more() -> None:
-    figure = capacity_figure(_LAYER, _ARCH, "GLB", [256, 1024, 4096], time_limit_s=20)
+    figure = capacity(_LAYER, _ARCH, "GLB", [256, 1024, 4096], time_limit_s=20)
     paid = [point.energy_pj for point in figure.points if point.energy_pj is not None]
     assert paid == sorted(paid, reverse=True)
     assert all(point.energy_pj is None or point.energy_bound <= point.energy_pj for point in figure.points)
@@ -142,7 +146,7 @@ def test_larger_buffers_never_cost_more() -> None:
 
 
 def test_winners_are_the_optima() -> None:
-    figure = winner_figure(_LAYER, _ARCH, ("RF", [16, 64]), ("GLB", [1024]), time_limit_s=20)
+    figure = winners_of(_LAYER, _ARCH, ("RF", [16, 64]), ("GLB", [1024]), time_limit_s=20)
     assert [len(row) for row in figure.winners] == [2]
     assert figure.winners[0][1].energy_pj <= figure.winners[0][0].energy_pj
     assert_inside(winner_svg(figure))
@@ -156,7 +160,7 @@ def test_the_tile_map_holds_what_evaluate_says_of_each_pair() -> None:
         {"name": "s", "nodes": [{"level": "DRAM", "read_pj": 9}, {"level": "GLB", "capacity_bits": 700, "read_pj": 2},
                                 {"level": "RF"}, {"compute": "MAC", "pj": 1}]}
     )  # fmt: skip
-    figure = tile_map_figure(_LAYER, small, mapping, 0, 1)
+    figure = tiles_of(_LAYER, small, mapping, 0, 1)
     assert (figure.across[1], figure.up[1], figure.own) == ((2, 4, 8, 16), (2, 4, 6, 12), (8, 6))
     seen = set[bool]()
     for up, row in enumerate(figure.up[1]):
@@ -178,7 +182,7 @@ def test_two_loops_over_one_dim_have_names_of_their_own() -> None:
     nodes = [Storage(level.name, ("C", "A", "B")) for level in arch.levels]
     loops = [Temporal("m", 6), Temporal("n", 1), Temporal("m", 3), Temporal("k", 1), Temporal("m", 1)]
     tree = Mapping((nodes[0], loops[0], loops[1], nodes[1], loops[2], *nodes[2:], *loops[3:], Compute("S")))
-    found = tile_map_figure(layer, arch, tree, 0, 2)
+    found = tiles_of(layer, arch, tree, 0, 2)
     assert found.across == ("tile of the outer loop over m", (1, 2, 3, 4, 6, 12))
     assert found.up == ("tile of the inner loop over m", (1, 2, 3, 4, 6, 12))
     assert found.own == (6, 3)
@@ -195,7 +199,7 @@ def test_two_loops_over_one_dim_have_names_of_their_own() -> None:
             assert found.energy_pj[row][column] == pytest.approx(float(cost.energy_pj), rel=1e-12)
             assert found.fits[row][column] == cost.legal
     # With another dim the loop next to it bounds the range.
-    assert tile_map_figure(layer, arch, tree, 0, 1).across[1] == (3, 6, 12)
+    assert tiles_of(layer, arch, tree, 0, 1).across[1] == (3, 6, 12)
 
 
 def test_figures_take_names() -> None:
@@ -204,7 +208,7 @@ def test_figures_take_names() -> None:
     assert side_by_side("alexnet.fc8", "flat3", one, other) == side_by_side(layer, arch, one, other)
     assert order_figure("alexnet.fc8", "flat3") == order_figure(layer, arch)
     sizes = [1 << 14]
-    assert capacity_figure("alexnet.fc8", "flat3", "GLB", sizes) == capacity_figure(layer, arch, "GLB", sizes)
+    assert capacity("alexnet.fc8", "flat3", "GLB", sizes) == capacity(layer, arch, "GLB", sizes)
 
 
 def test_side_by_side_rows_are_the_costs() -> None:
@@ -240,15 +244,16 @@ def test_figures_of_the_space_say_their_numbers_under_the_pointer() -> None:
     orders = order_figure(matmul(m=2, n=2, k=2), "simple3")
     assert sorted(hints_of(order_svg(orders))) == sorted(" ".join(o) for c in orders.classes for o in c.orders)
     best = explore(_LAYER, _ARCH, tiles="divide").best
-    tiles = tile_map_figure(_LAYER, _ARCH, best, 0, 1)
+    tiles = tiles_of(_LAYER, _ARCH, best, 0, 1)
     cells = hints_of(tile_map_svg(tiles))
     assert len(cells) == len(tiles.across[1]) * len(tiles.up[1])
     assert sum("does not fit" in cell for cell in cells) == sum(not fits for row in tiles.fits for fits in row)
-    winners = winner_figure(_LAYER, _ARCH, ("RF", [64, 4096]), ("GLB", [1024]))
+    winners = winners_of(_LAYER, _ARCH, ("RF", [64, 4096]), ("GLB", [1024]))
     assert all(("proven" in told) or ("nothing fits" in told) for told in hints_of(winner_svg(winners)))
     assert len(hints_of(winner_svg(winners))) == 2
-    capacity = capacity_figure(_LAYER, _ARCH, "RF", [64, 4096])
-    drawn = [p for p in capacity.points if p.moved_bits is not None] + [p for p in capacity.points if p.energy_pj]
-    assert len(hints_of(capacity_svg(capacity))) == len(drawn)
-    sensitivity = sensitivity_figure(_LAYER, _ARCH)
-    assert len(hints_of(sensitivity_svg(sensitivity))) == len(sensitivity.changes)
+    curve = capacity(_LAYER, _ARCH, "RF", [64, 4096])
+    drawn = [p for p in curve.points if p.moved_bits is not None] + [p for p in curve.points if p.energy_pj]
+    assert len(hints_of(capacity_svg(curve))) == len(drawn)
+    answer = sensitivity(_LAYER, _ARCH, tiles="divide")
+    others = [other for price in answer.prices for other in (price.lowered, price.raised) if other is not None]
+    assert len(hints_of(sensitivity_svg(answer))) == len(others)

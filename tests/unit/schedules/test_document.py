@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from polymap.inputs.mappings import mapping_from_document, mapping_to_document, with_names_of
 from polymap.inputs.parsing import parse_json
 from polymap.ir.errors import MappingError
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.document import mapping_from_document, mapping_to_document, with_names_of
 from polymap.workload.c.reader import from_c
 
 # The example of the interface, word for word.

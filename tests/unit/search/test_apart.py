@@ -45,7 +45,7 @@ def test_a_product_that_fits_is_bounded_exactly() -> None:
         {"level": "Buf", "word_bits": 8, "read_pj": 1, "write_pj": 1, "must_hold": ["A", "B", "C"]},
         {"compute": "MAC", "pj": 1},
     ]
-    arch = pm.arch_from_document({"name": "large", "nodes": nodes})
+    arch = pm.io.arch_from_document({"name": "large", "nodes": nodes})
     problem = analyse(workload, arch)
     measure = measure_of(parse_objective("energy", arch), workload, arch)
     (bound,) = single_tensor_bounds(problem, measure, enumerate_structures(problem, lambda: False)[0])

@@ -105,14 +105,14 @@ def test_a_buffer_curve_whose_mappings_move_more_than_claimed_is_searched(monkey
 
     plain, small, arch = buffer_sizes._Scored.best, matmul(m=6, n=6, k=6), two_levels(256)
     asked = (small, arch, arch.levels[1].name, [128, 256])
-    true = pm.buffer_curve(*asked, tiles="any", time_limit_s=1)
+    true = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1)
 
     def wrong(*given: Any) -> Any:
         best = plain(*given)
         return best and (best[0], best[1] - 8)
 
     monkeypatch.setattr(buffer_sizes._Scored, "best", wrong)
-    found = pm.buffer_curve(*asked, tiles="any", time_limit_s=1)
+    found = pm.study.buffer_curve(*asked, tiles="any", time_limit_s=1)
     for point, own in zip(found.points, true.points, strict=True):
         assert point.best_bits is not None
         assert own.best_bits is not None

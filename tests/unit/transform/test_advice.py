@@ -21,7 +21,7 @@ FOLDED = """void f(int IN[13], int OUT[2][8]) {
 def test_a_circular_buffer_that_keeps_a_loop_in_order_is_named() -> None:
     expanded = t.expand(pm.Schedule.original(pm.from_c(FOLDED)), "T1", loops=["tt"])
     folded = t.contract(expanded, "T1")
-    with pytest.raises(pm.ScheduleError, match="loses a value") as refused:
+    with pytest.raises(pm.errors.ScheduleError, match="loses a value") as refused:
         t.parallelize(folded, "tt")
     advice = str(refused.value).splitlines()[1].strip()
     assert advice == (
@@ -55,10 +55,10 @@ def test_messages_tell_how_the_texts_values_follow_from_counters() -> None:
         ("4; i < 19; i += 2", "i - 2", "i = 4 + 2 * counter"),
     ):
         schedule = pm.Schedule.original(pm.from_c(text.format(head, other)))
-        with pytest.raises(pm.ScheduleError, match="PM433 reverse i is illegal") as refused:
+        with pytest.raises(pm.errors.ScheduleError, match="PM433 reverse i is illegal") as refused:
             t.reverse(schedule, "i")
         assert f"Schedules and arguments count from 0: {told}." in str(refused.value)
-        with pytest.raises(pm.ScheduleError, match="PM432 at=40 leaves a part of S0 empty") as refused:
+        with pytest.raises(pm.errors.ScheduleError, match="PM432 at=40 leaves a part of S0 empty") as refused:
             t.split_index_set(schedule, "S0", loop="i", at=40)
         assert f"iterations of i are counted from 0 (of the text: {told})." in str(refused.value)
 
@@ -66,5 +66,5 @@ def test_messages_tell_how_the_texts_values_follow_from_counters() -> None:
 def test_isl_says_where_it_finds_no_order() -> None:
     """A dependence that isl cannot carry is no bug of polymap."""
     workload = pm.from_c(random_function(17).text, {"n": 6})
-    with pytest.raises(pm.ScheduleError, match="PM285 isl's scheduler finds no order"):
+    with pytest.raises(pm.errors.ScheduleError, match="PM285 isl's scheduler finds no order"):
         t.isl_schedule(workload)

@@ -183,7 +183,7 @@ def test_before_and_after(name: str, golden: Golden) -> None:
     if other:
         if other != text:
             parts.append(other)
-        with pytest.raises(pm.ScheduleError, match="PM433") as error:
+        with pytest.raises(pm.errors.ScheduleError, match="PM433") as error:
             wrong(pm.Schedule.original(workload(other)))
         assert len(error.value.violations[0].witness) == 2
         parts.append(f"# {refused}\n{error.value}")
@@ -192,7 +192,7 @@ def test_before_and_after(name: str, golden: Golden) -> None:
 
 def test_openscop_and_matrices(golden: Golden) -> None:
     schedule = t.tile(t.skew(pm.Schedule.original(workload(STENCIL)), "i", by="t"), {"t": 2, "i": 8})
-    golden("transform/text.txt", f"{schedule}\n\n{t.matrices(schedule)}\n{t.to_openscop(schedule)}")
+    golden("transform/text.txt", f"{schedule}\n\n{t.matrices(schedule)}\n{pm.io.to_openscop(schedule)}")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_openscop_and_matrices(golden: Golden) -> None:
     ),
 )
 def test_parallel_loops_that_private_storage_would_free(text: str, loop: str, message: str) -> None:
-    with pytest.raises(pm.ScheduleError, match=message):
+    with pytest.raises(pm.errors.ScheduleError, match=message):
         t.parallelize(pm.Schedule.original(workload(text)), loop)
 
 
@@ -224,7 +224,7 @@ def test_blur_needs_three_lines() -> None:
 def test_a_fold_binds_later_steps() -> None:
     folded = t.contract(fused_blur(pm.Schedule.original(workload(BLUR))), "rows")
     assert t.parallelize(folded, "x").folds == folded.folds
-    with pytest.raises(pm.ScheduleError, match="loses a value"):
+    with pytest.raises(pm.errors.ScheduleError, match="loses a value"):
         t.shift(folded, "y", by=1, statements=["S1"])
 
 
@@ -244,7 +244,7 @@ def test_steps_that_mean_nothing_here_are_refused_in_words() -> None:
         (lambda: t.interchange(schedule, 3, "x"), "is no name of a loop"),  # type: ignore[call-overload]
     )
     for step, message in cases:
-        with pytest.raises(pm.ScheduleError, match=message):
+        with pytest.raises(pm.errors.ScheduleError, match=message):
             step()
 
 
@@ -262,13 +262,13 @@ def test_steps_that_mean_nothing_here_are_refused_in_words() -> None:
     ),
 )
 def test_text_that_is_no_schedule_is_refused(text: str, message: str) -> None:
-    with pytest.raises(pm.ScheduleError, match=message):
+    with pytest.raises(pm.errors.ScheduleError, match=message):
         t.schedule_from_text(workload(BLUR), text)
 
 
 def test_scattering_that_is_none_is_refused() -> None:
     work = workload(STENCIL)
-    good = t.to_openscop(pm.Schedule.original(work))
+    good = pm.io.to_openscop(pm.Schedule.original(work))
     for bad, message in (
         (good.replace("SCATTERING", "DOMAIN"), "begins with SCATTERING"),
         (good.replace("5 9 5 2 0 0", "5 9 5 3 0 0"), "has columns"),
@@ -276,5 +276,5 @@ def test_scattering_that_is_none_is_refused() -> None:
         (good[:-20], "ends too early|shorter or longer"),
         ("", "0 relations for 1 statements"),
     ):
-        with pytest.raises(pm.ScheduleError, match=message):
-            t.schedule_from_openscop(work, bad)
+        with pytest.raises(pm.errors.ScheduleError, match=message):
+            pm.io.from_openscop(work, bad)

@@ -73,7 +73,7 @@ def test_neighbours_can_share_loops_over_heads_and_queries() -> None:
 def test_nothing_between_reaches_the_outermost_level_where_it_fits() -> None:
     work = pm.attention(heads=1, queries=8, keys=8, dim=4, bits=8)
     machine = {"nodes": [{"level": "DRAM"}, {"level": "Buf", "capacity_bits": 8 * 120}, {"compute": "PE"}]}
-    found = pm.explore(work, pm.arch_from_document({"name": "one", **machine}), "traffic:DRAM", time_limit_s=20)
+    found = pm.explore(work, pm.io.arch_from_document({"name": "one", **machine}), "traffic:DRAM", time_limit_s=20)
     assert (found.value, found.status) == (8 * 4 * 8 * 4, "OPTIMAL")  # Q, K, V read once, O written once
 
 
@@ -118,5 +118,5 @@ MISTAKES = [
 
 @pytest.mark.parametrize("change, message", MISTAKES, ids=range(len(MISTAKES)))
 def test_mistakes_are_told_with_what_would_work(change: dict[str, object], message: str) -> None:
-    with pytest.raises(pm.WorkloadError, match=message):
+    with pytest.raises(pm.errors.WorkloadError, match=message):
         pm.attention(**(SIZES | change))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from polymap.ir.errors import WorkloadError
 from polymap.workload.c.reader import from_c
 from tests.lazy_programs import steps_of_text, steps_of_workload
 
-MACHINE = pm.arch_from_document(
+MACHINE = pm.io.arch_from_document(
     {"name": "a", "nodes": [{"level": "DRAM"}, {"level": "L1", "capacity_bytes": 256}, {"compute": "MAC"}]}
 )
 
@@ -165,11 +165,11 @@ def test_names_follow_the_text_where_a_part_never_runs() -> None:
 
 def test_c_to_c_sees_no_dependence_on_what_is_never_evaluated() -> None:
     text = "void f(int n, double A[n], double B[n]) { for (int i = 0; i < n; i++) A[i] = 1 + (i > n ? A[i-1] : B[i]); }"
-    found = pm.symbolic_checkup(text)
+    found = pm.io.symbolic_checkup(text)
     assert found.dependences == ()
     assert [each.parallel for each in found.loops] == ["yes"]
     guarded = "void f(int n, int A[n]) { for (int i = 0; i < n; i++) if (i > n && A[i-1] > 0) A[i] = A[i-1]; }"
-    assert [each.kind for each in pm.symbolic_checkup(guarded).dependences] == []
+    assert [each.kind for each in pm.io.symbolic_checkup(guarded).dependences] == []
 
 
 def test_a_schedule_for_some_sizes_orders_the_pieces_that_they_leave_out() -> None:

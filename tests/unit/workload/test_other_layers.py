@@ -93,7 +93,7 @@ def test_layers_by_their_names() -> None:
     assert LAYERS == ("conv2d", "matmul", "depthwise", "conv1d", "conv3d", "pool", "attention")
     assert layer("attention", {"heads": 2, "queries": 3, "keys": 4, "dim": 5}).extents()["k"] == 4
     assert pm.load_workload("depthwise C=4 H=5 W=5 R=3 S=3") == pm.depthwise(C=4, H=5, W=5, R=3, S=3)
-    assert pm.workload_from_document({"pool": {"C": 4, "H": 4, "W": 4, "R": 2, "S": 2}}) == pm.pool(
+    assert pm.io.workload_from_document({"pool": {"C": 4, "H": 4, "W": 4, "R": 2, "S": 2}}) == pm.pool(
         C=4, H=4, W=4, R=2, S=2
     )
 
@@ -115,5 +115,5 @@ MISTAKES = [
 
 @pytest.mark.parametrize("kind, arguments, message", MISTAKES, ids=range(len(MISTAKES)))
 def test_mistakes_are_told_by_name(kind: str, arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(pm.WorkloadError, match=message):
+    with pytest.raises(pm.errors.WorkloadError, match=message):
         layer(kind, arguments)

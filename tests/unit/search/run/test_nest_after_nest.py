@@ -8,13 +8,13 @@ import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.fusion_gain import runs_nest_after_nest
 from polymap.ir import Architecture, Workload
 from polymap.search.resources import never
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.nest_after_nest import begin_nest_after_nest, nests_in_sequence
 from polymap.search.run.options import Options
 from polymap.search.run.provers import read_question
+from polymap.study.fusion_gain import runs_nest_after_nest
 
 CHAINS = (
     ["T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"],
@@ -30,7 +30,7 @@ def buffer(words: int, **more: object) -> Architecture:
         {"level": "GLB", "word_bits": 8, "capacity_bits": 8 * words, "read_pj": 1, "write_pj": 1},
         {"compute": "MAC", "pj": 1},
     ]
-    return pm.arch_from_document({"name": "one buffer", "nodes": nodes, **more})
+    return pm.io.arch_from_document({"name": "one buffer", "nodes": nodes, **more})
 
 
 def chain(rng: random.Random, sizes: tuple[int, ...]) -> Workload:
@@ -126,7 +126,7 @@ def test_a_nest_alone_and_the_statement_that_sets_its_result_use_the_array() -> 
 
 def test_a_tree_that_runs_nest_after_nest_is_not_told_to_be_fused() -> None:
     work = pm.program(CHAINS[0], m=64, n=64, k=64, p=64, temporary=["T"])
-    gain = pm.fusion(work, buffer(73), "traffic:DRAM", time_limit_s=4)
+    gain = pm.study.fusion(work, buffer(73), "traffic:DRAM", time_limit_s=4)
     assert runs_nest_after_nest(work, gain.mapping)
     assert gain.unfused_value == gain.value == 8 * 139_264
     assert gain.pays is None

@@ -1,4 +1,4 @@
-"""Questions that take many searches: how large a buffer is worth its place."""
+"""Traffic at the outermost level against the size of a buffer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from math import ceil
 
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
-from polymap.inputs import as_integer, is_list, shown
+from polymap.inputs import as_bits, is_list, shown
 from polymap.ir import Architecture, Branch, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.problem import analyse, is_confirmed, parse_objective
 from polymap.search.programs import nest_programs
 from polymap.search.run import Hints, Options, most_refunded_bits
@@ -20,10 +20,10 @@ from polymap.search.single_level import OfSize, solve_sizes
 
 
 def buffer_curve(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     level: str,
-    capacities_bits: Sequence[int],
+    capacities_bits: Sequence[int | str],
     *,
     tiles: str = "divide",
     time_limit_s: float = 60,
@@ -68,7 +68,7 @@ class _Asked:
 
     def machines(self) -> tuple[Architecture, ...]:
         """Return the machine with each size of the level."""
-        return tuple(_with_capacity(self.arch, self.level, size) for size in self.sizes)
+        return tuple(with_capacity(self.arch, self.level, size) for size in self.sizes)
 
 
 def _points(asked: _Asked, workload: Workload, end: float, floors: Sequence[int]) -> tuple[CurvePoint, ...]:
@@ -194,7 +194,8 @@ def _kept(before: Sequence[CurvePoint], point: CurvePoint) -> CurvePoint:
     return replace(point, best_bits=smaller.best_bits, best=smaller.best, status="FEASIBLE")
 
 
-def _with_capacity(arch: Architecture, level: str, capacity_bits: int) -> Architecture:
+def with_capacity(arch: Architecture, level: str, capacity_bits: int) -> Architecture:
+    """Return the machine with another size of one level."""
     nodes = (
         replace(node, capacity_bits=capacity_bits) if isinstance(node, MemoryLevel) and node.name == level else node
         for node in arch.nodes
@@ -202,9 +203,9 @@ def _with_capacity(arch: Architecture, level: str, capacity_bits: int) -> Archit
     return replace(arch, nodes=tuple(nodes))
 
 
-def sizes_of(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> list[int]:
-    """Return the sizes, rising and each once. Raises OptionError for a level that is none below the outermost, and
-    anything but a list of integers of at least 1."""
+def sizes_of(arch: Architecture, level: str, capacities_bits: Sequence[int | str]) -> list[int]:
+    """Return the sizes in bits, rising and each once. Raises OptionError for a level that is none below the outermost,
+    and anything but a list of integers of at least 1 or texts with a unit ("32 KiB")."""
     mistakes: list[Mistake] = []
     known = [node.name for node in arch.levels[1:]]
     if level not in known:
@@ -212,13 +213,13 @@ def sizes_of(arch: Architecture, level: str, capacities_bits: Sequence[int]) -> 
         mistakes.append(Mistake("PM536", what, did_you_mean(str(level), known)))
     given: object = capacities_bits
     asked = list(given) if is_list(given) else []
-    sizes = [as_integer(size) or 0 for size in asked]
+    sizes = [as_bits(size) or 0 for size in asked]
     wrong = [size for size, known_size in zip(asked, sizes, strict=True) if known_size < 1]
     if wrong or not sizes:
         what = (
             f"a buffer size is {shown(wrong[0])}" if wrong else f"there are no buffer sizes: {shown(capacities_bits)}"
         )
-        mistakes.append(Mistake("PM537", what, "Give sizes in bits, integers of at least 1."))
+        mistakes.append(Mistake("PM537", what, "Give sizes in bits, integers of at least 1, or with a unit: '32 KiB'."))
     if mistakes:
         raise OptionError(mistakes)
     return sorted(set(sizes))

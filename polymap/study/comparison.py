@@ -23,7 +23,7 @@ from polymap.ir import (
     Workload,
     did_you_mean,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling import Sample, neighbours, sample_mappings
 from polymap.search.dividing import solve
 from polymap.search.problem import (
@@ -105,7 +105,7 @@ class Member:
         return None if self.value is None else float((self.value - self.bound) / self.value) if self.value else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Tabled):
     """The best of each family, in the order asked for. optimum: value of the best mapping known of all; is_proven:
     whether no mapping is better."""
@@ -122,8 +122,8 @@ class Comparison(Tabled):
 
 
 def compare(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     families: Sequence[str] = FAMILIES,
     objective: str = "energy",
     *,

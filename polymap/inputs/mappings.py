@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polymap.inputs import LIMITS, NAME_RULE, Fields, expected_kind, is_list, is_name, is_table, kinds_found, shown
+from polymap.inputs.limits import LIMITS
+from polymap.inputs.reading import (
+    NAME_RULE,
+    Fields,
+    expected_kind,
+    is_list,
+    is_name,
+    is_table,
+    kinds_found,
+    shown,
+)
 from polymap.ir import (
     Branch,
     Compute,
@@ -20,7 +30,6 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
-from polymap.schedules.tuning import TUNING
 
 _FIELDS = {
     "store": ("store", "tensors"),
@@ -121,9 +130,9 @@ class _Reader:
             self._mistakes.append(Mistake("PM104", f"{where} nests more than {LIMITS.depth} levels deep"))
             return ()
         before, self._nodes = self._nodes, self._nodes + len(items)
-        if self._nodes > TUNING.most_nodes:
-            if before <= TUNING.most_nodes:
-                self._mistakes.append(Mistake("PM453", f"the loop tree has more than {TUNING.most_nodes:,} nodes"))
+        if self._nodes > LIMITS.tree_nodes:
+            if before <= LIMITS.tree_nodes:
+                self._mistakes.append(Mistake("PM453", f"the loop tree has more than {LIMITS.tree_nodes:,} nodes"))
             return ()
         nodes = [self._node(item, f"{where}[{index}]", depth) for index, item in enumerate(items)]
         return tuple(node for node in nodes if node is not None)

@@ -16,12 +16,13 @@ from polymap.ir import (
     MappingNode,
     Mistake,
     OptionError,
+    Shown,
     Spatial,
     Temporal,
     Workload,
     statements_below,
 )
-from polymap.resolve import question_of
+from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import ForbiddenFusion, forbidden_fusions
 from polymap.search.problem import Goal, Objective, parse_single
 from polymap.search.programs import ProgramSearch, may_be_climbed, nest_programs, nests_of
@@ -53,8 +54,8 @@ class UnfusedPart:
     cost: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+@dataclass(frozen=True, slots=True, repr=False)
+class Fusion(Shown):
     """The best tree found (value, workload, mapping, cost) beside the best way found to run nest after nest (unfused):
     one tree in which statements of different outermost nests share no loop, or every nest as a program of its own. A
     nest that only sets what the next one accumulates into is a part of that one. Each workload is the program asked
@@ -120,8 +121,8 @@ class Fusion:
 
 
 def fusion(
-    workload: Workload | str,
-    arch: Architecture | str,
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
     objective: str = "energy",
     *,
     time_limit_s: float = 20,

@@ -1,0 +1,143 @@
+"""Reads the documents of networks and sweeps that their `save` and `--json` write."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping as Table, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+from polymap.arch import arch_from_document
+from polymap.inputs import is_list
+from polymap.ir import InputError, Mistake, PolymapError
+from polymap.networks.exploration import LayerAnswer, NetworkAnswer, group_answer, layer_answer
+from polymap.networks.fusion import GroupAnswer, Passing
+from polymap.networks.groups import plan_of
+from polymap.networks.model import Feed, Network, NetworkLayer, Unmapped, View
+from polymap.networks.sweeps import SweepRow, SweepTable
+from polymap.search.problem import parse_single
+from polymap.search.result import parsed_number, result_from_document
+from polymap.workload import workload_from_document
+
+Document = Table[str, Any]
+
+
+@contextmanager
+def reading(where: str) -> Generator[None]:
+    """Raise InputError for what a document lacks or has in another form, and with the place of every other mistake."""
+    try:
+        yield
+    except InputError:
+        raise
+    except PolymapError as error:
+        raise InputError([Mistake(each.code, f"{where}: {each.what}", each.hint) for each in error.mistakes]) from None
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        what = f"{where} is not as it was written: {error}"
+        raise InputError(
+            Mistake("PM611", what, "Write it again with the command or the method that made it.")
+        ) from None
+
+
+def network_answer_from_document(document: Document, where: str) -> NetworkAnswer:
+    """Return the answer about a network, each layer's answer read and checked as `result.save` writes it."""
+    with reading(where):
+        arch = arch_from_document(document["arch"], "arch")
+        goal = parse_single(document["objective"], arch)
+        results = [result_from_document(each, f"{where}: layers[{n}]") for n, each in enumerate(document["layers"])]
+        layers = tuple(
+            NetworkLayer(
+                str(row["layer"]), each.workload, int(row["multiplicity"]), str(row["operator"]), bool(product)
+            )
+            for row, each, product in zip(document["rows"], results, document["products"], strict=True)
+        )
+        answers = tuple(layer_answer(*each, arch, goal) for each in zip(layers, results, strict=True))
+        net = _network(document, layers)
+        parts = enumerate(document["groups"])
+        groups = tuple(_group(each, net, answers, f"{where}: groups[{n}]") for n, each in parts)
+        passing = tuple(_passing(each) for each in document["passing"])
+        return NetworkAnswer(net, arch, goal.text, answers, groups, passing, bool(document["fuse"]))
+
+
+def _network(document: Document, layers: tuple[NetworkLayer, ...]) -> Network:
+    return Network(
+        str(document["network"]),
+        layers,
+        tuple(View(*map(str, each)) for each in document["views"]),
+        tuple(Unmapped(*map(str, each)) for each in document["unmapped"]),
+        tuple((str(one), str(other)) for one, other in document["edges"]),
+        tuple((str(node), tuple(map(int, numbers))) for node, numbers in document["nodes"]),
+        tuple(Feed(*map(str, each)) for each in document["feeds"]),
+        tuple((str(node), int(macs)) for node, macs in document["macs_left_out"]),
+        frozenset(map(str, document["returned"])),
+        frozenset(map(str, document["repeated"])),
+    )
+
+
+def _group(document: Document, net: Network, layers: Sequence[LayerAnswer], where: str) -> GroupAnswer:
+    """Return the answer about equal groups of a network's nodes beside those about their layers."""
+    result = result_from_document(document["answer"], where)
+    names = [tuple(map(str, each)) for each in document["nests"]]
+    groups = [group for group in plan_of(net).groups if group.names in names]
+    layer = NetworkLayer(result.workload.name, result.workload, len(groups), is_product=False)
+    goal = parse_single(result.objective, result.arch)
+    return group_answer(groups, layer_answer(layer, result, result.arch, goal), layers)
+
+
+def _passing(document: Document) -> Passing:
+    return Passing(
+        str(document["producer"]),
+        tuple(map(str, document["consumers"])),
+        str(document["tensor"]),
+        str(document["through"]),
+        str(document["level"]) if document["on_chip"] else "",
+        tuple(map(int, document["tile"])),
+        tuple(map(int, document["shape"])),
+        int(document["tile_bits"]),
+        int(document["writes"]),
+        str(document["reason"]),
+        int(document["times"]),
+    )
+
+
+def sweep_from_document(document: Document, where: str) -> SweepTable:
+    """Return the rows of a sweep. The file holds no mappings: its rows have none, and no workload or machine but by
+    name."""
+    with reading(where):
+        objective = document["objective"]
+        objectives = tuple(map(str, objective)) if is_list(objective) else (str(objective),)
+        rows = tuple(_sweep_row(each) for each in document["rows"])
+        incomplete = tuple(
+            Network(
+                str(each["network"]),
+                tuple(_layer(one) for one in each["layers"]),
+                left_out=tuple(Unmapped(*map(str, one)) for one in each["unmapped"]),
+            )
+            for each in document["incomplete"]
+        )
+        return SweepTable(objectives, rows, incomplete)
+
+
+def _layer(document: Document) -> NetworkLayer:
+    workload, many = workload_from_document(document["workload"]), int(document["multiplicity"])
+    return NetworkLayer(str(document["name"]), workload, many, str(document["operator"]), bool(document["product"]))
+
+
+def _sweep_row(row: Document) -> SweepRow:
+    on_chip = row["on_chip_bits"]
+    return SweepRow(
+        str(row["workload"]),
+        row["machine"],
+        str(row["status"]),
+        _fraction(row["value"]),
+        _fraction(row["bound"]),
+        float(row["seconds"]),
+        None if on_chip is None else int(on_chip),
+        str(row["objective"]),
+        int(row["multiplicity"]),
+        str(row["how"]),
+    )
+
+
+def _fraction(value: object) -> Any:
+    number = parsed_number(value)
+    return None if number is None else Fraction(number)

@@ -1,0 +1,276 @@
+"""`pm.plot`: a picture of each kind of value. A plot takes the one value that knows its question, and searches nothing;
+what takes searches is in `pm.study`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Table, Sequence
+
+from polymap.costmodel import Cost
+from polymap.costmodel.analysis import BufferCurve
+from polymap.inputs import expected_kind, is_list, is_table, shown
+from polymap.ir import Mapping, Mistake, OptionError, Workload
+from polymap.networks import Sensitivity, SweepTable
+from polymap.report.figures import (
+    Picture,
+    array_figure,
+    array_svg,
+    bare_svg,
+    buffer_curve_svg,
+    dependence_graph,
+    dependence_graph_svg,
+    domain_figure,
+    domain_svg,
+    front_svg,
+    layers as layers,
+    machine_svg,
+    mapping_svg,
+    residency_figure,
+    residency_svg,
+    roofline_svg,
+    schedule_figure,
+    schedule_svg,
+    subject_of,
+    traffic_svg,
+)
+from polymap.report.page import binding_figure, binding_svg, machine_front_figure, machine_front_svg
+from polymap.report.space import (
+    capacity_svg,
+    cloud_figure,
+    cloud_svg,
+    coordinates_figure,
+    coordinates_svg,
+    course_figure,
+    course_svg,
+    fate_figure,
+    fate_svg,
+    fusion_svg,
+    order_figure,
+    order_svg,
+    rarity_figure,
+    rarity_svg,
+    sensitivity_svg,
+    side_by_side,
+    side_by_side_svg,
+    smooth_figure,
+    smooth_svg,
+    tile_map_svg,
+    winner_svg,
+)
+from polymap.resolve import ArchitectureLike, WorkloadLike
+from polymap.sampling import Sample
+from polymap.schedules import Schedule
+from polymap.search.result import SearchResult
+from polymap.study import CapacityCurve, Comparison, Fusion, TileStudy, WinnerStudy
+
+__all__ = [
+    "array",
+    "binding",
+    "capacity",
+    "cloud",
+    "compare",
+    "convergence",
+    "coordinates",
+    "dependences",
+    "domain",
+    "fate",
+    "front",
+    "fusion",
+    "layers",
+    "machine",
+    "machines",
+    "mapping",
+    "orders",
+    "rarity",
+    "residency",
+    "roofline",
+    "schedule",
+    "sensitivity",
+    "smoothness",
+    "tiles",
+    "traffic",
+    "winners",
+]
+
+
+def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Picture:
+    """Return the loop nest of a mapping, what each level holds where, and what is filled and drained there.
+
+    Statements below a branch stand side by side as far as `width_px` goes. Of a mapping alone: no sizes, no traffic.
+    """
+    if isinstance(result, Mapping):
+        return bare_svg(result)
+    found = subject_of(result)
+    return mapping_svg(found.workload, found.arch, found.mapping, found.cost, width_px=width_px)
+
+
+def traffic(result: SearchResult | Cost) -> Picture:
+    """Return what moves at each level, and the energy that it takes, by tensor."""
+    found = subject_of(result)
+    return traffic_svg(found.workload, found.arch, found.cost)
+
+
+def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table[str, SearchResult | Cost]) -> Picture:
+    """Return operations per byte against operations per cycle, with a roof per level.
+
+    Of several answers about one workload on one machine: a list (they are numbered), or a table of label -> answer.
+    """
+    given: object = result
+    if is_table(given):
+        named = {str(label): subject_of(each) for label, each in given.items()}  # type: ignore[arg-type]
+    elif is_list(given):
+        named = {str(number): subject_of(each) for number, each in enumerate(given, 1)}  # type: ignore[arg-type]
+    else:
+        named = {"": subject_of(result)}  # type: ignore[arg-type]
+    if not named:
+        raise OptionError(Mistake("PM120", "there are no answers", "Expected at least one."))
+    subjects = list(named.values())
+    first = subjects[0]
+    if any((each.workload, each.arch) != (first.workload, first.arch) for each in subjects):
+        what = "the answers are about different workloads or machines"
+        raise OptionError(Mistake("PM120", what, "Draw one roofline for each workload and machine."))
+    return roofline_svg(first.workload, first.arch, [(label, each.cost) for label, each in named.items()])
+
+
+def machine(arch: ArchitectureLike) -> Picture:
+    """Return the levels, fan-outs and compute units of a machine."""
+    return machine_svg(arch)
+
+
+def residency(result: SearchResult | Cost, *, width_px: int = 890) -> Picture:
+    """Return what each level holds over time, tile by tile; of a program statement by statement."""
+    found = subject_of(result)
+    return residency_svg(residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
+
+
+def array(result: SearchResult | Cost) -> Picture:
+    """Return which compute unit works when, and which never does."""
+    found = subject_of(result)
+    return array_svg(array_figure(found.workload, found.arch, found.mapping))
+
+
+def front(result: SearchResult) -> Picture:
+    """Return the points of a Pareto front (objective `pareto:...`), the proven ones filled."""
+    return front_svg(expected_kind(result, SearchResult, "the result"))
+
+
+def convergence(result: SearchResult) -> Picture:
+    """Return value and bound over the seconds of a search; where they meet, the optimum is proven."""
+    return course_svg(course_figure(result))
+
+
+def fate(result: SearchResult) -> Picture:
+    """Return what became of the structures of a search over dividing tiles: searched, refuted, without a mapping."""
+    return fate_svg(fate_figure(result))
+
+
+def compare(
+    result: SearchResult | Cost, other: SearchResult | Cost, names: tuple[str, str] = ("first", "second")
+) -> Picture:
+    """Return two mappings of one workload on one machine side by side: loops, and energy by level."""
+    one, two = subject_of(result), subject_of(other)
+    if (one.workload, one.arch) != (two.workload, two.arch):
+        what = "the two answers are about different workloads or machines"
+        raise OptionError(Mistake("PM120", what, "Expected two mappings of one workload on one machine."))
+    return side_by_side_svg(side_by_side(one.workload, one.arch, one.mapping, two.mapping, names))
+
+
+def fusion(result: Fusion | SearchResult) -> Picture:
+    """Return what fusing saves: elements moved at each level, fused and nest after nest (of `pm.study.fusion`); of a
+    result of `explore` about a program, what each level holds while each statement runs."""
+    return fusion_svg(result) if isinstance(result, Fusion) else residency(result)
+
+
+def cloud(sample: Sample, families: Comparison | None = None) -> Picture:
+    """Return energy against latency of sampled mappings, with their front; families: of `pm.compare`, marked."""
+    return cloud_svg(cloud_figure(sample, families))
+
+
+def rarity(sample: Sample, optimum: SearchResult | float | None = None) -> Picture:
+    """Return how many times the least energy the sampled mappings that fit cost. optimum: a result of `explore` for
+    energy, or pJ; without one, the least energy of the sample."""
+    sample = expected_kind(sample, Sample, "the sample")
+    scores = sample.scores()
+    fitting = scores.energy_pj[scores.fits].tolist()
+    if not fitting:
+        hint = "Draw more, or with within_capacity=True."
+        raise OptionError(Mistake("PM575", "no mapping of the sample fits the machine", hint))
+    least = optimum.value if isinstance(optimum, SearchResult) else optimum
+    whose = "the least of the sample" if optimum is None else "the least energy"
+    title = f"{sample.workload.name} on {sample.arch.name}: energy of the mappings that fit, over {whose}"
+    return rarity_svg(rarity_figure(title, fitting, min(fitting) if least is None else float(least)))
+
+
+def smoothness(sample: Sample) -> Picture:
+    """Return the energies of sampled mappings against those of their neighbours."""
+    return smooth_svg(smooth_figure(sample))
+
+
+def coordinates(sample: Sample) -> Picture:
+    """Return a line per sampled mapping over axes of energy, latency, compute units, what levels hold and move."""
+    return coordinates_svg(coordinates_figure(sample))
+
+
+def orders(workload: WorkloadLike, arch: ArchitectureLike) -> Picture:
+    """Return all orders of up to seven loops, in classes of equal traffic; every tensor is held one element at a time
+    in the innermost level that may hold it."""
+    return order_svg(order_figure(workload, arch))
+
+
+def tiles(study: TileStudy) -> Picture:
+    """Return what two tile sizes of one mapping cost (of `pm.study.tiles`)."""
+    return tile_map_svg(study)
+
+
+def winners(study: WinnerStudy) -> Picture:
+    """Return which dataflow wins over the sizes of two buffers (of `pm.study.winners`)."""
+    return winner_svg(study)
+
+
+def capacity(curve: CapacityCurve | BufferCurve, *, width_px: int = 860) -> Picture:
+    """Return traffic (and energy) against the size of a buffer, with what nothing beats: of `pm.study.capacity`, or of
+    `pm.study.buffer_curve`, whose picture can be of another width."""
+    if isinstance(curve, BufferCurve):
+        return buffer_curve_svg(curve, width_px=width_px)
+    return capacity_svg(curve)
+
+
+def sensitivity(answer: Sensitivity) -> Picture:
+    """Return what more and less of each resource does to the optimum (of `pm.study.sensitivity`)."""
+    return sensitivity_svg(answer)
+
+
+def machines(table: SweepTable) -> Picture:
+    """Return the machines of a sweep: the first objective against on-chip memory, those that none beats joined."""
+    return machine_front_svg(machine_front_figure(table))
+
+
+def binding(table: SweepTable, across: str | None = None, up: str | None = None) -> Picture:
+    """Return which level takes most on each machine of a sweep's grid over two fields (the first two, if none are
+    named)."""
+    table = expected_kind(table, SweepTable, "the sweep")
+    if across is None or up is None:
+        grid = table.rows[0].machine if table.rows else None
+        fields = [str(name) for name in grid if str(name) not in (across, up)] if is_table(grid) else []
+        if len(fields) < (across is None) + (up is None):
+            raise OptionError(Mistake("PM575", f"the sweep has no grid of two fields: {shown(grid)}", "Sweep two."))
+        across = fields.pop(0) if across is None else across
+        up = fields.pop(0) if up is None else up
+    return binding_svg(binding_figure(table, across, up))
+
+
+def domain(workload: WorkloadLike, statement: str | None = None, *, tile: tuple[int, int] = (4, 4)) -> Picture:
+    """Return the instances of a statement of two loops with dependences, tiles and wavefronts. statement: its name (the
+    first, if none is named); tile: instances along each loop."""
+    if statement is None and isinstance(workload, Workload):
+        statement = workload.statements[0].name
+    return domain_svg(domain_figure(workload, "S" if statement is None else statement, tile=tile))
+
+
+def schedule(schedule: Schedule) -> Picture:
+    """Return a schedule as one scattering matrix per statement."""
+    return schedule_svg(schedule_figure(schedule))
+
+
+def dependences(workload: Workload) -> Picture:
+    """Return the statements of a program and the dependences between them, with their distances."""
+    return dependence_graph_svg(dependence_graph(workload))
