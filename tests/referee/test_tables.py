@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.ir import WorkloadError
 from tests.c_to_c import PLAIN, arguments, compiled, parameters_of
 
 KINDS = ("float", "double", "int", "short", "unsigned char")
@@ -87,7 +88,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_other_tables_are_refused_with_their_line(text: str) -> None:
-    with pytest.raises(pm.WorkloadError, match=r"PM261.*list.*:1\)|PM265.*:1\)"):
+    with pytest.raises(WorkloadError, match=r"PM261.*list.*:1\)|PM265.*:1\)"):
         pm.from_c(text)
 
 
