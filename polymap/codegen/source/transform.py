@@ -121,7 +121,7 @@ def _chosen_text(
         if chosen.changes:
             return write(partial(_own_order, region, chosen.schedule, f"chosen ({'; '.join(chosen.changes)})"))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
-        why = f"the order that was tried: {error.mistakes[0].what}"
+        why = f"another order cannot be written: {error.mistakes[0].what}"
     remark = f"/* polymap left these loops as they are: {why}. */".replace("\n", " ")
     return f"{place.before.rstrip(' ')}\n{remark}\n{place.region.lstrip(chr(10))}{place.after}"
 
