@@ -19,7 +19,7 @@ from polymap.codegen.native import (
     native_function,
     vector_dims,
 )
-from polymap.codegen.programs import program_function
+from polymap.codegen.programs import may_overflow, program_function
 from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, shown
@@ -246,9 +246,9 @@ def _program_remark(workload: Workload, schedule: Schedule, order: str, threads:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
-    flags = "-O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -fno-tree-slp-vectorize"
+    flags = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-tree-slp-vectorize"
+    flags += " -fwrapv" if may_overflow(workload) else ""
     lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
-    lines.append("(gcc: --param=max-completely-peel-times=1 too; gcc 12 vectorizes some written-out loops wrongly)")
     return _plain("\n".join(lines))
 
 

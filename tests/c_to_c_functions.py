@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tiled": {"order": "original", "tile": 2, "parallel": True},
     "sums": {"order": "auto", "tile": 4, "parallel": True, "reorder_sums": True},
     "sized": {"order": "auto", "tile": 2, "sizes": {"n": 7}},
+    "chosen": {},
 }
 
 

@@ -28,6 +28,7 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"order": "original", "tile": 1},
     {"order": "auto", "tile": 3, "parallel": True},
     {"order": "original", "tile": 2, "parallel": True},
+    {},
 )
 _GLOBAL = re.compile(r"^static (.+?) ([A-Z])((?:\[\d+\])*);$", re.MULTILINE)
 

@@ -63,7 +63,7 @@ class Options:
     families: tuple[str, ...] = ()
     order: str = "auto"
     schedule: str | None = None
-    tile: int = 32
+    tile: int | None = None
     parallel: bool = False
     reorder_sums: bool = False
     store: str | None = None
@@ -129,7 +129,7 @@ _OPTIONS = {
         "auto|original|isl", "the order of the loops: isl's scheduler's, or the original's (default auto)"
     ),
     "--schedule": _Option("FILE", "the order of the loops as a text of lines such as S0[i,j] -> [j, floor(i/8), i]"),
-    "--tile": _Option("N", "the tile size of permutable loops (default 32; 1: no tiling)"),
+    "--tile": _Option("N", "the tile size of permutable loops (of isl and original 32; 1: no tiling)"),
     "--parallel": _Option("", "make the outermost loops whose iterations are independent OpenMP loops"),
     "--reorder-sums": _Option("", "let sums and products change their order, so that floats are rounded differently"),
     "--certificate": _Option(
@@ -340,7 +340,7 @@ def parse(words: Sequence[str]) -> Options:
         include=given.get("--include", ()),
         order=reader.choice("--order", ORDERS),
         schedule=reader.text("--schedule"),
-        tile=reader.integer("--tile", 32, least=1, most=2**20),
+        tile=reader.integer("--tile", None, least=1, most=2**20),
         parallel="--parallel" in given,
         reorder_sums="--reorder-sums" in given,
         store=reader.text("--store"),

@@ -23,6 +23,8 @@ class Tuning(NamedTuple):
     """Brackets inside each other, which the parser reads by recursion."""
     most_expression_depth: int = 150
     """Operators inside each other, of C and of Python, which are read by recursion."""
+    most_table_values: int = 64
+    """Of a list that sets an array: each is a statement."""
     most_pieces: int = 1024
     """Into which the conditions of an assignment take it apart."""
 

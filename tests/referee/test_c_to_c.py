@@ -235,7 +235,7 @@ CHAIN = """void f(int n, double A[n]) {
 }"""
 
 
-@pytest.mark.parametrize("options", [{}, {"order": "original", "tile": 1}, {"parallel": True}], ids=str)
+@pytest.mark.parametrize("options", [{"order": "isl"}, {"order": "original", "tile": 1}, {"parallel": True}], ids=str)
 def test_statements_between_the_steps_of_others_run_at_their_times(tmp_path: Path, options: dict[str, Any]) -> None:
     text = pm.transform_c(CHAIN, **options)
     assert "c0 += 2" in text  # isl put even iterations into the loop of the odd ones

@@ -92,6 +92,8 @@ with lazy(__name__):
     from polymap.codegen.lower.printer import emit as emit, expression as expression, lines_of as lines_of
     from polymap.codegen.lower.sums import (
         IN_TURN as IN_TURN,
+        NO_VECTORS as NO_VECTORS,
+        loop_extent as loop_extent,
         order_of_sums as order_of_sums,
         sums_in_turn as sums_in_turn,
     )
@@ -109,3 +111,4 @@ with lazy(__name__):
         temporal as temporal,
         wrap as wrap,
     )
+    from polymap.codegen.lower.tuning import TUNING as TUNING

@@ -28,6 +28,14 @@ IN_TURN = f"""\
 #define IN_TURN()
 #endif
 """
+# Of loops whose dependences gcc does not respect (polymap/codegen/programs/vector_hazards.py).
+NO_VECTORS = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_VECTORS() __asm__ volatile("") /* not in vectors: gcc 12 reads neighbours before they are written */
+#else
+#define NO_VECTORS()
+#endif
+"""
 
 
 def order_of_sums(workload: Workload) -> str:
@@ -74,18 +82,24 @@ def _has_inner_sum(workload: Workload, statement: Statement, times: Sequence[Aff
     for place in reversed(range(len(entries))):
         if set(entries[place].dims) - own:
             return True
-        if _extent(workload, entries[place], entries[:place]) > TUNING.unrolled_iterations:
+        if loop_extent(workload, entries[place], entries[:place], last=True) > TUNING.unrolled_iterations:
             return False
     return False
 
 
-def _extent(workload: Workload, entry: Affine, outer: Sequence[Affine]) -> int:
-    """Return how many iterations the loop of an entry has where it is over one dim, not a part of it; else 1."""
+def loop_extent(workload: Workload, entry: Affine, outer: Sequence[Affine], *, last: bool = False) -> int:
+    """Return how many iterations the loop of an entry has in a whole tile around it (last: in the last tile), or at
+    all; 1 where it is not over one dim."""
     if len(entry.terms) != 1 or not isinstance(entry.terms[0][1], str):
         return 1
-    (dim,) = entry.dims
-    whole = all(dim not in each.dims or not any(isinstance(term, Floor) for _, term in each.terms) for each in outer)
-    return workload.extents()[dim] if whole else 1
+    extent = workload.extents()[entry.dims[0]]
+    sizes = [extent]
+    for term in (term for each in outer for _, term in each.terms if isinstance(term, Floor)):
+        if term.argument == Affine(((1, entry.dims[0]),)):
+            sizes.append(extent % term.divisor or term.divisor if last else term.divisor)
+        elif entry.dims[0] in term.argument.dims:
+            return 1
+    return min(sizes)
 
 
 def _is_sum(workload: Workload, statement: Statement) -> bool:

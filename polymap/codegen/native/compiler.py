@@ -15,16 +15,13 @@ from polymap.processes import Caps, run_within
 
 # Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fopenmp-simd")
-# Floats are rounded where the text says so; sums of integers in another order wrap around as the program's own.
+# Floats are rounded where the text says so.
 # Without vectors of straight-line code: gcc 12 was seen to leave out the rounding of doubles to float there. Loops of
 # few instructions were seen to take a quarter longer where they cross a line of 32 bytes.
 EXACT_FLAGS = (
-    *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno"),
+    *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"),
     *("-fno-tree-slp-vectorize", "-falign-loops=32"),
 )
-# gcc 12 was seen to vectorize a loop around a short one that it had written out, across a dependence of two iterations:
-# A[i][j] = A[i - 2][j - 1] for five j. Short loops stay loops until it has vectorized.
-_EXACT_GCC_FLAGS = ("--param=max-completely-peel-times=1",)
 _SHARED = ("-shared", "-fPIC")
 _VERSION = Caps(cpu_s=120)
 # What decides what compilers read besides their arguments.
@@ -50,10 +47,10 @@ class Compiler:
         return "\n".join((*self.words("", "", threads), self.version, *variables, _processor()))
 
 
-def host_compiler(*, exact: bool = False) -> Compiler:
+def host_compiler(*, exact: bool = False, wraps: bool = False) -> Compiler:
     """Return the compiler that CC names, or the system's. CFLAGS follow the default flags, and so override them.
 
-    exact: floats are rounded as the text says, and integers wrap around.
+    exact: floats are rounded as the text says. wraps: integers wrap around.
 
     Raises CompilerError (PM602) if there is none.
     """
@@ -68,10 +65,8 @@ def host_compiler(*, exact: bool = False) -> Compiler:
         hint = "Install one (Debian: apt install gcc), or set CC to the path of one."
         raise CompilerError(Mistake("PM602", what, hint))
     words = (path, *command[1:])
-    version = _version(words)
-    flags = EXACT_FLAGS if exact else FLAGS
-    own = _EXACT_GCC_FLAGS if exact and "clang" not in version else ()
-    return Compiler(words, (*flags, *own, *_words_of_variable("CFLAGS")), version)
+    flags = (*(EXACT_FLAGS if exact else FLAGS), *(("-fwrapv",) if wraps else ()))
+    return Compiler(words, (*flags, *_words_of_variable("CFLAGS")), _version(words))
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"

@@ -110,7 +110,8 @@ _HALVE = """static inline void halve_{kind}(const {kind} *from, {kind} *even, {k
 class NativeFunction:
     """A C text and what its caller needs. packed: the array that may be packed ahead, or None; reason: why the text
     has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes. is_exact: it is compiled so
-    that floats are rounded as the text says and integers wrap around. weights: the last operand of a layer."""
+    that floats are rounded as the text says; wraps: and so that integers that may overflow wrap around. weights: the
+    last operand of a layer."""
 
     name: str
     text: str
@@ -119,6 +120,7 @@ class NativeFunction:
     packed_elements: int
     reason: str
     is_exact: bool = False
+    wraps: bool = False
     weights: str = ""
 
     @property

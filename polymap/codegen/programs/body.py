@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from polymap.codegen.lower import (
     Assign,
@@ -28,6 +30,8 @@ from polymap.codegen.lower import (
     registers,
 )
 from polymap.codegen.native import ArrayForm, is_wider, neutral_value
+from polymap.codegen.programs.overflow import adds_integers
+from polymap.codegen.programs.roundings import rounded_products
 from polymap.codegen.programs.storage import Storage
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Operator, Statement, Workload
 
@@ -43,7 +47,7 @@ def dim_constants(workload: Workload) -> dict[str, str]:
 def used_dims(workload: Workload, storage: Storage, statement: Statement) -> tuple[str, ...]:
     """Return the dims whose values occur in a statement's body."""
     indices: list[Affine] = [
-        _position(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
+        position_of(storage.forms[each.tensor], each) for each in (statement.target, *statement.reads)
     ]
     indices += _indices(statement.expression)
     named = {dim for index in indices for dim in index.dims}
@@ -62,8 +66,8 @@ def _indices(expression: Expression) -> list[Affine]:
             return []
 
 
-def instance(workload: Workload, storage: Storage, statement: Statement, *, in_turn: bool) -> Stmt:
-    """Return one instance of a statement, inside constants for the counters of its dims. in_turn: prevent
+def instance(workload: Workload, storage: Storage, statement: Statement, calls: Sequence[str] = ()) -> Stmt:
+    """Return one instance of a statement, inside constants for the counters of its dims. calls: of macros that prevent
     vectorization."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
@@ -71,8 +75,9 @@ def instance(workload: Workload, storage: Storage, statement: Statement, *, in_t
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
         body.append(Declare(f"const {kind}", f"a{number}", _read_value(storage, access, values)))
-    operands = tuple(Name(f"a{number}") for number in range(len(statement.reads)))
-    value = c_expression(statement.expression, operands, values)
+    expression, zeros = rounded_products(workload, statement)
+    operands = tuple(Name(each) for each in (*(f"a{number}" for number in range(len(statement.reads))), *zeros))
+    value = c_expression(expression, operands, values)
     place = _element(storage, statement.target, values)
     if statement.operator is Operator.ASSIGN:
         body.append(Copy(place, value))
@@ -80,9 +85,12 @@ def instance(workload: Workload, storage: Storage, statement: Statement, *, in_t
         body += _extreme_of_comparison(storage, statement, place, value)
     else:
         kind = _sum_type(workload, storage, statement)
-        body.append(Copy(place, combine(kind, statement.operator, place, value)))
-    if in_turn:
-        body.append(Run("IN_TURN", ()))
+        whole = combine(kind, statement.operator, place, value)
+        if adds_integers(workload, statement):  # plainly, as compilers know dot products of integers
+            plain = combine(replace(kind, wraps=False), statement.operator, place, value)
+            whole = Invoke(f"({kind.c_type})", (plain,))
+        body.append(Copy(place, whole))
+    body += [Run(each, ()) for each in calls]
     return Scope(tuple(body))
 
 
@@ -118,7 +126,7 @@ def _sum_type(workload: Workload, storage: Storage, statement: Statement) -> Ele
     return ElementType(kind, 0, 0, "" if kind in FLOATS else kind, wraps=kind not in FLOATS)
 
 
-def _position(form: ArrayForm, access: Access) -> Affine:
+def position_of(form: ArrayForm, access: Access) -> Affine:
     """Return the index of an access's element in its array, axes in memory order."""
     position = Affine()
     for axis, stride in enumerate(form.strides):
@@ -130,7 +138,7 @@ def _element(storage: Storage, access: Access, values: dict[str, Expr]) -> Eleme
     form = storage.forms[access.tensor]
     if storage.is_variable(access.tensor):
         return Name(form.parameter)
-    return Element(form.parameter, (affine_expr(_position(form, access), values),))
+    return Element(form.parameter, (affine_expr(position_of(form, access), values),))
 
 
 def _read_value(storage: Storage, access: Access, values: dict[str, Expr]) -> Expr:

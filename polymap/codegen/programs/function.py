@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
+
+import islpy as isl
 
 from polymap.codegen.lower import (
     EXTREMES,
     FLOAT_EXTREMES,
     IN_TURN,
     LINE_BYTES,
+    NO_VECTORS,
     Block,
     Stmt,
     check_indices,
@@ -18,14 +23,19 @@ from polymap.codegen.lower import (
 )
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
-from polymap.codegen.programs.body import fill_loop
+from polymap.codegen.programs.body import fill_loop, instance
+from polymap.codegen.programs.overflow import may_overflow
 from polymap.codegen.programs.region import region_of, times_of
+from polymap.codegen.programs.roundings import MINUS_ZEROS
 from polymap.codegen.programs.storage import Storage, storage_of
+from polymap.codegen.programs.vector_hazards import vector_hazards
 from polymap.codegen.source import (
     TUNING,
     Contraction,
     Names,
     Parallel,
+    Region,
+    SourceStatement,
     check_instances,
     conflicts_of,
     isl_loops,
@@ -83,8 +93,8 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
+    region, times = _region(workload, storage, schedule)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
-        region, times = region_of(workload, storage, sums_in_turn(workload, schedule.times)), times_of(schedule)
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
         clauses, dealt = (f" schedule({kind}) num_threads({threads})" for kind in ("static", "dynamic"))
@@ -95,12 +105,28 @@ def program_function(
     check_instances(node, region, times, _NAMES.counter, TUNING.checked_operations)
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
+    whole = "\n".join([*_minus_zeros(whole), whole])
     helpers = "\n".join(tiles)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
-    return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True)
+    return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True, wraps=may_overflow(workload))
+
+
+def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[Region, dict[str, isl.Map]]:
+    """Return the program's statements, with calls of macros where they must not be vectorized, and their times."""
+    with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the times of a program"):
+        region, times = region_of(workload, storage), times_of(schedule)
+    kept = {
+        "IN_TURN": sums_in_turn(workload, schedule.times),
+        "NO_VECTORS": vector_hazards(workload, storage, region, times, schedule.times),
+    }
+    statements: list[SourceStatement] = []
+    for each, own in zip(region.statements, workload.statements, strict=True):
+        calls = [macro for macro, names in kept.items() if own.name in names]
+        statements.append(replace(each, body=instance(workload, storage, own, calls)))
+    return replace(region, statements=tuple(statements)), times
 
 
 def _refuse_bfloat16_sums(workload: Workload, storage: Storage) -> None:
@@ -161,6 +187,19 @@ def _variables(workload: Workload, storage: Storage) -> list[str]:
     return lines
 
 
+def _minus_zeros(body: str) -> list[str]:
+    """Return the declarations of -0.0 that the text uses, as values that compilers do not know."""
+    lines: list[str] = []
+    for kind, name in MINUS_ZEROS.items():
+        if re.search(rf"\b{name}\b", body):
+            c_type = "float" if kind == "float32" else "double"
+            lines.append(f"    const volatile {c_type} {name}_held = -0.0{'f' if c_type == 'float' else ''};")
+            lines.append(
+                f"    const {c_type} {name} = {name}_held; /* keeps gcc from not rounding a product before it */"
+            )
+    return lines
+
+
 def _block_bytes(storage: Storage) -> int:
     sizes = [storage.bytes_of(tensor) for tensor, place in storage.places.items() if place is not None]
     return sum(size + -size % LINE_BYTES for size in sizes)
@@ -181,6 +220,7 @@ def _helpers(body: str) -> str:
         "MOST(": _MACROS,
         "floor_div(": _FLOOR,
         "IN_TURN(": IN_TURN,
+        "NO_VECTORS(": NO_VECTORS,
         "bfloat16_value(": BFLOAT16 + "\n",
     }
     return "".join(dict.fromkeys(text for call, text in texts.items() if call in body))

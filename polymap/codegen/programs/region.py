@@ -13,15 +13,12 @@ from polymap.schedules import Schedule
 from polymap.workload import domain_of
 
 
-def region_of(workload: Workload, storage: Storage, in_turn: frozenset[str]) -> Region:
+def region_of(workload: Workload, storage: Storage) -> Region:
     """Return the program's statements. Call it inside `with budget():`.
 
-    Variables of which each iteration may have its own copy are `inside`. in_turn: statements that must not be
-    vectorized.
+    Variables of which each iteration may have its own copy are `inside`.
     """
-    statements = tuple(
-        _statement(workload, storage, each, in_turn=each.name in in_turn) for each in workload.statements
-    )
+    statements = tuple(_statement(workload, storage, each) for each in workload.statements)
     inside = frozenset(storage.forms[tensor].parameter for tensor in storage.dropped if storage.is_on_stack(tensor))
     return Region(statements, (), frozenset(), inside, frozenset(), {}, {}, ())
 
@@ -33,7 +30,7 @@ def times_of(schedule: Schedule) -> dict[str, isl.Map]:
     return {str(each.get_tuple_name(isl.dim_type.in_)): each for each in found}
 
 
-def _statement(workload: Workload, storage: Storage, each: Statement, *, in_turn: bool) -> SourceStatement:
+def _statement(workload: Workload, storage: Storage, each: Statement) -> SourceStatement:
     names = dim_constants(workload)
     domain = domain_of(workload, each)
     constants = tuple(Constant(names[dim], "long", each.dims.index(dim)) for dim in used_dims(workload, storage, each))
@@ -46,7 +43,7 @@ def _statement(workload: Workload, storage: Storage, each: Statement, *, in_turn
         each.position,
         domain,
         constants,
-        instance(workload, storage, each, in_turn=in_turn),
+        instance(workload, storage, each),
         (*reads, target),
         "",
         0,

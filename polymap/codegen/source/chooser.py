@@ -40,17 +40,19 @@ def choose(
     *,
     threads: int = 1,
     tiled: bool = True,
+    wider: bool = True,
     clock: Callable[[], float] = cpu_seconds,
 ) -> Chosen:
     """Return the order that a program is printed in; nothing is run, and no sum of floats changes its order.
 
-    threads: that take part. tiled: contractions, and steps of time, may be tiled.
+    threads: that take part. tiled: contractions, and steps of time, may be tiled. wider: variables of one iteration may
+    become arrays over the loops.
     """
     plain = _best_order(workload, facts if tiled else None, threads, clock)
-    wider = expanded(workload)
-    if wider == workload:
+    arrays = expanded(workload) if wider else workload
+    if arrays == workload:
         return plain
-    other = _best_order(wider, facts if tiled else None, threads, clock)
+    other = _best_order(arrays, facts if tiled else None, threads, clock)
     if _worth(other) >= _worth(plain):
         return plain
     changes = (*other.changes, "variables of one iteration became arrays over the loops")
@@ -74,7 +76,8 @@ def _best_order(workload: Workload, facts: Core | None, threads: int, clock: Cal
         schedule, left = _taken_out(schedule, matrices, found, until, clock)
         schedule = _in_bands(schedule, left, (in_one_band,), found, until, clock)
         sums = [each for each in (sum_of(workload, own) for own in workload.statements) if each]
-        schedule = _in_bands(schedule, sums, (in_strips, in_one_band), found, until, clock)
+        ways = (in_strips, in_one_band) if facts.registers else (in_strips,)
+        schedule = _in_bands(schedule, sums, ways, found, until, clock)
     changes = [_words(each) for each in found]
     kept = frozenset(name for each in found for name in _together(schedule, each))
     schedule, strips = side_by_side(schedule.normal(), kept, until, clock)

@@ -6,10 +6,11 @@ Every float is rounded as in the text: no sum changes its order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from polymap.codegen.lower import loop_extent
 from polymap.codegen.source.order_tuning import TUNING
 from polymap.ir import Access, Affine, BudgetError, Operator, Statement, Workload
 from polymap.processes import cpu_seconds
@@ -85,7 +86,7 @@ def _exchange(schedule: Schedule, outer: Loop, inner: Loop) -> Schedule:
 def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
     """Return how many accesses of innermost loops are strided, the writes and the sums of floats with their weights.
 
-    free: statements that are not counted.
+    Compilers write short loops out where that is better. free: statements that are not counted.
     """
     extents = schedule.workload.extents()
     total = 0.0
@@ -93,8 +94,22 @@ def cost_of(schedule: Schedule, free: frozenset[str] = frozenset()) -> float:
         times = [each for each in schedule.times[statement.name] if each.terms]
         if times and statement.name not in free:
             instances = prod(extents[dim] for dim in statement.dims)
-            total += instances * _iteration_cost(schedule.workload, statement, times[-1])
+            costs = [
+                _iteration_cost(schedule.workload, statement, each) for each in _innermost(schedule.workload, times)
+            ]
+            total += instances * min(costs)
     return total
+
+
+def _innermost(workload: Workload, times: Sequence[Affine]) -> tuple[Affine, Affine]:
+    """Return the innermost loop of a statement, and the one that is left once short loops are written out."""
+    written_out = 1
+    for place in reversed(range(1, len(times))):
+        written_out *= loop_extent(workload, times[place], times[:place])
+        is_loop = times[place].is_linear and len(times[place].terms) == 1
+        if not is_loop or written_out > TUNING.written_out_iterations:
+            return times[-1], times[place]
+    return times[-1], times[0]
 
 
 def _iteration_cost(workload: Workload, statement: Statement, innermost: Affine) -> float:

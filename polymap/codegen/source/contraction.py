@@ -19,8 +19,8 @@ _COMBINED = ("+", "-", "*", "/", "neg")
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Facts of a core. vector_bits: of a vector register; registers: how many it has. cache_bytes: of its own second
-    cache; 0: unknown."""
+    """Facts of a core. vector_bits: of a vector register; registers: how many it has; 0: no register tiles are wanted.
+    cache_bytes: of its own second cache; 0: unknown."""
 
     vector_bits: int
     registers: int
@@ -74,7 +74,7 @@ def contraction_of(workload: Workload, statement: Statement, facts: Core) -> Con
 
 def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
     """Return how a statement is tiled that adds up each row of a matrix: several rows at once, as one sum alone waits
-    for each addition. None where it is no such sum, or a small one."""
+    for each addition. None where it is no such sum, or a small one, or one of few terms, which compilers write out."""
     if statement.operator is not Operator.ADD or not _is_float(workload, statement):
         return None
     steps = {dim: step_of(workload, statement.target, dim) for dim in statement.dims}
@@ -91,6 +91,8 @@ def sum_of(workload: Workload, statement: Statement) -> Contraction | None:
         return None
     chains, instances = TUNING.chains, prod(extents[dim] for dim in statement.dims)
     if instances < TUNING.contraction_instances // 4 or extents[row] < 2 * chains:
+        return None
+    if extents[term] <= TUNING.written_out_terms:
         return None
     return Contraction(statement.name, row, "", term, chains, 1, (chains, extents[term]))
 

@@ -17,7 +17,7 @@ from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import from_c, read_program
 
 
-def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Workload:
+def workload_of_text(source: str, sizes: Mapping[str, int], file: str, example: int = TUNING.example_size) -> Workload:
     """Return the workload of a C text for which schedules are made; parameters without sizes get example values.
 
     Raises as `from_c` does.
@@ -25,7 +25,7 @@ def workload_of_text(source: str, sizes: Mapping[str, int], file: str) -> Worklo
     program = read_program(source, sizes, file)
     with budget(TUNING.operations, what="the reading of a C program with symbolic sizes"):
         missing = [name for name in region_of(program, sizes, file).parameters if name not in sizes]
-    some = {name: TUNING.example_size + 2 * number for number, name in enumerate(missing)}
+    some = {name: example + 2 * number for number, name in enumerate(missing)}
     return from_c(source, {**sizes, **some}, file=file)
 
 

@@ -60,6 +60,10 @@ class Tuning(NamedTuple):
     """Added per read whose next element is not the neighbour."""
     strided_write: float = 1.5
     """Added where the written element is not the neighbour."""
+    written_out_iterations: int = 32
+    """Iterations of short loops, together, that compilers write out (ordinary_kernels.py)."""
+    written_out_terms: int = 16
+    """Iterations of one such loop: gcc's limit."""
     innermost_sum: float = 1.0
     """Added where a sum of floats waits for its last addition."""
 

@@ -12,9 +12,11 @@ import islpy as isl
 from polymap.codegen.lower import lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
+from polymap.codegen.source.chooser import choose
+from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
-from polymap.codegen.source.given import demanded_loops, given_times
+from polymap.codegen.source.given import demanded_loops, given_times, workload_of_text
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
@@ -30,6 +32,7 @@ from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 
 _WIDE = ("int", "long", "")
+_CORE = Core(256, 0, 2**20)  # of no machine in particular; no registers: the text has no register tiles
 
 
 def transform_c(
@@ -38,7 +41,7 @@ def transform_c(
     *,
     order: str = "auto",
     schedule: Schedule | None = None,
-    tile: int = 32,
+    tile: int | None = None,
     parallel: bool = False,
     reorder_sums: bool = False,
     file: str = "C source",
@@ -47,24 +50,24 @@ def transform_c(
 
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
     elsewhere. Without sizes the new loops are valid for all values.
-
-    order: "isl" (chosen by isl's scheduler), "original", or "auto" (isl's where it finds one in time). schedule: the
-    user's own, for the workload that `from_c(source, sizes)` returns; its parallel loops become OpenMP loops. tile: the
-    tile size of permutable bands of two or more loops (1: no tiling); not applied where isl's loops over tiles would
-    lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
+    order: "isl" (chosen by isl's scheduler), "original", or "auto": what `compile` would choose for one thread, and the
+    text as it is where nothing pays; with `parallel`, `reorder_sums` or a tile size isl's if it is found in time.
+    schedule: the user's own, for the workload of `from_c(source, sizes)`; its parallel loops become OpenMP loops. tile:
+    the tile size of permutable bands of two or more loops (None: 32; 1: none); not applied where isl's loops over tiles
+    would lose instances. parallel: the outermost independent loops become OpenMP loops. reorder_sums: accumulations may
     change their order, so that floats are rounded differently; otherwise every result equals the original's bit for
     bit. file: the name of the text in messages.
 
     Assumes that arrays do not overlap and that subscripts are in bounds. Raises InputError and WorkloadError for C that
     is not supported, ScheduleError with two statement instances for an order that violates a dependence.
     """
-    _check_options(order, tile)
-    _check_schedule(schedule)
+    _check_options(order, tile, schedule)
     sizes, file = checked_sizes(sizes or {}), expected_text(file, "the name of the text")
     program = read_program(source, sizes, file)
     place = region_text(source, program, file)
+    is_chosen = schedule is None and order == "auto" and tile is None and not parallel and not reorder_sums
     with _isl_budget("the reading of a C program with symbolic sizes"):
-        region = region_of(program, sizes, file, by_pieces=schedule is not None)
+        region = region_of(program, sizes, file, by_pieces=schedule is not None or is_chosen)
     if sizes or not region.parameters:
         from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
     else:
@@ -72,14 +75,20 @@ def transform_c(
     _check_names(program, region, place, file)
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
-    wanted = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
-    if schedule is None:
-        choose = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
-        orders = [partial(choose, each, size) for each, size in _attempts(order, tile)]
+    loops = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
+    write = partial(_text_of_order, region, conflicts, loops, place, program, reorder_sums=reorder_sums)
+    if schedule is not None:
+        text = write(partial(_own_order, region, schedule, "a given one"))
+    elif is_chosen:
+        text = _chosen_text(source, sizes, file, region, write, place)
     else:
-        orders = [partial(_own_order, region, schedule)]
-    write = partial(_text_of_order, region, conflicts, wanted, place, program, reorder_sums=reorder_sums)
-    text = _first_text(write, orders)
+        times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
+        text = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
+    return _with_ends_of_lines(text, source)
+
+
+def _with_ends_of_lines(text: str, source: str) -> str:
+    """Return a text with lines that end as those of the source."""
     is_crlf = 0 < source.count("\r\n") == source.count("\n")
     return text.replace("\n", "\r\n") if is_crlf else text
 
@@ -92,8 +101,29 @@ def _first_text(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
     return write(orders[-1])
 
 
-def _own_order(region: Region, schedule: Schedule) -> tuple[Times, str]:
-    return given_times(region, schedule), "a given one"
+def _own_order(region: Region, schedule: Schedule, name: str) -> tuple[Times, str]:
+    return given_times(region, schedule), name
+
+
+def _chosen_text(
+    source: str,
+    sizes: Mapping[str, int],
+    file: str,
+    region: Region,
+    write: Callable[[Order], str],
+    place: RegionText,
+) -> str:
+    """Return the text in the order that is chosen for speed, for one thread; as it is where no other order pays."""
+    why = "no other order was found to pay"
+    try:
+        workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
+        chosen = choose(workload, _CORE, wider=False)
+        if chosen.changes:
+            return write(partial(_own_order, region, chosen.schedule, f"chosen ({'; '.join(chosen.changes)})"))
+    except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
+        why = f"another order cannot be written: {error.mistakes[0].what}"
+    remark = f"/* polymap left these loops as they are: {why}. */".replace("\n", " ")
+    return f"{place.before.rstrip(' ')}\n{remark}\n{place.region.lstrip(chr(10))}{place.after}"
 
 
 def _attempts(order: str, tile: int) -> tuple[tuple[str, int], ...]:
@@ -128,9 +158,12 @@ def _isl_budget(what: str) -> AbstractContextManager[None]:
     return budget(TUNING.operations, seconds=TUNING.seconds, what=what)
 
 
-def _check_options(order: str, tile: int) -> None:
+def _check_options(order: str, tile: int | None, schedule: Schedule | None) -> None:
+    _check_schedule(schedule)
     if order not in ORDERS:
         raise OptionError(Mistake("PM284", f"the order {shown(order)} is not known", f"One of: {', '.join(ORDERS)}."))
+    if tile is None:
+        return
     whole = isinstance(tile, int) and not isinstance(tile, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
     if not whole or not 1 <= tile <= 2**20:
         raise OptionError(Mistake("PM284", f"the tile size is {shown(tile)}", "An integer from 1 to 1,048,576."))

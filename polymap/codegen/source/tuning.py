@@ -24,6 +24,8 @@ class Tuning(NamedTuple):
     """Iterations that an unrolled loop without a factor asks of gcc."""
     most_assumed: int = 2**60
     """Of a number that is compared with one of the preprocessor, whose own have 64 bits."""
+    chosen_size: int = 1000
+    """Of a parameter without a value where an order is chosen for speed: larger than caches."""
     example_size: int = 9
     """Of a parameter without a value: large enough that most loops run."""
 

@@ -73,8 +73,11 @@ def _is_plain(schedule: Schedule, loop: Loop) -> bool:
 
 
 def _recurs(schedule: Schedule, loop: Loop, statements: Sequence[Statement]) -> bool:
-    """Return whether some statement reads what one of them writes a fixed number of iterations before."""
+    """Return whether some statement reads what one of them writes a fixed number of iterations before: a float, as
+    integers are added in one cycle."""
     for writer in statements:
+        if not (schedule.workload.tensor(writer.target.tensor).element_type or "").startswith("float"):
+            continue
         (dim,) = schedule.scattering(writer.name).places[loop.position].time.dims
         index = writer.target.index
         for access in (access for each in statements for access in each.reads if access.tensor == writer.target.tensor):

@@ -36,7 +36,7 @@ _TYPE_NAMES = {"DATA_TYPE": "double", "ssize_t": "long"}
 _COPIED: dict[type[c_ast.Node], tuple[str, ...]] = {
     c_ast.Compound: (), c_ast.For: (), c_ast.If: (), c_ast.EmptyStatement: (), c_ast.DeclList: (), c_ast.Cast: (),
     c_ast.Assignment: ("op",), c_ast.UnaryOp: ("op",), c_ast.BinaryOp: ("op",), c_ast.TernaryOp: (),
-    c_ast.ExprList: (), c_ast.Constant: ("type", "value"), c_ast.ArrayRef: (),
+    c_ast.ExprList: (), c_ast.InitList: (), c_ast.Constant: ("type", "value"), c_ast.ArrayRef: (),
 }  # fmt: skip
 
 
@@ -247,7 +247,8 @@ class _Printer:
         kind = self._plain(node_at(node, "type"), _own(name))
         for size in reversed(shapes[0] if shapes else ()):
             kind = c_ast.ArrayDecl(kind, c_ast.Constant("int", str(size)), [])
-        storage = ["static"] if shapes and shapes[0] else []
+        is_table = bool(values) and isinstance(values[0], c_ast.InitList)  # is set whenever it is declared
+        storage = ["static"] if shapes and shapes[0] and not is_table else []
         value = self._copy(values[0]) if values else None
         return c_ast.Decl(_own(name), [], [], storage, [], kind, value, None)
 

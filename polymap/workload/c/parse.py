@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
@@ -14,6 +14,7 @@ from pycparser import c_ast, c_generator, c_lexer, c_parser
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
 from polymap.workload.c.source import Source
+from polymap.workload.c.table import table
 from polymap.workload.c.tree import (
     Assign,
     Binary,
@@ -320,12 +321,15 @@ class _Reader:
         outside: list[Declare] = []
         nodes: list[c_ast.Node] = []
         function: c_ast.Node | None = None
+        tables: list[c_ast.Node] = []
         for node in nodes_at(tree, "ext"):
             if isinstance(node, c_ast.FuncDef):
                 function = node
+            elif _is_constant_table(node):
+                tables.append(node)
             else:
                 nodes.append(node)
-                outside += (each for each in self.statement(node) if isinstance(each, Declare))
+                outside += self._outside(node)
         assert function is not None
         lasting = {each.name for each in outside}
         declaration = node_at(function, "decl")
@@ -336,15 +340,31 @@ class _Reader:
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
+            tables += [each for each in before if _is_constant_table(each)]
+            before = [each for each in before if not _is_constant_table(each)]
             outside += self._declared(before)
             nodes += before
             lasting |= {text_at(each, "name") for each in before if isinstance(each, c_ast.Decl) and _is_kept(each)}
+        items = [*self._tables_of(tables, parameters, items), *items]
         self.jumps = self._jumps(items)
         if not self.source.has_region and items and isinstance(_labelled(items[-1]), c_ast.Return):
             self._check_label(items[-1])
             items = items[:-1]
         program = Program(name, tuple(outside), self.statements(items), self.source.wrapped, frozenset(lasting))
         return program, Syntax(tuple(nodes), tuple(items))
+
+    def _tables_of(
+        self, tables: Sequence[c_ast.Node], parameters: Sequence[c_ast.Node], items: Sequence[c_ast.Node]
+    ) -> list[c_ast.Node]:
+        """Return the tables of constants declared outside that some statements read: as they never change, they may be
+        set there."""
+        own = {text_at(each, "name") for each in parameters}
+        used, inside = (set(_names(items, kind)) for kind in (c_ast.ID, c_ast.Decl))
+        found = {name: each for each in tables if (name := text_at(each, "name")) in used and name not in own}
+        for name in found.keys() & inside:
+            what = f"'{name}' is declared twice, once as a table of constants"
+            self.complaints.add("PM265", self.expressions.line(found[name]), what, "Rename one.")
+        return list(found.values())
 
     def _parameters(self, declaration: c_ast.Node) -> list[c_ast.Node]:
         arguments = nodes_at(node_at(declaration, "type"), "args")
@@ -368,8 +388,18 @@ class _Reader:
         found: list[Declare] = []
         for node in nodes:
             if isinstance(node, c_ast.Decl | c_ast.DeclList):
-                found += (each for each in self.statement(node) if isinstance(each, Declare))
+                found += self._outside(node)
         return found
+
+    def _outside(self, node: c_ast.Node) -> list[Declare]:
+        """Return the declarations of a node outside what is read; tables are reported, as they would be set anew."""
+        found = self.statement(node)
+        for each in found:
+            if isinstance(each, Assign | For):
+                what = "a variable is set by a list outside the loops that are read"
+                self.complaints.add("PM261", each.line, what, "Declare it inside the function (or the marked region).")
+                break
+        return [each for each in found if isinstance(each, Declare)]
 
     def statements(self, nodes: Sequence[c_ast.Node]) -> tuple[CStatement, ...]:
         return tuple(each for node in nodes for each in self.statement(node))
@@ -394,6 +424,11 @@ class _Reader:
                 return []
             case c_ast.Decl():
                 return self._declaration(node, line)
+            case c_ast.Assignment(rvalue=c_ast.Assignment() as inner):  # a = b = c
+                *before, last = self._statement(inner)
+                assert isinstance(last, Assign)
+                value = self.expressions.read(node_at(inner, "lvalue"))
+                return [*before, last, self._assignment(node, line, value)]
             case c_ast.Assignment() | c_ast.UnaryOp():
                 return [self._assignment(node, line)]
             case c_ast.For():
@@ -448,12 +483,17 @@ class _Reader:
             self.expressions.check_qualifiers(kind)
             kind = node_at(kind, "type")
         values = nodes_at(node, "init")
+        element_type = self.expressions.element_type(kind)
         if values and isinstance(values[0], c_ast.InitList):
-            raise Refused("PM261", line, f"'{name}' is set by a list", "Set it in a loop.")
+            if self.source.wrapped or (_is_kept(node) and "const" not in _words_at(kind, "quals")):
+                hint = "Declare it inside the function, and const if it is static: then nothing else can have set it."
+                raise Refused("PM261", line, f"'{name}' is set by a list before the loops run", hint)
+            return table(Declare(name, element_type, tuple(shape), None, line), values[0], self.expressions.read)
         value = self.expressions.read(values[0]) if values else None
-        return [Declare(name, self.expressions.element_type(kind), tuple(shape), value, line)]
+        return [Declare(name, element_type, tuple(shape), value, line)]
 
-    def _assignment(self, node: c_ast.Node, line: int) -> Assign:
+    def _assignment(self, node: c_ast.Node, line: int, value: CExpression | None = None) -> Assign:
+        """Return an assignment; value: what stands for its right side, if that is read already."""
         if isinstance(node, c_ast.UnaryOp):
             step = {"p++": "+=", "++": "+=", "p--": "-=", "--": "-="}.get(text_at(node, "op"))
             if step is None:
@@ -461,7 +501,7 @@ class _Reader:
             operator, value, place = step, Literal("1", 1, line), node_at(node, "expr")
         else:
             operator, place = text_at(node, "op"), node_at(node, "lvalue")
-            value = self.expressions.read(node_at(node, "rvalue"))
+            value = self.expressions.read(node_at(node, "rvalue")) if value is None else value
         target = self.expressions.read(place)
         if not isinstance(target, Name | Item):
             raise Refused("PM261", line, "only a variable or an array element can be assigned to")
@@ -531,26 +571,52 @@ def declaration_texts(syntax: Syntax) -> dict[tuple[str, int], str]:
             if isinstance(kind, c_ast.TypeDecl):
                 line: object = getattr(getattr(node, "coord", None), "line", 0)
                 assert isinstance(line, int)
-                text = _plain_declaration(name, node_at(node, "type"))
-                kept = cast(
-                    "list[str]", getattr(node, "storage", None) or []
-                )  # a static variable would not be set anew
+                values = nodes_at(node, "init")
+                count = len(nodes_at(values[0], "exprs")) if values and isinstance(values[0], c_ast.InitList) else 0
+                text = _plain_declaration(name, node_at(node, "type"), count)
+                # A static variable would not be set anew, but for a table of constants.
+                kept = _words_at(node, "storage") and not (count and "const" in _words_at(kind, "quals"))
                 found[name, line] = text if found.get((name, line), text) == text and not kept else ""
     return found
 
 
-def _plain_declaration(name: str, kind: c_ast.Node) -> str:
+def _plain_declaration(name: str, kind: c_ast.Node, count: int) -> str:
+    """Return `type name[sizes]`; count: of the values in the list that sets it, its size where none is written."""
     sizes = ""
     while not isinstance(kind, c_ast.TypeDecl):
         size = nodes_at(kind, "dim")
-        sizes += f"[{c_generator.CGenerator().visit(size[0])}]" if size else "[]"
+        sizes += f"[{c_generator.CGenerator().visit(size[0])}]" if size else f"[{count or ''}]"
         kind = node_at(kind, "type")
     return f"{c_generator.CGenerator().visit(node_at(kind, 'type'))} {name}{sizes}"
 
 
-def _is_kept(node: c_ast.Decl) -> bool:
+def _is_constant_table(node: c_ast.Node) -> bool:
+    """Return whether a declaration is one of an array of constants with their values."""
+    if not isinstance(node, c_ast.Decl) or not any(isinstance(each, c_ast.InitList) for each in nodes_at(node, "init")):
+        return False
+    kind = node_at(node, "type")
+    while not isinstance(kind, c_ast.TypeDecl) and nodes_at(kind, "type"):
+        kind = node_at(kind, "type")
+    return "const" in _words_at(kind, "quals")
+
+
+def _names(nodes: Sequence[c_ast.Node], kind: type[c_ast.Node]) -> Iterator[str]:
+    """Yield the names of the nodes of a kind that occur in some nodes."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        waiting += [part for _, part in children(node)]
+        if isinstance(node, kind):
+            yield text_at(node, "name")
+
+
+def _is_kept(node: c_ast.Node) -> bool:
     """Return whether a variable keeps its value from call to call."""
-    return not {"static", "extern"}.isdisjoint(cast("list[str]", getattr(node, "storage", None) or []))
+    return not {"static", "extern"}.isdisjoint(_words_at(node, "storage"))
+
+
+def _words_at(node: c_ast.Node, field: str) -> list[str]:
+    return cast("list[str]", getattr(node, field, None) or [])
 
 
 def _labelled(node: c_ast.Node) -> c_ast.Node:

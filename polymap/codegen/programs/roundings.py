@@ -1,0 +1,79 @@
+"""Products that gcc must round before it adds to them.
+
+gcc 12 makes one instruction of `a * b - c` in one element and `a * b + c` in its neighbour (vfmaddsub, as in products
+of complex numbers) and leaves out the rounding of the product even under -ffp-contract=off. It does not where the
+product is a sum: -0.0 is added, of which it does not know the value. No value changes: x + -0.0 = x (IEEE 754, 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polymap.ir import Apply, Convert, Expression, Operator, Read, Statement, Workload
+from polymap.workload.c import type_of
+
+# Element type -> the variable of the function that holds -0.0.
+MINUS_ZEROS = {"float32": "minus_zero_f", "float64": "minus_zero"}
+
+
+def rounded_products(workload: Workload, statement: Statement) -> tuple[Expression, tuple[str, ...]]:
+    """Return the value of a statement with -0.0 added to such products, and the variables that hold it: they are read
+    behind the statement's own reads."""
+    others = [each for each in workload.statements if each.name != statement.name]
+    if workload.original is None or not any(_adds(each) for each in others):
+        return statement.expression, ()
+    kinds = [workload.tensor(each.tensor).element_type or "" for each in statement.reads]
+    zeros = tuple(MINUS_ZEROS.values())
+    found = _rounded(statement.expression, kinds, negated=_has_negation(statement.expression))
+    return (found, zeros) if found != statement.expression else (found, ())
+
+
+def _adds(statement: Statement) -> bool:
+    waiting, adds = [statement.expression], statement.operator is Operator.ADD
+    while waiting and not adds:
+        each = waiting.pop()
+        if isinstance(each, Apply):
+            adds = each.operation in ("+", "-")
+            waiting += each.arguments
+        elif isinstance(each, Convert):
+            waiting.append(each.value)
+    return adds
+
+
+def _has_negation(expression: Expression) -> bool:
+    match expression:
+        case Apply(operation, arguments):
+            return operation == "neg" or any(map(_has_negation, arguments))
+        case Convert(_, value):
+            return _has_negation(value)
+        case _:
+            return False
+
+
+def _rounded(expression: Expression, kinds: Sequence[str], *, negated: bool) -> Expression:
+    """Return the expression with -0.0 added to the products that something is subtracted from; negated: perhaps, as
+    compilers make differences of sums with negative terms."""
+    match expression:
+        case Convert(kind, value, written):
+            return Convert(kind, _rounded(value, kinds, negated=negated), written)
+        case Apply(operation, arguments):
+            parts = [_rounded(each, kinds, negated=negated) for each in arguments]
+            ends = 1 if operation == "-" else 2 if operation == "+" and negated else 0
+            for place in range(ends):
+                kind = type_of(arguments[place], kinds)
+                if _is_product(arguments[place]) and kind in MINUS_ZEROS:
+                    zero = Read(len(kinds) + list(MINUS_ZEROS).index(kind))
+                    parts[place] = Apply("+", (parts[place], zero))
+            return Apply(operation, tuple(parts))
+        case _:
+            return expression
+
+
+def _is_product(expression: Expression) -> bool:
+    match expression:
+        case Apply("*"):
+            return True
+        case Apply("neg", (value,)):
+            return _is_product(value)
+        case _:
+            return False
