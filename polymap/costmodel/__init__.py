@@ -3,6 +3,14 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.costmodel.arrivals import (
+        Loop as Loop,
+        Messages as Messages,
+        Role as Role,
+        Sending as Sending,
+        exchanged as exchanged,
+        sending_of as sending_of,
+    )
     from polymap.costmodel.assembly import (
         assemble as assemble,
         energies_of as energies_of,
@@ -10,6 +18,7 @@ with lazy(__name__):
         wire_prices as wire_prices,
     )
     from polymap.costmodel.coherence import stale_copies as stale_copies
+    from polymap.costmodel.contiguous import Blocks as Blocks
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
     from polymap.costmodel.evaluation import (

@@ -10,7 +10,7 @@ tiles while they are idle (docs/counting.md), so each has a last tile of its own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
 from math import prod
@@ -27,10 +27,13 @@ from polymap.ir import (
     Mapping,
     Mistake,
     Multicast,
+    Operator,
+    PlaceRule,
     Temporal,
     Tensor,
     Workload,
     accesses_of,
+    rule_of,
 )
 from polymap.schedules import StorageInTree, view_of
 
@@ -39,6 +42,7 @@ Digits = tuple[int, ...]
 Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
 FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
 END = -2  # the end of the run, at which the last tiles leave
+_ONCE = np.zeros(1, np.int64)
 
 
 class Role(Enum):
@@ -93,7 +97,7 @@ class _Tiles:
 
     whole: Ints
     new: Ints
-    starts: list[int]
+    starts: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,20 @@ class _Moment:
     before: Ints | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What a dim's tiles are after an advance: per choice of its digits outside the siblings that have work. shifts:
+    each choice stands for as many, with all indices larger by so much."""
+
+    moments: list[list[_Moment]]
+    shifts: Ints
+
+    @property
+    def count(self) -> int:
+        """The choices."""
+        return len(self.moments) * len(self.shifts)
+
+
 @dataclass(slots=True)
 class Sending:
     """One tensor between an instance of a level and the next holders of it.
@@ -127,8 +145,8 @@ class Sending:
     loops: tuple[Loop, ...]
     address: Address
     weights: dict[str, int] | None
-    _moments: dict[tuple[str, int, bool, bool], list[list[_Moment]]] = field(
-        default_factory=dict[tuple[str, int, bool, bool], list[list[_Moment]]]
+    _choices: dict[tuple[str, int, bool, bool], _Choices] = field(
+        default_factory=dict[tuple[str, int, bool, bool], _Choices]
     )
     _sums: dict[tuple[object, ...], Ints] = field(default_factory=dict[tuple[object, ...], Ints])
     _news: dict[tuple[object, ...], Ints] = field(default_factory=dict[tuple[object, ...], Ints])
@@ -148,35 +166,36 @@ class Sending:
     def is_regular(self) -> bool:
         """Whether every choice of digits has a tile: no loop has fewer iterations at the end of another one."""
         for dim in self.workload.dims:
-            times = [loop for loop in self.clock if loop.dim == dim.name]
-            siblings = [loop for loop in self.loops if loop.dim == dim.name and loop.role is Role.SIBLINGS]
-            found = self.moments(dim.name, len(times), moves=False, first=True)
-            if sum(len(each) for each in found) != prod(loop.trips for loop in (*times, *siblings)):
+            own = [loop for loop in self.loops if loop.dim == dim.name]
+            outside = sum(loop.role is Role.TIME for loop in own)
+            found = self._chosen(dim.name, outside, moves=False, first=True)
+            tiles = sum(len(each) for each in found.moments) * len(found.shifts)
+            if tiles != prod(loop.trips for loop in own if loop.role in (Role.TIME, Role.SIBLINGS)):
                 return False
         return True
 
     def steps_of(self, advance: int) -> int:
         """Return how many steps the advance of a loop (or nothing) begins."""
-        counts = (len(self._of_advance(dim.name, advance)) for dim in self.workload.dims)
-        return prod(counts)
+        return prod(self._of_advance(dim.name, advance).count for dim in self.workload.dims)
 
-    def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> list[list[_Moment]]:
+    def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> _Choices:
         outside = [loop for loop in self.clock if loop.dim == dim and loop.place <= advance]
         moves = bool(outside) and outside[-1].place == advance
         if advance == END:
-            last = self.moments(dim, 0, moves=False, first=False)
-            return [[_Moment(each.siblings, each.before, None) for each in last[0] if each.before is not None]]
-        return self.moments(dim, len(outside), moves=moves, first=advance == FIRST or not held)
+            last = self._chosen(dim, 0, moves=False, first=False).moments[0]
+            ended = [_Moment(each.siblings, each.before, None) for each in last if each.before is not None]
+            return _Choices([ended], _ONCE)
+        return self._chosen(dim, len(outside), moves=moves, first=advance == FIRST or not held)
 
-    def moments(self, dim: str, outside: int, *, moves: bool, first: bool) -> list[list[_Moment]]:
-        """Return per choice of the dim's `outside` outermost digits the siblings that have work, those inside at their
-        first. moves: the innermost of these digits has advanced; first: nothing was held before."""
+    def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
+        """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
+        of these digits has advanced; first: nothing was held before."""
         key = dim, outside, moves, first
-        if key not in self._moments:
-            self._moments[key] = list(self._listed(dim, outside, moves=moves, first=first))
-        return self._moments[key]
+        if key not in self._choices:
+            self._choices[key] = self._listed(dim, outside, moves=moves, first=first)
+        return self._choices[key]
 
-    def _listed(self, dim: str, outside: int, *, moves: bool, first: bool) -> Iterator[list[_Moment]]:
+    def _listed(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         extent = self.workload.extents()[dim]
         own = [loop for loop in self.loops if loop.dim == dim]
         times = [place for place, loop in enumerate(own) if loop.role is Role.TIME]
@@ -184,18 +203,25 @@ class Sending:
         ranges = [range(own[place].trips) for place in times[:outside]]
         if moves:
             ranges[-1] = range(1, own[times[outside - 1]].trips)
-        if prod(len(each) for each in (*ranges, *(range(own[place].trips) for place in spread))) > TUNING.most_tiles:
+        shifts = _ONCE
+        if self.weights is not None and _divide(own, extent):  # every choice is the first one, shifted
+            tiles = [own[place].tile for place in times[:outside]]
+            shifts = united([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
+            shifts, ranges = shifts - shifts[:1], [each[:1] for each in ranges]
+        if len(shifts) * prod(len(each) for each in ranges) * prod(own[n].trips for n in spread) > TUNING.most_tiles:
             raise too_many_tiles(dim)
+        found: list[list[_Moment]] = []
         for choice in product(*ranges):
-            found: list[_Moment] = []
+            moments: list[_Moment] = []
             for siblings in product(*(range(own[place].trips) for place in spread)):
                 digits = dict(zip((*times, *spread), (*choice, *(0 for _ in times[outside:]), *siblings), strict=True))
                 now = _indices(own, extent, digits)
                 if len(now):
                     before = None if first else self._last(own, extent, digits, times, outside, moves=moves)
-                    found.append(_Moment(siblings, now, before))
-            if found:
-                yield found
+                    moments.append(_Moment(siblings, now, before))
+            if moments:
+                found.append(moments)
+        return _Choices(found, shifts)
 
     @staticmethod
     def _last(
@@ -213,6 +239,23 @@ class Sending:
             )
         return _indices(own, extent, before)
 
+    def tile(self, digits: dict[Loop, int]) -> Ints:
+        """Return the addresses of the tile of an instance at these digits of the clock and among its siblings."""
+        indices: dict[str, Ints] = {}
+        for dim in self.workload.dims:
+            own = [loop for loop in self.loops if loop.dim == dim.name]
+            key = dim.name, *(digits.get(loop, 0) for loop in own)
+            if key not in self._sums:
+                self._sums[key] = _indices(own, dim.extent, {n: digits.get(loop, 0) for n, loop in enumerate(own)})
+            indices[dim.name] = self._sums[key]
+        if not all(len(each) for each in indices.values()):
+            return np.zeros(0, np.int64)
+        key = tuple(id(indices[dim]) for dim in self.own_dims)
+        if key not in self._sums:
+            parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups()]
+            self._sums[key] = united(parts)
+        return self._sums[key]
+
     def messages(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> list[Messages]:
         """Return what the siblings below one sender get in all steps that the advance of a loop begins.
 
@@ -220,11 +263,11 @@ class Sending:
         whether they held it before or not. Raises BudgetError (PM472) where that is too much, or where siblings unite
         parts of what they hold in a way that is no product.
         """
-        times = self._repeats(advance, merge)
+        times = self.repeats(advance, merge)
         per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups()]
         found: list[Messages] = []
         for tiles in product(*per_group):
-            starts = tuple(np.array(each.starts, np.int64) for each in tiles)
+            starts = tuple(each.starts for each in tiles)
             partly = [n for n, each in enumerate(tiles) if 0 < len(each.new) < len(each.whole)]
             if any(len(each.new) == len(each.whole) for each in tiles) or (not tiles and (advance < 0 or whole)):
                 parts = tuple(each.whole for each in tiles)
@@ -236,6 +279,20 @@ class Sending:
                 parts = (self._beyond(tiles, merge),)
             found.append(Messages(parts, starts, times))
         return [each for each in found if each.count]
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether different tiles have no element in common: no axes are indexed by several dims."""
+        return all(len(group.dims) == 1 for group in self._groups())
+
+    def returns(self, advance: int, *, initial: bool) -> int:
+        """Return how many of the steps bring each tile back that was held before (or had sums before the run): all but
+        the one in which the loops over other dims than the tensor's are at their first."""
+        steps = self.repeats(advance, as_one)
+        if initial:
+            return steps
+        moved = next((loop.dim for loop in self.clock if loop.place == advance), None)
+        return steps if moved is not None and moved not in self.own_dims else steps - 1
 
     def _beyond(self, tiles: Sequence[_Tiles], merge: Merge) -> Ints:
         """Return what a product of tiles has beyond the product of what was held in each group."""
@@ -250,18 +307,16 @@ class Sending:
     def _siblings(self, dims: frozenset[str]) -> tuple[Loop, ...]:
         return tuple(loop for loop in self.loops if loop.dim in dims and loop.role is Role.SIBLINGS)
 
-    def _repeats(self, advance: int, merge: Merge) -> int:
+    def repeats(self, advance: int, merge: Merge) -> int:
         """Return how often each message of such a step is sent: choices of the dims that the tensor is not accessed by,
         and siblings along these that share none."""
         total = 1
         for dim in self.workload.dims:
             if dim.name not in self.own_dims:
                 apart = self._coordinates((dim.name,), merge, Multicast.NONE)
-                per_step = [
-                    len({tuple(each.siblings[n] for n in apart) for each in moment})
-                    for moment in self._of_advance(dim.name, advance)
-                ]
-                total *= sum(per_step)
+                chosen = self._of_advance(dim.name, advance)
+                per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
+                total *= sum(per_step) * len(chosen.shifts)
         return total
 
     def _coordinates(self, dims: Sequence[str], merge: Merge, kind: Multicast) -> list[int]:
@@ -281,16 +336,23 @@ class Sending:
             found.append(_Group(tuple(group), tuple(dict.fromkeys(dims))))
         return found
 
-    def _forms(self, group: _Group, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> list[_Tiles]:
+    def _forms(
+        self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
+    ) -> list[_Tiles]:
         """Return the forms of the group's tiles over all such steps, with their starts."""
         apart, alike = (
             self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL)
         )
-        forms: dict[tuple[int, int], _Tiles] = {}
+        forms: dict[tuple[int, int], tuple[_Tiles, list[int]]] = {}
         per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
-        if prod(len(each) for each in per_dim) > TUNING.most_tiles:
+        if prod(each.count for each in per_dim) > TUNING.most_tiles:
             raise too_many_tiles(self.access.tensor)
-        for choice in product(*per_dim):
+        shifts = _ONCE
+        for dim, each in zip(group.dims, per_dim, strict=True):
+            if len(each.shifts) > 1:
+                assert self.weights is not None, "tiles are shifted where addresses are"
+                shifts = (shifts[:, None] + self.weights[dim] * each.shifts).reshape(-1)
+        for choice in product(*(each.moments for each in per_dim)):
             united_by: dict[tuple[Digits, Digits], list[tuple[Ints, Ints, int]]] = {}
             for moments in product(*choice):
                 where = tuple(digit for each in moments for digit in each.siblings)
@@ -302,8 +364,10 @@ class Sending:
                 same = own, id(now), id(new), start
                 if same not in seen:
                     seen.add(same)
-                    forms.setdefault(same[1:3], _Tiles(now, new, [])).starts.append(start)
-        return list(forms.values())
+                    forms.setdefault(same[1:3], (_Tiles(now, new, _ONCE), []))[1].append(start)
+        return [
+            replace(form, starts=(np.array(starts)[:, None] + shifts).reshape(-1)) for form, starts in forms.values()
+        ]
 
     def _union(self, parts: list[tuple[Ints, Ints, int]]) -> tuple[Ints, Ints, int]:
         """Return what siblings that share messages hold together, and what of it is new."""
@@ -361,6 +425,11 @@ def too_many_tiles(of: str) -> BudgetError:
     return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
 
 
+def _divide(own: Sequence[Loop], extent: int) -> bool:
+    """Return whether every tile divides the one around it."""
+    return all(outer % loop.tile == 0 for outer, loop in zip((extent, *(loop.tile for loop in own)), own, strict=False))
+
+
 def _indices(own: Sequence[Loop], extent: int, digits: dict[int, int]) -> Ints:
     """Return the indices of a dim under these digits of its loops (by place), rising."""
     runs = [(0, extent)]
@@ -386,10 +455,11 @@ def sending_of(
     node: StorageInTree,
     tensor: Tensor,
     sender: str,
-    address: Address | None = None,
+    layout: Address | tuple[int, ...] = (),
 ) -> Sending:
     """Return what the level `sender` has to do with a node of a tensor, which is accessed in one way by the one
-    statement. address: of a layout that is no order of the axes alone; None: the last axis is the fastest."""
+    statement. layout: the stride of each axis, or addresses where that is not all (no strides: the last axis is the
+    fastest)."""
     numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
     outer, inner = len(arch.fanouts_above(sender)), len(arch.fanouts_above(node.node.level))
     loops: list[Loop] = []
@@ -404,15 +474,60 @@ def sending_of(
             role = Role.SENDER if number < outer else Role.SIBLINGS if number < inner else Role.INSIDE
             loops.append(Loop(each.dim, tile, trips, role, FIRST, arch.fanouts[number]))
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
-    strides = [prod(tensor.shape[axis + 1 :]) for axis in range(len(tensor.shape))]
-    weights = {dim: sum(stride * index.coefficients().get(dim, 0) for stride, index in zip(strides, access.index,
-        strict=True)) for index in access.index for dim in index.coefficients()}
-    rows = address is None
-    return Sending(workload, access, tensor.origin, tuple(loops), address or (lambda axis, indices: strides[axis] * indices),
-        weights if rows else None)
+    if callable(layout):
+        return Sending(workload, access, tensor.origin, tuple(loops), layout, None)
+    strides = layout or tuple(prod(tensor.shape[axis + 1 :]) for axis in range(len(tensor.shape)))
+    weights = dict.fromkeys((dim for index in access.index for dim in index.coefficients()), 0)
+    for stride, index in zip(strides, access.index, strict=True):
+        for dim, coefficient in index.coefficients().items():
+            weights[dim] += stride * coefficient
+    rows = lambda axis, indices: strides[axis] * indices  # noqa: E731
+    return Sending(workload, access, tensor.origin, tuple(loops), rows, weights)
 
 
-def loads(sending: Sending, merge: Merge) -> Iterator[Messages]:
-    """Yield all that is sent of a tensor that is only read. merge: the fan-outs' multicast."""
-    for advance in range(FIRST, len(sending.clock)):
-        yield from sending.messages(advance, merge)
+def exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
+    """Return what the sender reads of the tensor and what is written to it, in all steps (docs/counting.md); None for a
+    written tensor of which tiles overlap, or whose loops have fewer iterations at the end of others. initial: whether
+    partial sums stand in the sender before.
+    """
+    tensor, statement = sending.access.tensor, sending.workload.statements[0]
+    steps = range(FIRST, len(sending.clock))
+    rule = rule_of(sending.workload, tensor)
+    if rule is PlaceRule.READ_ONLY:
+        return [each for advance in steps for each in sending.messages(advance, as_sent)], []
+    if not (sending.is_partition and sending.is_regular):
+        return None
+    if rule is PlaceRule.PLAIN:
+        is_read = any(read.tensor == tensor for read in statement.reads) or statement.operator is not Operator.ASSIGN
+        written = [each for advance in steps for each in sending.messages(advance, alone)]
+        return [each for advance in steps for each in sending.messages(advance, as_sent) if is_read], written
+    reads: list[Messages] = []
+    writes: list[Messages] = []
+    for advance in steps:
+        returned, added = sending.returns(advance, initial=initial), sending.messages(advance, as_added)
+        arrivals = sending.repeats(advance, as_added)  # per tile of all steps; the first one of a step finds no sum
+        reads += [replace(each, times=returned) for each in sending.messages(advance, as_one) if returned]
+        again = arrivals - sending.repeats(advance, as_one)
+        reads += [replace(each, times=again) for each in added if again]
+        writes += added
+    return reads, writes
+
+
+def as_sent(fanout: Fanout) -> Multicast:
+    """How siblings share what they load."""
+    return fanout.multicast
+
+
+def as_added(fanout: Fanout) -> Multicast:
+    """How siblings share what arrives above."""
+    return Multicast.UNION if fanout.reduction else Multicast.NONE
+
+
+def as_one(fanout: Fanout) -> Multicast:
+    """Of siblings that hold one tile the first takes what returns."""
+    return Multicast.IDENTICAL
+
+
+def alone(fanout: Fanout) -> Multicast:
+    """Siblings share nothing."""
+    return Multicast.NONE
