@@ -19,12 +19,16 @@ with lazy(__name__):
     )
     from polymap.costmodel.coherence import stale_copies as stale_copies
     from polymap.costmodel.contiguous import Blocks as Blocks
-    from polymap.costmodel.cost import Cost as Cost
+    from polymap.costmodel.cost import Cost as Cost, StepClass as StepClass, StepLatency as StepLatency
     from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
     from polymap.costmodel.evaluation import (
         cost_of_counts as cost_of_counts,
         evaluate as evaluate,
         evaluate_in_cpu_time as evaluate_in_cpu_time,
         simulate as simulate,
+    )
+    from polymap.costmodel.step_latency import (
+        not_in_steps as not_in_steps,
+        unsupported_in_steps as unsupported_in_steps,
     )
     from polymap.costmodel.tuning import TUNING as TUNING

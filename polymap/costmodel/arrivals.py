@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.costmodel.contiguous import Blocks, Ints, Offsets, touched, united
+from polymap.costmodel.contiguous import Blocks, Ints, Offsets, contiguous_runs, touched, united
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Access,
@@ -85,6 +85,11 @@ class Messages:
     def elements(self) -> int:
         """The elements of all of them."""
         return self.count * prod(len(part) for part in self.parts)
+
+    @property
+    def runs(self) -> int:
+        """The contiguous runs of addresses in all of them."""
+        return self.count * contiguous_runs(self.parts)
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""

@@ -28,6 +28,14 @@ class Blocks:
     of_runs: bool
 
 
+def contiguous_runs(parts: Offsets) -> int:
+    """Return the contiguous runs of the set."""
+    pairs = Blocks(2, of_runs=True)  # of any size above one: only gaps begin runs
+    gaps = _gaps_of_sums(parts, pairs) or _gaps_of_sums((united(parts),), pairs)
+    assert gaps is not None, "the offsets of one part rise"
+    return 1 + gaps[1]
+
+
 def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks) -> int:
     """Return how many blocks the set touches, added up over all places: every sum of one start of each array."""
     gaps = _gaps_of_sums(parts, blocks)

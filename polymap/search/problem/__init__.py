@@ -21,6 +21,8 @@ with lazy(__name__):
         SINGLE_FORMS as SINGLE_FORMS,
         Goal as Goal,
         Objective as Objective,
+        dependence as dependence,
+        is_timed_by_step as is_timed_by_step,
         objective_unit as objective_unit,
         parse_objective as parse_objective,
         parse_single as parse_single,
