@@ -217,8 +217,10 @@ def _period(
     waits = max((each.sender.request_latency_cycles for each in stage.streams), default=Fraction(0)) if stage else 0
     slots = max(2, stage.level.buffering) if stage and arch.overlap else 1
     in_turn = load + work + store + (waits if load else 0)
-    if advance == FIRST:  # nothing runs beside the first load
-        return max(in_turn - store, load + issue), "load" if load > max(work, issue) else "issue" if issue > work else "work"
+    if advance == FIRST:  # work waits for the first load
+        more = max(issue - load, Fraction(0))
+        found = {"work": work, "load": load, "issue": issue if more else Fraction(0)}
+        return in_turn - store + more, max(found, key=lambda name: found[name])
     if slots == 1:
         return max(in_turn, issue), "issue" if issue > in_turn else "slots"
     found = {"work": work, "load": load, "store": store, "issue": issue, "slots": in_turn / slots}

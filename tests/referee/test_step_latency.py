@@ -15,6 +15,7 @@ from polymap.costmodel import StepClass, evaluate
 from polymap.ir import (
     Architecture,
     BudgetError,
+    Compute,
     ComputeUnit,
     Fanout,
     Mapping,
@@ -26,6 +27,7 @@ from polymap.ir import (
     Temporal,
     Workload,
 )
+from polymap.workload import einsum
 from tests.cases import Case, random_case
 
 Digits = tuple[int, ...]
@@ -237,7 +239,7 @@ def expected(case: Case, walks: list[Walk]) -> tuple[Fraction, dict[tuple[str, i
             wait = max(each.sender.request_latency_cycles for each in own) if load else Fraction(0)
             slots = max(2, level.buffering) if arch.overlap else 1
             if moved == START:
-                period = load + max(work + wait, level.step_cycles)
+                period = max(load, level.step_cycles) + wait + work
             elif slots == 1:
                 period = max(load + work + store + wait, level.step_cycles)
             else:
@@ -335,3 +337,52 @@ def test_classes_of_steps_are_those_of_the_walked_steps() -> None:
     met, seen = compared(range(250))
     assert met > 60
     assert seen > 300
+
+
+def simulated(loads: list[Fraction], works: list[Fraction], stores: list[Fraction], issue: Fraction, slots: int) -> Fraction:
+    """Return when the last store of a pipeline ends: loads, works, stores and issues each one after the other, a load
+    once its slot is free, work after its load and issue, a store after its work."""
+    issued = loaded = worked = Fraction(0)
+    stored: list[Fraction] = []
+    for number, (load, work, store) in enumerate(zip(loads, works, stores, strict=True)):
+        issued += issue
+        free = stored[number - slots] if number >= slots else Fraction(0)
+        loaded = max(loaded, free) + load
+        worked = max(worked, loaded, issued) + work
+        stored.append(max(worked, stored[-1] if stored else Fraction(0)) + store)
+    return stored[-1]
+
+
+def closed(loads: list[Fraction], works: list[Fraction], stores: list[Fraction], issue: Fraction, slots: int) -> Fraction:
+    """Return the latency of a one-level machine whose steps take so long, by evaluate: C[i] += A[i] in tiles."""
+    steps, (load, work, store) = len(loads), (int(loads[0]), int(works[0]), int(stores[0]))
+    # A tile of A is `load` elements of one bit per cycle; of C `store` elements; the work is fill_cycles.
+    workload = einsum("C[t,s] += A[t,l]", t=steps, s=store, l=load, bits=1)
+    dram = MemoryLevel("DRAM", read_bandwidth_bits_per_cycle=Fraction(1), write_bandwidth_bits_per_cycle=Fraction(1))
+    buffer = MemoryLevel("Buf", buffering=slots, step_cycles=issue)
+    lanes = Fanout("X", load * store)
+    unit = ComputeUnit("MAC", fill_cycles=Fraction(work - 1))
+    arch = Architecture("one", (dram, buffer, lanes, unit))
+    points = (Spatial("s", 1, "X"), Spatial("l", 1, "X"))
+    mapping = Mapping((Temporal("t", 1), Storage("Buf", ("A", "C")), *points, Compute("S")))
+    cost = evaluate(workload, arch, mapping)
+    assert cost.steps is not None
+    return cost.steps.cycles
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_uniform_pipelines_take_what_events_take(slots: int) -> None:
+    exact = 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        load, work, store = (Fraction(rng.randint(2, 9)) for _ in range(3))
+        issue, steps = Fraction(rng.choice([0, 4, 12])), rng.randint(2, 12)
+        each = [[one] * steps for one in (load, work, store)]
+        found, truth = closed(*each, issue, slots), simulated(*each, issue, slots)
+        bound_by_slots = (load + work + store) / slots > max(load, work, store, issue)
+        if bound_by_slots:
+            assert abs(found - truth) <= load + work + store, seed
+        else:
+            assert found == truth, seed
+            exact += 1
+    assert exact > 50
