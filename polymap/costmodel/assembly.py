@@ -124,7 +124,7 @@ def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: M
     assert mapping is not None, "steps are those of a mapping"
     from polymap.costmodel.step_latency import latency_in_steps  # numpy is loaded where it is needed
 
-    return latency_in_steps(workload, arch, mapping, counts.steps)
+    return latency_in_steps(workload, arch, mapping, counts)
 
 
 def bottleneck(arch: Architecture, counts: Counts) -> str:

@@ -16,6 +16,7 @@ from math import prod
 from polymap.costmodel.arrivals import END, FIRST, Messages, Sending, as_added, as_one, as_sent, alone, sending_of
 from polymap.costmodel.contiguous import Blocks
 from polymap.costmodel.cost import StepClass, StepLatency
+from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
     Branch,
@@ -58,8 +59,8 @@ class _Stream:
         return len(self.sending.clock)
 
 
-def latency_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, steps: int) -> StepLatency:
-    """Return the latency of a mapping in steps. steps: of the whole run, as counted.
+def latency_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> StepLatency:
+    """Return the latency of a mapping in steps. counts: of the whole run.
 
     Raises BudgetError (PM485) where there is no such figure: several statements, domains that are no boxes, tensors
     that are accessed in several ways, written tensors whose tiles overlap, beats and offsets that cut elements.
@@ -72,9 +73,10 @@ def latency_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, s
     stages = _stages(workload, arch, mapping, view)
     inner: dict[int, Fraction] = {}  # advance -> the period of the next level inside
     classes: list[StepClass] = []
+    computed = max(Fraction(counts.steps, arch.compute.per_cycle), _accessed(workload, arch, mapping, view, counts))
     below = 0
     for stage in reversed(stages or [None]):
-        own = list(_classes(arch, stage, clock, inner, below, steps))
+        own = list(_classes(arch, stage, clock, inner, below, computed))
         classes[:0] = [each for _, each in own]
         inner = {advance: each.period_cycles for advance, each in own}
         below = stage.depth if stage else 0
@@ -186,10 +188,10 @@ def _stages(workload: Workload, arch: Architecture, mapping: Mapping, view: Loop
 
 
 def _classes(
-    arch: Architecture, stage: _Stage | None, clock: _Clock, inner: dict[int, Fraction], below: int, steps: int
+    arch: Architecture, stage: _Stage | None, clock: _Clock, inner: dict[int, Fraction], below: int, computed: Fraction
 ) -> Iterator[tuple[int, StepClass]]:
     """Yield the classes of a level's steps. inner: the periods of the next level inside, whose loops end at `below`
-    (none: statement instances are next)."""
+    (none: statement instances are next, which take `computed` cycles in the whole run)."""
     depth = stage.depth if stage else 0
     visits = clock.visits(depth)
     repeated = sum((clock.begun(i) * inner[i] for i in range(depth, below) if i in inner), Fraction(0)) / visits
@@ -202,11 +204,34 @@ def _classes(
         if inner:
             work = inner[advance] + repeated if advance in inner else repeated
         else:
-            work = _computed(arch, stage, advance, begun, Fraction(steps, visits * arch.compute.per_cycle))
+            work = _computed(arch, stage, advance, begun, computed / visits)
         period, binds = _period(arch, stage, advance, load, work, store)
         name = clock.dim(advance) if advance >= 0 else ""
         level = stage.level.name if stage else arch.compute.name
         yield advance, StepClass(level, name, begun, load, work, store, period, binds)
+
+
+def _accessed(workload: Workload, arch: Architecture, mapping: Mapping, view: LoopView, counts: Counts) -> Fraction:
+    """Return the cycles of what statement instances access at a level with beats: a beat for each element."""
+    found = Fraction(0)
+    for level in arch.levels:
+        band = level.bandwidth_bits_per_cycle
+        read_band, write_band = level.read_bandwidth_bits_per_cycle or band, level.write_bandwidth_bits_per_cycle or band
+        if level.beat_bits is None or read_band is None or write_band is None:
+            continue
+        above = {fanout.name for fanout in arch.fanouts_above(level.name)}
+        instances = prod(loop.trips for loop in view.loops if getattr(loop.node, "fanout", None) in above)
+        below = [fanout for fanout in arch.fanouts if fanout.name not in above]
+        united = any(fanout.multicast.unites_tiles for fanout in below)
+        cycles = Fraction(0)
+        for tensor in workload.tensors:
+            holders = [each.node.level for each in view.storages if tensor.name in each.node.tensors]
+            if (holders[-1] if holders else arch.levels[0].name) == level.name:
+                row = next(r for r in counts.traffic if (r.level, r.tensor) == (level.name, tensor.name))
+                beat = tensor.bits if united else max(tensor.bits, level.beat_bits)
+                cycles += beat * ((row.reads - row.drains) / read_band + (row.writes - row.fills) / write_band)
+        found = max(found, cycles / instances)
+    return found
 
 
 def _period(

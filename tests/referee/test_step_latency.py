@@ -203,6 +203,34 @@ def moved_by(case: Case, walks: list[Walk], advance: int, *, write: bool) -> Fra
     return max((cycles(case, levels[name], rows, write=write) for name, rows in by_sender.items()), default=Fraction(0))
 
 
+def accessed(case: Case) -> Fraction:
+    """Return the cycles of the accesses of statement instances, a beat for each element, at the slowest level."""
+    cost = evaluate(case.workload, case.arch.without_steps(), case.mapping)
+    cycles: dict[str, Fraction] = {}
+    for tensor in case.workload.tensors:
+        held = [n.level for n in case.mapping.nodes if isinstance(n, Storage) and tensor.name in n.tensors]
+        level = case.arch.levels[case.arch.level_index(held[-1] if held else case.arch.levels[0].name)]
+        if level.beat_bits is None:
+            continue
+        above = case.arch.fanouts_above(level.name)
+        unites = any(f.multicast is Multicast.UNION for f in case.arch.fanouts if f not in above)
+        instances, size = 1, dict(case.workload.extents())
+        for loop in loops_of(case.mapping):
+            trips = -(-size[loop.dim] // loop.tile)
+            size[loop.dim] = min(size[loop.dim], loop.tile)
+            instances *= trips if isinstance(loop, Spatial) and loop.fanout in [f.name for f in above] else 1
+        row = next(r for r in cost.traffic if (r.level, r.tensor) == (level.name, tensor.name))
+        bits = tensor.bits if unites else max(tensor.bits, level.beat_bits)
+        for moved, band in (
+            (row.reads - row.drains, level.read_bandwidth_bits_per_cycle),
+            (row.writes - row.fills, level.write_bandwidth_bits_per_cycle),
+        ):
+            rate = band or level.bandwidth_bits_per_cycle
+            assert rate is not None
+            cycles[level.name] = cycles.get(level.name, Fraction(0)) + Fraction(moved * bits) / rate / instances
+    return max(cycles.values(), default=Fraction(0))
+
+
 def expected(case: Case, walks: list[Walk]) -> tuple[Fraction, dict[tuple[str, int], StepClass]]:
     """Return the run's cycles and its classes, worked out from the walked steps."""
     arch, unit = case.arch, case.arch.compute
@@ -234,7 +262,7 @@ def expected(case: Case, walks: list[Walk]) -> tuple[Fraction, dict[tuple[str, i
                     for j, row in each.loads
                     if each.tensor != case.workload.statements[0].target.tensor
                 )
-                stream = Fraction(counts[total], counts[depth] * unit.per_cycle)
+                stream = max(Fraction(counts[total], unit.per_cycle), accessed(case)) / counts[depth]
                 work = max(stream, unit.pass_least_cycles) + unit.fill_cycles + (unit.preload_cycles if changes else 0)
             wait = max(each.sender.request_latency_cycles for each in own) if load else Fraction(0)
             slots = max(2, level.buffering) if arch.overlap else 1

@@ -22,7 +22,6 @@ with lazy(__name__):
         Goal as Goal,
         Objective as Objective,
         dependence as dependence,
-        is_timed_by_step as is_timed_by_step,
         objective_unit as objective_unit,
         parse_objective as parse_objective,
         parse_single as parse_single,
@@ -97,6 +96,7 @@ with lazy(__name__):
         least_parallel as least_parallel,
         narrowed as narrowed,
         rule_text as rule_text,
+        is_timed_by_step as is_timed_by_step,
     )
     from polymap.search.problem.scores import exact_score as exact_score
     from polymap.search.problem.structure_model import (

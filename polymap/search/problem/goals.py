@@ -94,12 +94,6 @@ def dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
     return bool(powers.energy), bool(powers.cycles) or (bool(powers.energy) and leaks)
 
 
-def is_timed_by_step(objective: Objective, arch: Architecture) -> bool:
-    """Return whether values depend on what single steps take, which no sum of traffic says."""
-    leaks = any(level.leak_pj_per_cycle for level in arch.levels)
-    return arch.is_timed_by_step and dependence(objective, leaks=leaks)[1]
-
-
 def parse_objective(text: str, arch: Architecture) -> Objective:
     """Return the objective that `text` names.
 

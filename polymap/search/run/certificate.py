@@ -68,7 +68,7 @@ def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rule
         reason = "a tensor is temporary"
     if reason is None and arch.has_wire_energies:
         reason = "fan-outs cost energy"
-    if reason is None and arch.is_timed_by_step and is_timed_by_step(parse_objective(objective, arch), arch):
+    if reason is None and arch.is_timed_by_step and is_timed_by_step(arch, rules, parse_objective(objective, arch)):
         reason = "latency is counted in steps"
     try:
         if reason is None:

@@ -17,7 +17,6 @@ from polymap.ir import Architecture, BudgetError, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
 from polymap.search.problem import (
-    AtMost,
     Goal,
     Objective,
     Problem,
@@ -64,8 +63,7 @@ class Kind(Flag):
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
     """Return the kind of a question that a user asks."""
-    limited = (rule.objective for rule in asked.rules if isinstance(rule, AtMost))
-    if problem.reason is not None or any(is_timed_by_step(one, asked.arch) for one in (asked.objective, *limited)):
+    if problem.reason is not None or is_timed_by_step(asked.arch, asked.rules, asked.objective):
         return Kind.PROGRAM
     several = {
         Goal.LEXICOGRAPHIC: (Kind.DIVIDING_ORDER, Kind.ORDER),
