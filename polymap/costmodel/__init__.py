@@ -5,7 +5,6 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.costmodel.arrivals import (
         Loop as Loop,
-        Messages as Messages,
         Role as Role,
         Sending as Sending,
         exchanged as exchanged,
@@ -19,7 +18,7 @@ with lazy(__name__):
     )
     from polymap.costmodel.coherence import stale_copies as stale_copies
     from polymap.costmodel.contiguous import Blocks as Blocks
-    from polymap.costmodel.cost import Cost as Cost, StepClass as StepClass, StepLatency as StepLatency
+    from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
     from polymap.costmodel.evaluation import (
         cost_of_counts as cost_of_counts,

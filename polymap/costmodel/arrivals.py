@@ -9,7 +9,7 @@ tiles while they are idle (docs/counting.md), so each has a last tile of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
@@ -154,7 +154,7 @@ class Sending:
         default_factory=dict[tuple[str, int, bool, bool], _Choices]
     )
     _sums: dict[tuple[object, ...], Ints] = field(default_factory=dict[tuple[object, ...], Ints])
-    _news: dict[tuple[object, ...], Ints] = field(default_factory=dict[tuple[object, ...], Ints])
+    _news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     _same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
 
     @property
@@ -345,9 +345,7 @@ class Sending:
         self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
     ) -> list[_Tiles]:
         """Return the forms of the group's tiles over all such steps, with their starts."""
-        apart, alike = (
-            self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL)
-        )
+        apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
         forms: dict[tuple[int, int], tuple[_Tiles, list[int]]] = {}
         per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
         if prod(each.count for each in per_dim) > TUNING.most_tiles:
@@ -486,8 +484,11 @@ def sending_of(
     for stride, index in zip(strides, access.index, strict=True):
         for dim, coefficient in index.coefficients().items():
             weights[dim] += stride * coefficient
-    rows = lambda axis, indices: strides[axis] * indices  # noqa: E731
-    return Sending(workload, access, tensor.origin, tuple(loops), rows, weights)
+
+    def by_rows(axis: int, indices: Ints) -> Ints:
+        return strides[axis] * indices
+
+    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights)
 
 
 def exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:

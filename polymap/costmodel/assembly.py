@@ -112,7 +112,8 @@ def compute_cycles(arch: Architecture, counts: Counts) -> int:
 
 
 def latency_cycles(arch: Architecture, counts: Counts) -> int:
-    """Return the cycles of the run without regard to steps: the maximum of compute and transfers where they overlap, else their sum."""
+    """Return the cycles of the run without regard to steps: the maximum of compute and transfers where they overlap,
+    else their sum."""
     shares = [share for _, share in _shares(arch, counts)]
     return math.ceil(max(shares) if arch.overlap else sum(shares))
 

@@ -43,7 +43,9 @@ def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks) -> int:
         gaps = _gaps_of_sums((united(parts),), blocks)
     assert gaps is not None, "the offsets of one part rise"
     near, new = gaps
-    places = reduce(_added, (_histogram(each, blocks.size) for each in starts), _histogram(np.zeros(1), blocks.size))
+    places = reduce(
+        _added, (_histogram(each, blocks.size) for each in starts), _histogram(np.zeros(1, np.int64), blocks.size)
+    )
     total = prod(len(each) for each in starts) * (1 + new)
     return total + sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
 
@@ -78,7 +80,7 @@ def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]
 
 
 def _histogram(values: Ints, size: int) -> Ints:
-    return np.bincount(values.astype(np.int64) % size, minlength=size)
+    return np.bincount(values % size, minlength=size)
 
 
 def _added(one: Ints, other: Ints) -> Ints:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from polymap.costmodel.arrivals import END, FIRST, Messages, Sending, as_added, as_one, as_sent, alone, sending_of
+from polymap.costmodel.arrivals import END, FIRST, Messages, Sending, alone, as_added, as_one, as_sent, sending_of
 from polymap.costmodel.contiguous import Blocks
 from polymap.costmodel.cost import StepClass, StepLatency
 from polymap.costmodel.counts import Counts
@@ -33,7 +33,7 @@ from polymap.ir import (
     is_box,
     rule_of,
 )
-from polymap.schedules import LoopInTree, LoopView, StorageInTree, view_of
+from polymap.schedules import LoopInTree, LoopView, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,8 @@ def unsupported_in_steps(workload: Workload, arch: Architecture) -> str:
             return f"{tensor.name} is accessed in several ways"
         for level in arch.levels:
             if _cuts(level, tensor.bits):
-                return f"beats, requests or the offset of '{level.name}' cut {tensor.name}'s elements of {tensor.bits} bits"
+                elements = f"{tensor.name}'s elements of {tensor.bits} bits"
+                return f"beats, requests or the offset of '{level.name}' cut {elements}"
     if any(len(index.coefficients()) > 1 for index in statement.target.index):
         return f"tiles of {statement.target.tensor} overlap"
     return ""
@@ -216,7 +217,10 @@ def _accessed(workload: Workload, arch: Architecture, mapping: Mapping, view: Lo
     found = Fraction(0)
     for level in arch.levels:
         band = level.bandwidth_bits_per_cycle
-        read_band, write_band = level.read_bandwidth_bits_per_cycle or band, level.write_bandwidth_bits_per_cycle or band
+        read_band, write_band = (
+            level.read_bandwidth_bits_per_cycle or band,
+            level.write_bandwidth_bits_per_cycle or band,
+        )
         if level.beat_bits is None or read_band is None or write_band is None:
             continue
         above = {fanout.name for fanout in arch.fanouts_above(level.name)}

@@ -315,8 +315,10 @@ class Architecture(Shown):
     @property
     def is_timed_by_step(self) -> bool:
         """Whether latency depends on single steps, and not on what moves in the whole run alone."""
-        return bool(self.start_cycles) or self.compute.is_timed_by_step or any(
-            level.is_timed_by_step for level in self.levels
+        return (
+            bool(self.start_cycles)
+            or self.compute.is_timed_by_step
+            or any(level.is_timed_by_step for level in self.levels)
         )
 
     def without_steps(self) -> Architecture:

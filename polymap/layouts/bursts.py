@@ -144,8 +144,9 @@ def bursts_of_layouts(
     counted = [(row.reads, row.writes)] * len(layouts)  # where every message is one element
     if node is not None:
         blocks = Blocks(burst_bits // tensor.bits, of_runs=False)
-        counted = [_in_closed_form(workload, arch, mapping, node, tensor, layout, blocks, row) for layout in layouts]
-        if None in counted:
+        found = [_in_closed_form(workload, arch, mapping, node, tensor, layout, blocks, row) for layout in layouts]
+        counted = [each for each in found if each is not None]
+        if len(counted) < len(layouts):
             by_rows = sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name)
             places = [_burst_of_elements(layout, tensor, burst_bits) for layout in layouts]
             counted = _touched(transfers(by_rows, arch.fanouts, tensor), places)
@@ -168,7 +169,9 @@ def _in_closed_form(
     order = layout.strides(tensor.shape) if not any(block for _, block in layout.parts) else None
     strides = tuple(order[layout.parts.index((axis, 0))] for axis in range(layout.rank)) if order else ()
     placed = partial(layout.offsets, tensor.shape) if order is None else strides
-    sides = exchanged(sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name, placed), initial=tensor.initial)
+    sides = exchanged(
+        sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name, placed), initial=tensor.initial
+    )
     if sides is None:
         return None
     moved = tuple(sum(each.elements for each in side) for side in sides)
@@ -178,7 +181,7 @@ def _in_closed_form(
 
 
 def _next_holder(workload: Workload, arch: Architecture, mapping: Mapping, tensor: Tensor) -> StorageInTree | None:
-    """Return the node below the outermost level that holds the tensor first; OptionError PM471 where none is counted."""
+    """Return the node below the outermost level that holds the tensor first. Raises OptionError (PM471)."""
     reason = _unsupported(workload, mapping, tensor)
     if reason:
         what = f"bursts of {tensor.name} in {workload.name} are not counted: {reason}"

@@ -33,14 +33,19 @@ class Transfer(NamedTuple):
 def transfers(sending: Sending, fanouts: Sequence[Fanout], tensor: Tensor) -> Iterator[Transfer]:
     """Yield what the outermost level reads and writes of a written tensor, in order.
 
-    sending: of the tensor, with addresses by rows. fanouts: of the machine. Raises BudgetError (PM472) where there is too much to walk.
+    sending: of the tensor, with addresses by rows. fanouts: of the machine. Raises BudgetError (PM472) where there is
+    too much to walk.
     """
     is_plain = rule_of(sending.workload, tensor.name) is PlaceRule.PLAIN
     partial = np.full(prod(tensor.shape), tensor.initial)
     held: dict[Digits, Ints] = {}
-    fanouts = [each for each in fanouts if any(loop.role is Role.SIBLINGS and loop.fanout is each for loop in sending.loops)]
+    fanouts = [
+        each for each in fanouts if any(loop.role is Role.SIBLINGS and loop.fanout is each for loop in sending.loops)
+    ]
     for tiles in (*_steps(sending, fanouts), {}):
-        left = {where: np.setdiff1d(held[where], tiles.get(where, _NOTHING), assume_unique=True) for where in sorted(held)}
+        left = {
+            where: np.setdiff1d(held[where], tiles.get(where, _NOTHING), assume_unique=True) for where in sorted(held)
+        }
         entered = {where: np.setdiff1d(tiles[where], held.get(where, _NOTHING), assume_unique=True) for where in tiles}
         if is_plain:
             yield from (Transfer(is_write=True, elements=each) for each in left.values() if len(each))

@@ -205,7 +205,9 @@ def test_bursts_are_those_of_the_simulator_in_five_thousand_cases(block: int, mo
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_bursts_of_overwritten_arrays_are_those_of_the_simulator(is_read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bursts_of_overwritten_arrays_are_those_of_the_simulator(
+    is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def overwritten(case: Case) -> Case:
         (statement,) = case.workload.statements
         reads = (*statement.reads, statement.target) if is_read else statement.reads
@@ -226,9 +228,7 @@ def test_a_transposition_in_square_tiles_moves_every_burst_once_each_way(operato
     assert [(each.tensor, each.read_bursts, each.written_bursts) for each in found] == [("B", 0, 256), ("A", 256, 0)]
 
 
-def compared(
-    seeds: range, monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case], Case] = lambda case: case
-) -> int:
+def compared(seeds: range, monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case], Case] = lambda case: case) -> int:
     """Compare tensors of random cases in random layouts; return how many."""
     met = 0
     for seed in seeds:

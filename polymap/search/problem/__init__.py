@@ -93,10 +93,10 @@ with lazy(__name__):
         StructureRule as StructureRule,
         Utilization as Utilization,
         figure as figure,
+        is_timed_by_step as is_timed_by_step,
         least_parallel as least_parallel,
         narrowed as narrowed,
         rule_text as rule_text,
-        is_timed_by_step as is_timed_by_step,
     )
     from polymap.search.problem.scores import exact_score as exact_score
     from polymap.search.problem.structure_model import (
