@@ -26,7 +26,7 @@ with lazy(__name__):
         evaluate_in_cpu_time as evaluate_in_cpu_time,
         simulate as simulate,
     )
-    from polymap.costmodel.step_latency import (
+    from polymap.costmodel.step_counts import (
         not_in_steps as not_in_steps,
         unsupported_in_steps as unsupported_in_steps,
     )

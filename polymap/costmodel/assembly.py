@@ -123,9 +123,10 @@ def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: M
     if not arch.is_timed_by_step:
         return None
     assert mapping is not None, "steps are those of a mapping"
-    from polymap.costmodel.step_latency import latency_in_steps  # numpy is loaded where it is needed
+    from polymap.costmodel.step_counts import counted_in_steps  # numpy is loaded where it is needed
+    from polymap.costmodel.step_latency import latency_of_steps
 
-    return latency_in_steps(workload, arch, mapping, counts)
+    return latency_of_steps(arch, counted_in_steps(workload, arch, mapping, counts))
 
 
 def bottleneck(arch: Architecture, counts: Counts) -> str:

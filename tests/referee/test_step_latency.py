@@ -265,9 +265,10 @@ def expected(case: Case, walks: list[Walk]) -> tuple[Fraction, dict[tuple[str, i
             else:
                 changes = any(
                     row and j == moved
-                    for each in own
+                    for each in walks
                     for j, row in each.loads
                     if each.tensor != case.workload.statements[0].target.tensor
+                    if arch.fanouts_above(each.level) == arch.fanouts
                 )
                 stream = max(Fraction(counts[total], unit.per_cycle), accessed(case)) / counts[depth]
                 work = max(stream, unit.pass_least_cycles) + unit.fill_cycles + (unit.preload_cycles if changes else 0)
