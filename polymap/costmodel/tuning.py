@@ -24,6 +24,10 @@ class Tuning(NamedTuple):
     """Of one tensor along axes that share dims, listed for one loop's advance (not swept)."""
     most_elements: int = 20_000_000
     """Of one tile that is no product of its axes' offsets (not swept)."""
+    fit_steps: int = 80
+    """Steps of the simplex that fits a machine (not swept),"""
+    refit_steps: int = 20
+    """and of those that begin from this, without one workload (not swept)."""
 
 
 TUNING = Tuning()
