@@ -25,7 +25,7 @@ GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Schedules", "In which order it runs.", ("Schedule", "LoopKind", "transform")),
     ("Costs", "What a mapping does.", (
         *("evaluate", "simulate", "evaluate_many", "Cost", "Traffic", "CostArrays", "formula", "Formula", "explain"),
-        "WireUse",
+        "WireUse", "fit_machine", "MeasuredRun", "MachineFit",
     )),
     ("Searching", "The best mapping, and its proof.", (
         *("explore", "SearchResult", "candidates", "choose_tiles", "TileChoice", "verify", "Verdict"),

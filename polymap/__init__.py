@@ -39,6 +39,11 @@ with lazy(__name__, renamed={"Problem": "Mistake"}):
     from polymap.compilation import CompiledFunction as CompiledFunction, compile as compile
     from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve
     from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
+    from polymap.costmodel.analysis.machine_fit import (
+        MachineFit as MachineFit,
+        MeasuredRun as MeasuredRun,
+        fit_machine as fit_machine,
+    )
     from polymap.costmodel.analysis.nest import mapping_text as mapping_text
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.counts import Traffic as Traffic, WireUse as WireUse
