@@ -22,20 +22,14 @@ from polymap.costmodel.analysis import MeasuredRun, fit_machine
 from polymap.ir import Compute, Mapping, Spatial, Storage, Temporal
 
 LETTERS = "KCPQRS"
-LADDER = {
+LADDER = {  # of each model what single steps take; fitted are its constants beside those that are known (KNOWN)
     "bits / bandwidth": (),
     "and issue": ("SPAD.step_cycles",),
     "and beats": ("SPAD.step_cycles", "DRAM.beat"),
-    "and passes": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass_least_cycles", "MAC.preload_cycles"),
-    "and latency": (
-        "SPAD.step_cycles",
-        "DRAM.beat",
-        "MAC.pass_least_cycles",
-        "MAC.preload_cycles",
-        "DRAM.request_latency_cycles",
-        "start_cycles",
-    ),
+    "and passes": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass"),
+    "and requests": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "DRAM.request_latency_cycles", "start_cycles"),
 }
+KNOWN = ("DRAM.beat", "MAC.pass")  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block
 
 
 def machine(size: int, parts: tuple[str, ...], offset_bits: int) -> pm.Architecture:
@@ -52,15 +46,15 @@ def machine(size: int, parts: tuple[str, ...], offset_bits: int) -> pm.Architect
         beat_bits=128 if beats else None,
         request_bits=512 if beats else None,
         base_offset_bits=offset_bits if beats else 0,
-        request_latency_cycles=told("DRAM.request_latency_cycles", 17),
-        in_flight=3 if waits else None,
+        request_latency_cycles=told("DRAM.request_latency_cycles", 2),
+        in_flight=1 if waits else None,
     )
     steps = told("SPAD.step_cycles", 150)
     scratchpad = pm.MemoryLevel("SPAD", buffering=2, holds=("@input", "@weight"), step_cycles=steps, keeps=not parts)
     unit = pm.ComputeUnit(
         "MAC",
-        pass_least_cycles=told("MAC.pass_least_cycles", 4),
-        preload_cycles=told("MAC.preload_cycles", size),
+        pass_least_cycles=told("MAC.pass", 4),
+        preload_cycles=told("MAC.pass", size),
     )
     nodes = (
         dram,
@@ -137,7 +131,7 @@ def main() -> None:
     print(f"{'model':18} {'constants':>9} {'rank':>6} {'error':>7} {'seconds':>8}  factors")
     for name, parts in LADDER.items():
         start = time.perf_counter()
-        constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part != "DRAM.beat"))
+        constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part not in KNOWN))
         fit = fit_machine(runs_of(rows, parts), constants)
         rank = mean(each.rank for each in fit.left_out if each.rank is not None)
         error = median(each.error for each in fit.left_out)

@@ -24,9 +24,9 @@ class Tuning(NamedTuple):
     """Of one tensor along axes that share dims, listed for one loop's advance (not swept)."""
     most_elements: int = 20_000_000
     """Of one tile that is no product of its axes' offsets (not swept)."""
-    fit_steps: int = 80
+    fit_steps: int = 50
     """Steps of the simplex that fits a machine (not swept),"""
-    refit_steps: int = 20
+    refit_steps: int = 12
     """and of those that begin from this, without one workload (not swept)."""
 
 

@@ -132,7 +132,9 @@ def _check(runs: Sequence[MeasuredRun], constants: Sequence[str]) -> None:
                 hint = "A factor is fitted: give it a value to begin with."
                 raise OptionError(Mistake("PM486", f"'{name}' is 0 or unlimited in {run.arch.name}", hint))
         if not (run.cycles > 0 and math.isfinite(run.cycles)):
-            raise OptionError(Mistake("PM486", f"a run of {run.workload.name} took {run.cycles} cycles", "Expected > 0."))
+            raise OptionError(
+                Mistake("PM486", f"a run of {run.workload.name} took {run.cycles} cycles", "Expected > 0.")
+            )
 
 
 def _fields(node: object) -> list[str]:
@@ -210,7 +212,9 @@ def downhill(loss: Callable[[Sequence[float]], float], begin: Sequence[float], s
         worst = ranked[-1]
         middle = [sum(point[n] for _, point in ranked[:-1]) / count for n in range(count)]
 
-        def tried(distance: float, middle: list[float] = middle, worst: list[float] = worst[1]) -> tuple[float, list[float]]:
+        def tried(
+            distance: float, middle: list[float] = middle, worst: list[float] = worst[1]
+        ) -> tuple[float, list[float]]:
             point = [m + distance * (m - w) for m, w in zip(middle, worst, strict=True)]
             return loss(point), point
 

@@ -67,7 +67,7 @@ def test_values_out_of_range_are_refused_by_name(field: str, value: object) -> N
 
 
 def test_all_ways_to_score_a_mapping_agree_and_no_latency_falls() -> None:
-    sample = pm.sample_mappings(GEMM, ARCH, 40, seed=3)
+    sample = pm.sample_mappings(GEMM, ARCH, 20, seed=3)
     mappings = list(sample.mappings)
     costs = [pm.evaluate(GEMM, ARCH, mapping) for mapping in mappings]
     plain = [pm.evaluate(GEMM, ARCH.without_steps(), mapping) for mapping in mappings]
@@ -81,29 +81,28 @@ def test_all_ways_to_score_a_mapping_agree_and_no_latency_falls() -> None:
         assert pm.simulate(GEMM, ARCH, mapping).latency_cycles == cost.latency_cycles
 
 
-@pytest.mark.parametrize("objective", ["latency", "edp", "weighted:1*energy+5*latency"])
+@pytest.mark.parametrize("objective", ["latency", "edp"])
 @pytest.mark.parametrize("tiles", ["divide", "any"])
 def test_searches_of_timed_machines_claim_nothing_that_samples_refute(objective: str, tiles: str) -> None:
-    found = pm.explore(GEMM, ARCH, objective, tiles=tiles, time_limit_s=2)
+    found = pm.explore(GEMM, ARCH, objective, tiles=tiles, time_limit_s=1)
     assert found.best is not None
     assert found.value is not None
     assert found.bound is not None
     assert found.bound <= found.value
-    for mapping in pm.sample_mappings(GEMM, ARCH, 100, seed=1, within_capacity=True).mappings:
+    for mapping in pm.sample_mappings(GEMM, ARCH, 60, seed=1).mappings:
         cost = pm.evaluate(GEMM, ARCH, mapping)
-        value = {
-            "latency": cost.latency_cycles,
-            "edp": cost.energy_pj * cost.latency_cycles,
-        }.get(objective, cost.energy_pj + 5 * cost.latency_cycles)
+        if not cost.legal:
+            continue
+        value = cost.latency_cycles * (1 if objective == "latency" else cost.energy_pj)
         assert value >= found.bound * (1 - 1e-12)
         assert found.status != "OPTIMAL" or value >= found.value * (1 - 1e-12)
 
 
 def test_limits_of_latency_are_those_in_steps() -> None:
-    least = pm.explore(GEMM, ARCH, "latency", tiles="divide", time_limit_s=2)
+    least = pm.explore(GEMM, ARCH, "latency", tiles="divide", time_limit_s=1)
     assert least.cost is not None
     limits = {"limits": {"latency": least.cost.latency_cycles}}
-    found = pm.explore(GEMM, ARCH, "energy", tiles="divide", constraints=limits, time_limit_s=3)
+    found = pm.explore(GEMM, ARCH, "energy", tiles="divide", constraints=limits, time_limit_s=1)
     assert found.cost is None or found.cost.latency_cycles <= least.cost.latency_cycles
     assert pm.explore(GEMM, ARCH, "energy", tiles="divide").status == "OPTIMAL"  # which no step touches
 
@@ -155,13 +154,13 @@ def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
     for size in (8, 12):
         layer = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=size, n=8, k=8, bits=8)
         layer = replace(layer, name=f"gemm{size}")
-        for mapping in pm.sample_mappings(layer, begin, 12, seed=size).mappings:
+        for mapping in pm.sample_mappings(layer, begin, 6, seed=size).mappings:
             runs.append(pm.MeasuredRun(layer, begin, mapping, pm.evaluate(layer, machine, mapping).latency_cycles))
     fit = pm.fit_machine(runs, tuple(truth))
     assert fit.error < 0.02
     assert fit.left_out_error < 0.05
     assert dict(fit.factors)["GLB.step_cycles"] == pytest.approx(3, rel=0.2)
-    assert "gemm12: 12 runs" in str(fit)
+    assert "gemm12: 6 runs" in str(fit)
     with pytest.raises(OptionError, match=r"PM486.*GLB.step_cycle'"):
         pm.fit_machine(runs, ("GLB.step_cycle",))
     with pytest.raises(OptionError, match="PM486"):
