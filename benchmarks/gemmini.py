@@ -12,13 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import mean, median
 
 import polymap as pm
-from polymap.costmodel.analysis import MeasuredRun, fit_machine
 from polymap.ir import Compute, Mapping, Spatial, Storage, Temporal
 
 LETTERS = "KCPQRS"
@@ -78,7 +76,7 @@ def layer(row: dict[str, object]) -> pm.Workload:
     stride = sizes.pop("stride")
     text = f"O[p,q,k] += I[{stride}*p+r,{stride}*q+s,c] * W[r,s,c,k]"
     name = " ".join(f"{key}{value}" for key, value in sizes.items()) + f" /{stride}"
-    return replace(pm.einsum(text, bits=8, **{key.lower(): value for key, value in sizes.items()}), name=name)
+    return pm.einsum(text, sizes={key.lower(): value for key, value in sizes.items()}, bits=8, name=name)
 
 
 def executed(row: dict[str, object]) -> Mapping:
@@ -106,17 +104,17 @@ def executed(row: dict[str, object]) -> Mapping:
     )
 
 
-def runs_of(rows: list[dict[str, object]], parts: tuple[str, ...]) -> list[MeasuredRun]:
+def runs_of(rows: list[dict[str, object]], parts: tuple[str, ...]) -> list[pm.MeasuredRun]:
     """Return the runs on machines with these parts; machines that are alike are one."""
     machines: dict[tuple[int, int], pm.Architecture] = {}
     layers: dict[str, pm.Workload] = {}
-    found: list[MeasuredRun] = []
+    found: list[pm.MeasuredRun] = []
     for row in rows:
         key = int(str(row["array"])), 64 if row["kind"] == "conv" else 0
         arch = machines.setdefault(key, machine(key[0], parts, key[1]))
         workload = layer(row)
         workload = layers.setdefault(workload.name, workload)
-        found.append(MeasuredRun(workload, arch, executed(row), float(str(row["rtl_cycles"]))))
+        found.append(pm.MeasuredRun(workload, arch, executed(row), float(str(row["rtl_cycles"]))))
     return found
 
 
@@ -132,7 +130,7 @@ def main() -> None:
     for name, parts in LADDER.items():
         start = time.perf_counter()
         constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part not in KNOWN))
-        fit = fit_machine(runs_of(rows, parts), constants)
+        fit = pm.fit_machine(runs_of(rows, parts), constants)
         rank = mean(each.rank for each in fit.left_out if each.rank is not None)
         error = median(each.error for each in fit.left_out)
         factors = ", ".join(f"{key} {value:.3g}" for key, value in fit.factors)

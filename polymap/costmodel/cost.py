@@ -39,8 +39,8 @@ class StepLatency:
 
     @property
     def bottleneck(self) -> str:
-        """The level whose steps decide the latency, the outermost one at which most cycles are not work inside; "" where
-        the compute unit does."""
+        """The level whose steps decide the latency, the outermost one at which most cycles are not work inside; ""
+        where the compute unit does."""
         for name in dict.fromkeys(each.level for each in self.classes):
             cycles = {kind: Fraction(0) for kind in ("work", "other")}
             for each in self.classes:

@@ -35,7 +35,7 @@ from polymap.schedules import LoopInTree, LoopView, view_of
 
 @dataclass(frozen=True, slots=True)
 class BusUse:
-    """What moves on the bus of one instance of a level: beats, and requests (of loads, where a number of them waits)."""
+    """What moves on the bus of one instance of a level: beats, and requests (of loads, where in_flight is told)."""
 
     level: str
     beats: int

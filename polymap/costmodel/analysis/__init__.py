@@ -24,11 +24,6 @@ with lazy(__name__):
         elements_summed_first as elements_summed_first,
         footprints as footprints,
     )
-    from polymap.costmodel.analysis.machine_fit import (
-        MachineFit as MachineFit,
-        MeasuredRun as MeasuredRun,
-        fit_machine as fit_machine,
-    )
     from polymap.costmodel.analysis.nest import (
         Held as Held,
         NestFigure as NestFigure,

@@ -52,8 +52,8 @@ def test_documents_of_timed_machines_come_back_equal() -> None:
     assert nodes[0]["request_latency_cycles"] == 2.5
     assert nodes[1]["keeps"] is False
     assert (nodes[-1]["fill_cycles"], nodes[-1]["preload_cycles"]) == (2, 4)
-    plain = pm.arch_to_document(ARCH.without_steps())
-    assert not {"start_cycles", "beat_bits", "fill_cycles"} & {key for node in (plain, *plain["nodes"]) for key in node}
+    plain = str(pm.arch_to_document(ARCH.without_steps()))
+    assert not [field for field in (*FIELDS, "start_cycles", "fill_cycles", "keeps") if field in plain]
     assert not ARCH.without_steps().is_timed_by_step
 
 
