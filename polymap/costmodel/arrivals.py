@@ -157,15 +157,16 @@ class Sending:
     _news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     _same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
 
-    @property
-    def clock(self) -> tuple[Loop, ...]:
-        """The temporal loops above the holders."""
-        return tuple(loop for loop in self.loops if loop.role is Role.TIME)
+    clock: tuple[Loop, ...] = field(init=False)
+    """The temporal loops above the holders."""
+    own_dims: frozenset[str] = field(init=False)
+    """The dims that the tensor is accessed by."""
+    _groups: list[_Group] = field(init=False)
 
-    @property
-    def own_dims(self) -> frozenset[str]:
-        """The dims that the tensor is accessed by."""
-        return frozenset(dim for index in self.access.index for dim in index.coefficients())
+    def __post_init__(self) -> None:
+        self.clock = tuple(loop for loop in self.loops if loop.role is Role.TIME)
+        self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
+        self._groups = _groups_of(self.access)
 
     @property
     def is_regular(self) -> bool:
@@ -257,7 +258,7 @@ class Sending:
             return np.zeros(0, np.int64)
         key = tuple(id(indices[dim]) for dim in self.own_dims)
         if key not in self._sums:
-            parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups()]
+            parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups]
             self._sums[key] = united(parts)
         return self._sums[key]
 
@@ -269,7 +270,7 @@ class Sending:
         parts of what they hold in a way that is no product.
         """
         times = self.repeats(advance, merge)
-        per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups()]
+        per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
         found: list[Messages] = []
         for tiles in product(*per_group):
             starts = tuple(each.starts for each in tiles)
@@ -288,7 +289,7 @@ class Sending:
     @property
     def is_partition(self) -> bool:
         """Whether different tiles have no element in common: no axes are indexed by several dims."""
-        return all(len(group.dims) == 1 for group in self._groups())
+        return all(len(group.dims) == 1 for group in self._groups)
 
     def returns(self, advance: int, *, initial: bool) -> int:
         """Return how many of the steps bring each tile back that was held before (or had sums before the run): all but
@@ -328,18 +329,6 @@ class Sending:
         """Return which of the siblings' digits (of these dims, side by side) belong to such fan-outs."""
         loops = [loop for dim in dims for loop in self._siblings(frozenset((dim,)))]
         return [n for n, loop in enumerate(loops) if loop.fanout and merge(loop.fanout) is kind]
-
-    def _groups(self) -> list[_Group]:
-        axes = [tuple(index.coefficients()) for index in self.access.index]
-        left, found = list(range(len(axes))), list[_Group]()
-        while left:
-            group, dims = [left[0]], list(axes[left[0]])
-            while more := [axis for axis in left if axis not in group and set(axes[axis]) & set(dims)]:
-                group += more
-                dims += [dim for axis in more for dim in axes[axis]]
-            left = [axis for axis in left if axis not in group]
-            found.append(_Group(tuple(group), tuple(dict.fromkeys(dims))))
-        return found
 
     def _forms(
         self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
@@ -420,6 +409,20 @@ class Sending:
                     along = along + index.coefficients()[dim] * indices[dim].reshape(shape)
             total = total + self.address(axis, along.reshape(-1)).reshape(along.shape)
         return np.unique(total)
+
+
+def _groups_of(access: Access) -> list[_Group]:
+    """Return the groups of axes of a tensor that is accessed so."""
+    axes = [tuple(index.coefficients()) for index in access.index]
+    left, found = list(range(len(axes))), list[_Group]()
+    while left:
+        group, dims = [left[0]], list(axes[left[0]])
+        while more := [axis for axis in left if axis not in group and set(axes[axis]) & set(dims)]:
+            group += more
+            dims += [dim for axis in more for dim in axes[axis]]
+        left = [axis for axis in left if axis not in group]
+        found.append(_Group(tuple(group), tuple(dict.fromkeys(dims))))
+    return found
 
 
 def too_many_tiles(of: str) -> BudgetError:
