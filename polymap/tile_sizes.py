@@ -11,7 +11,15 @@ from polymap.costmodel import evaluate
 from polymap.ir import Mapping, Mistake, OptionError, Shown
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import Found, best_product_tiles, solve
-from polymap.search.problem import Goal, analyse, is_confirmed, measure_of, objective_values, parse_objective
+from polymap.search.problem import (
+    Goal,
+    analyse,
+    is_confirmed,
+    is_timed_by_step,
+    measure_of,
+    objective_values,
+    parse_objective,
+)
 from polymap.search.run import Options
 
 
@@ -44,6 +52,8 @@ def choose_tiles(
     goal = parse_objective(objective, arch)
     problem = analyse(workload, arch)
     refused = problem.reason or ("an order or a front has no one value" if _is_joined(goal.goal) else None)
+    if is_timed_by_step(arch, (), goal):
+        refused = "the latency of the machine is counted in steps"
     if refused is not None:
         raise OptionError(Mistake("PM550", f"no tiles are chosen: {refused}", "Ask `explore` instead."))
     measure = measure_of(goal, workload, arch)

@@ -28,7 +28,7 @@ from polymap.ir import (
 
 KINDS = ("level", "fanout", "compute")
 UNREADABLE = "?"  # the name of a node whose own cannot be read
-_ARCH_FIELDS = ("name", "source", "overlap", "nodes")
+_ARCH_FIELDS = ("name", "source", "overlap", "start_cycles", "nodes")
 _LEVEL_FIELDS = (
     "level",
     "capacity_bits",
@@ -47,6 +47,13 @@ _LEVEL_FIELDS = (
     "line_bits",
     "ways",
     "miss_cycles",
+    "step_cycles",
+    "beat_bits",
+    "request_bits",
+    "base_offset_bits",
+    "request_latency_cycles",
+    "in_flight",
+    "keeps",
 )
 _FANOUT_FIELDS = (
     "fanout",
@@ -61,7 +68,15 @@ _FANOUT_FIELDS = (
     "reduce_pj",
     "start_cycles",
 )
-_COMPUTE_FIELDS = ("compute", "pj", "per_cycle", "latency_cycles")
+_COMPUTE_FIELDS = (
+    "compute",
+    "pj",
+    "per_cycle",
+    "latency_cycles",
+    "pass_least_cycles",
+    "fill_cycles",
+    "preload_cycles",
+)
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 
 
@@ -89,6 +104,7 @@ def arch_from_document(document: object, where: str = "machine") -> Architecture
         nodes=tuple(node for node in nodes if node is not None),
         overlap=fields.flag("overlap", default=True),
         source=fields.text("source", ""),
+        start_cycles=fields.number("start_cycles", Fraction(0)),
     )
     if mistakes:
         raise ArchError(mistakes)
@@ -178,6 +194,8 @@ def arch_to_document(arch: Architecture) -> dict[str, object]:
         document["source"] = arch.source
     if not arch.overlap:
         document["overlap"] = False
+    if arch.start_cycles:
+        document["start_cycles"] = _number(arch.start_cycles)
     document["nodes"] = [_node_to_document(node) for node in arch.nodes]
     return document
 
@@ -242,6 +260,13 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         line_bits=fields.bits("line_bits", None, null=True),
         ways=fields.integer("ways", None, read=as_whole, null=True),
         miss_cycles=fields.number("miss_cycles", Fraction(0)),
+        step_cycles=fields.number("step_cycles", Fraction(0)),
+        beat_bits=fields.bits("beat_bits", None, null=True),
+        request_bits=fields.bits("request_bits", None, null=True),
+        base_offset_bits=fields.integer("base_offset_bits", 0, least=0, read=as_whole),
+        request_latency_cycles=fields.number("request_latency_cycles", Fraction(0)),
+        in_flight=fields.integer("in_flight", None, read=as_whole, null=True),
+        keeps=fields.flag("keeps", default=True),
     )
 
 
@@ -307,6 +332,9 @@ def _compute(item: Mapping[str, object], where: str, mistakes: list[Mistake]) ->
         pj=fields.number("pj", Fraction(0)),
         per_cycle=fields.integer("per_cycle", 1, read=as_whole),
         latency_cycles=fields.integer("latency_cycles", 1, read=as_whole),
+        pass_least_cycles=fields.number("pass_least_cycles", Fraction(0)),
+        fill_cycles=fields.number("fill_cycles", Fraction(0)),
+        preload_cycles=fields.number("preload_cycles", Fraction(0)),
     )
 
 
@@ -363,17 +391,14 @@ def _node_to_document(node: Node) -> dict[str, object]:
         case ComputeUnit():
             return _without_defaults(
                 {"compute": node.name},
-                [
-                    ("pj", node.pj, Fraction(0)),
-                    ("per_cycle", node.per_cycle, 1),
-                    ("latency_cycles", node.latency_cycles, 1),
-                ],
+                [(name, getattr(node, name), getattr(_PLAIN_UNIT, name)) for name in _COMPUTE_FIELDS[1:]],
             )
         case _:
             assert_never(node)
 
 
 _PLAIN_LEVEL = MemoryLevel("plain")
+_PLAIN_UNIT = ComputeUnit("plain")
 
 
 def _without_defaults(head: dict[str, object], fields: list[tuple[str, object, object]]) -> dict[str, object]:

@@ -3,6 +3,13 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.costmodel.arrivals import (
+        Loop as Loop,
+        Role as Role,
+        Sending as Sending,
+        exchanged as exchanged,
+        sending_of as sending_of,
+    )
     from polymap.costmodel.assembly import (
         assemble as assemble,
         energies_of as energies_of,
@@ -10,6 +17,7 @@ with lazy(__name__):
         wire_prices as wire_prices,
     )
     from polymap.costmodel.coherence import stale_copies as stale_copies
+    from polymap.costmodel.contiguous import Blocks as Blocks
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.counts import Counts as Counts, LevelUse as LevelUse, Traffic as Traffic, WireUse as WireUse
     from polymap.costmodel.evaluation import (
@@ -17,5 +25,9 @@ with lazy(__name__):
         evaluate as evaluate,
         evaluate_in_cpu_time as evaluate_in_cpu_time,
         simulate as simulate,
+    )
+    from polymap.costmodel.step_counts import (
+        not_in_steps as not_in_steps,
+        unsupported_in_steps as unsupported_in_steps,
     )
     from polymap.costmodel.tuning import TUNING as TUNING

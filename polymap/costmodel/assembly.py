@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from polymap.costmodel.cost import Cost
+from polymap.costmodel.cost import Cost, StepLatency
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
 from polymap.ir import Architecture, BudgetError, Fanout, Hops, Mapping, MemoryLevel, Mistake, Violation, Workload
 
@@ -24,7 +24,11 @@ def assemble(
 
     Raises BudgetError where an energy is beyond what a float can hold.
     """
-    energies = energy_by_level_pj_exact(workload, arch, counts)
+    latency, decides = latency_cycles(arch, counts), bottleneck(arch, counts)
+    steps = _steps_of(workload, arch, counts, mapping)
+    if steps is not None and math.ceil(steps.cycles) > latency:
+        latency, decides = math.ceil(steps.cycles), steps.bottleneck or arch.compute.name
+    energies = energies_of(workload, arch, counts.traffic, counts.wires, counts.instances, latency)
     return Cost(
         legal=not violations,
         violations=violations,
@@ -32,28 +36,19 @@ def assemble(
         method=method,
         traffic=counts.traffic,
         wires=counts.wires,
+        steps=steps,
         occupancy_bits=tuple((use.level, use.occupancy_bits) for use in counts.uses[1:]),
         energy_pj=_nearest_float(sum((energy for _, energy in energies), Fraction(0))),
         energy_by_level_pj=tuple((name, _nearest_float(energy)) for name, energy in energies),
         compute_cycles=compute_cycles(arch, counts),
-        latency_cycles=latency_cycles(arch, counts),
+        latency_cycles=latency,
         utilization=_nearest_float(utilization_exact(arch, counts)),
-        bottleneck=bottleneck(arch, counts),
+        bottleneck=decides,
         energy_by_level_pj_exact=energies,
         workload=workload,
         arch=arch,
         mapping=mapping,
     )
-
-
-def energy_by_level_pj_exact(
-    workload: Workload, arch: Architecture, counts: Counts
-) -> tuple[tuple[str, Fraction], ...]:
-    """Return (name, pJ) per level and fan-out that costs energy, outermost first, the compute unit last.
-
-    An element of `bits` costs bits / word_bits of an access; a level's leakage runs as long as the program.
-    """
-    return energies_of(workload, arch, counts.traffic, counts.wires, counts.instances, latency_cycles(arch, counts))
 
 
 def energies_of(
@@ -64,7 +59,10 @@ def energies_of(
     instances: int,
     latency: int,
 ) -> tuple[tuple[str, Fraction], ...]:
-    """Return what `energy_by_level_pj_exact` does, from traffic, wires, statement instances and cycles."""
+    """Return (name, pJ) per level and fan-out that costs energy, outermost first, the compute unit last.
+
+    An element of `bits` costs bits / word_bits of an access; a level's leakage runs as long as the program.
+    """
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     energies: list[tuple[str, Fraction]] = []
     for level in arch.nodes[:-1]:
@@ -114,9 +112,21 @@ def compute_cycles(arch: Architecture, counts: Counts) -> int:
 
 
 def latency_cycles(arch: Architecture, counts: Counts) -> int:
-    """Return the cycles of the run: the maximum of compute and transfers where they overlap, else their sum."""
+    """Return the cycles of the run without regard to steps: the maximum of compute and transfers where they overlap,
+    else their sum."""
     shares = [share for _, share in _shares(arch, counts)]
     return math.ceil(max(shares) if arch.overlap else sum(shares))
+
+
+def _steps_of(workload: Workload, arch: Architecture, counts: Counts, mapping: Mapping | None) -> StepLatency | None:
+    """Return the latency in steps; None on a machine that says nothing of single steps."""
+    if not arch.is_timed_by_step:
+        return None
+    assert mapping is not None, "steps are those of a mapping"
+    from polymap.costmodel.step_counts import counted_in_steps  # numpy is loaded where it is needed
+    from polymap.costmodel.step_latency import latency_of_steps
+
+    return latency_of_steps(arch, counted_in_steps(workload, arch, mapping, counts))
 
 
 def bottleneck(arch: Architecture, counts: Counts) -> str:

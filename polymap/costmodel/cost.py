@@ -13,6 +13,44 @@ if TYPE_CHECKING:
     from polymap.costmodel.symbolic import Formula
 
 
+@dataclass(frozen=True, slots=True)
+class StepClass:
+    """The steps of a level that the advance of one loop begins ("" of the first step), with means over them in cycles.
+
+    binds: what decides the period: "load", "work", "store", "issue" (beginning a step), or "slots" (all in turn).
+    """
+
+    level: str
+    loop: str
+    steps: int
+    load_cycles: Fraction
+    work_cycles: Fraction
+    store_cycles: Fraction
+    period_cycles: Fraction
+    binds: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepLatency:
+    """The cycles of a run in steps, and the classes of the steps of each level that holds tiles, outermost first."""
+
+    cycles: Fraction
+    classes: tuple[StepClass, ...]
+
+    @property
+    def bottleneck(self) -> str:
+        """The level whose steps decide the latency, the outermost one at which most cycles are not work inside; ""
+        where the compute unit does."""
+        for name in dict.fromkeys(each.level for each in self.classes):
+            cycles = {kind: Fraction(0) for kind in ("work", "other")}
+            for each in self.classes:
+                if each.level == name:
+                    cycles["work" if each.binds == "work" else "other"] += each.steps * each.period_cycles
+            if cycles["other"] > cycles["work"]:
+                return name
+        return ""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Reported):
     """The answer to "what does this mapping cost"; printed as the table of the command line's `evaluate`.
@@ -20,7 +58,8 @@ class Cost(Reported):
     energy_by_level_pj and occupancy_bits: (name, value) pairs, outermost first (the compute unit last in the energy;
     the outermost level has no occupancy); energy_by_level_pj_exact: the same energies before rounding to floats.
     Fan-outs that cost energy stand among the levels, and in wires with what crosses them.
-    bottleneck: the level or compute unit that decides the latency. workload, arch, mapping: what the cost is of, which
+    bottleneck: the level or compute unit that decides the latency. steps: what single steps take, on a machine that
+    says so. workload, arch, mapping: what the cost is of, which
     explain(), table(), show(), c() and save() need (None where it was assembled without them); costs are equal where
     their figures are, whatever they are of.
     """
@@ -39,6 +78,7 @@ class Cost(Reported):
     bottleneck: str
     energy_by_level_pj_exact: tuple[tuple[str, Fraction], ...] = field(repr=False)
     wires: tuple[WireUse, ...] = ()
+    steps: StepLatency | None = field(default=None, compare=False, repr=False)
     workload: Workload | MaybeNone = field(default=None, compare=False, repr=False)
     arch: Architecture | MaybeNone = field(default=None, compare=False, repr=False)
     mapping: Mapping | MaybeNone = field(default=None, compare=False, repr=False)

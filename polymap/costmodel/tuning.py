@@ -20,6 +20,14 @@ class Tuning(NamedTuple):
     """Of a condition of a formula, whose corners are listed: 2^8 (not swept)."""
     coherence_s: float = 20.0
     """CPU seconds of the search of stale copies (not swept)."""
+    most_tiles: int = 400_000
+    """Of one tensor along axes that share dims, listed for one loop's advance (not swept)."""
+    most_elements: int = 20_000_000
+    """Of one tile that is no product of its axes' offsets (not swept)."""
+    fit_steps: int = 50
+    """Steps of the simplex that fits a machine (not swept),"""
+    refit_steps: int = 12
+    """and of those that begin from this, without one workload (not swept)."""
 
 
 TUNING = Tuning()

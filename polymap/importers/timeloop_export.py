@@ -36,6 +36,8 @@ def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping
     if mapping is not None:
         check_mapping(workload, arch, mapping_of(mapping))
         text += _mapping(workload, arch, mapping, reasons)
+    if arch.is_timed_by_step:
+        reasons.append(f"what single steps of {arch.name} take")
     if reasons:
         raise OptionError([Mistake("PM662", f"Timeloop cannot say this: {reason}") for reason in reasons])
     return "\n".join(text) + "\n"

@@ -5,7 +5,7 @@ Energies, bandwidths and leakage are exact rationals: what the user wrote in dec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
@@ -78,6 +78,12 @@ class MemoryLevel:
     stores there is what it should keep. line_bits: of what a cache moves at once (None: one element); ways: lines of
     one set (None: any line may stand anywhere); miss_cycles: beyond the bandwidth outside, of a line that was evicted
     and is read again, among others that are. No count or cost depends on these four; `cache_misses` and `compile` do.
+
+    Of latency in steps (docs/latency.md), each without effect where it is left out. step_cycles: to begin one visit of
+    what is below. beat_bits: what its bus moves at once (None: single bits), of contiguous runs; request_bits: the
+    aligned pieces of runs that are asked for (None: whole runs); base_offset_bits: where tensors begin;
+    request_latency_cycles: from a request to its data; in_flight: requests that may wait at once (None: all). keeps:
+    False where every step loads its tiles of tensors that are only read, changed or not.
     """
 
     name: str
@@ -97,6 +103,13 @@ class MemoryLevel:
     line_bits: int | None = None
     ways: int | None = None
     miss_cycles: Fraction = Fraction(0)
+    step_cycles: Fraction = Fraction(0)
+    beat_bits: int | None = None
+    request_bits: int | None = None
+    base_offset_bits: int = 0
+    request_latency_cycles: Fraction = Fraction(0)
+    in_flight: int | None = None
+    keeps: bool = True
 
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)
@@ -106,9 +119,15 @@ class MemoryLevel:
         check.amount("burst_bits", null=True)
         check.amount("line_bits", null=True)
         check.integer("buffering")
+        check.amount("beat_bits", null=True)
+        check.amount("request_bits", null=True)
+        check.integer("base_offset_bits", least=0)
         check.integer("ways", null=True)
+        check.integer("in_flight", null=True)
         check.kind("implicit", bool)
-        for field in ("read_pj", "write_pj", "leak_pj_per_cycle", "miss_cycles"):
+        check.kind("keeps", bool)
+        cycles = "miss_cycles", "step_cycles", "request_latency_cycles"
+        for field in ("read_pj", "write_pj", "leak_pj_per_cycle", *cycles):
             check.number(field)
         for prefix in ("", "read_", "write_"):
             field = f"{prefix}bandwidth_bits_per_cycle"
@@ -119,6 +138,27 @@ class MemoryLevel:
         check.names("holds", null=True)
         check.names("must_hold")
         check.done()
+
+    @property
+    def is_timed_by_step(self) -> bool:
+        """Whether it says anything of what single steps take."""
+        told = self.beat_bits, self.request_bits, self.in_flight
+        return any(each is not None for each in told) or bool(
+            self.step_cycles or self.request_latency_cycles or not self.keeps
+        )
+
+    def without_steps(self) -> MemoryLevel:
+        """Return the level without what it says of single steps."""
+        return replace(
+            self,
+            step_cycles=Fraction(0),
+            beat_bits=None,
+            request_bits=None,
+            base_offset_bits=0,
+            request_latency_cycles=Fraction(0),
+            in_flight=None,
+            keeps=True,
+        )
 
     @property
     def has_bandwidth(self) -> bool:
@@ -202,13 +242,17 @@ class ComputeUnit:
     """Executes `per_cycle` statement instances per cycle and instance.
 
     latency_cycles: until another instance can continue the sum of one; `compile` chooses by it, and no cost depends on
-    it.
+    it. Of latency in steps (docs/latency.md): a visit of the innermost nodes takes its instances, `pass_least_cycles`
+    at least, and `fill_cycles` more; one that brings another tile of a tensor that is only read, `preload_cycles` more.
     """
 
     name: str
     pj: Fraction = Fraction(0)
     per_cycle: int = 1
     latency_cycles: int = 1
+    pass_least_cycles: Fraction = Fraction(0)
+    fill_cycles: Fraction = Fraction(0)
+    preload_cycles: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"compute unit {self.name!r}", ArchError)
@@ -216,7 +260,18 @@ class ComputeUnit:
         check.number("pj")
         check.integer("per_cycle")
         check.integer("latency_cycles")
+        for field in ("pass_least_cycles", "fill_cycles", "preload_cycles"):
+            check.number(field)
         check.done()
+
+    @property
+    def is_timed_by_step(self) -> bool:
+        """Whether it says anything of what single steps take."""
+        return any((self.pass_least_cycles, self.fill_cycles, self.preload_cycles))
+
+    def without_steps(self) -> ComputeUnit:
+        """Return the unit without what it says of single steps."""
+        return replace(self, pass_least_cycles=Fraction(0), fill_cycles=Fraction(0), preload_cycles=Fraction(0))
 
 
 Node = MemoryLevel | Fanout | ComputeUnit
@@ -226,19 +281,21 @@ Node = MemoryLevel | Fanout | ComputeUnit
 class Architecture(Shown):
     """Nodes outermost first: the first a level of unlimited capacity, the last the one compute unit.
 
-    overlap: latency is the maximum of compute and transfers (True) or their sum (False).
+    overlap: latency is the maximum of compute and transfers (True) or their sum (False). start_cycles: once per run.
     """
 
     name: str
     nodes: tuple[Node, ...]
     overlap: bool = True
     source: str = ""
+    start_cycles: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         check = Construction(self, f"machine {self.name!r}", ArchError)
         check.text("name")
         check.kind("overlap", bool)
         check.items("nodes", (MemoryLevel, Fanout, ComputeUnit))
+        check.number("start_cycles")
         check.done()
 
     @property
@@ -254,6 +311,22 @@ class Architecture(Shown):
         last = self.nodes[-1]
         assert isinstance(last, ComputeUnit)
         return last
+
+    @property
+    def is_timed_by_step(self) -> bool:
+        """Whether latency depends on single steps, and not on what moves in the whole run alone."""
+        return (
+            bool(self.start_cycles)
+            or self.compute.is_timed_by_step
+            or any(level.is_timed_by_step for level in self.levels)
+        )
+
+    def without_steps(self) -> Architecture:
+        """Return the machine without what it says of single steps: latency is what moves in the whole run."""
+        if not self.is_timed_by_step:
+            return self
+        nodes = tuple(node if isinstance(node, Fanout) else node.without_steps() for node in self.nodes)
+        return replace(self, nodes=nodes, start_cycles=Fraction(0))
 
     @property
     def has_energies(self) -> bool:

@@ -9,16 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping as Table
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from polymap.costmodel import Cost, evaluate
+from polymap.costmodel import Blocks, Cost, Traffic, evaluate, exchanged, sending_of
 from polymap.inputs import is_table, shown
-from polymap.ir import Architecture, Mapping, Mistake, OptionError, Shown, Tensor, Workload
+from polymap.ir import (
+    Architecture,
+    Branch,
+    Mapping,
+    Mistake,
+    OptionError,
+    Shown,
+    Tensor,
+    Workload,
+    accesses_of,
+    is_box,
+)
 from polymap.layouts.layout import Ints, Layout, layout_of, row_major
-from polymap.layouts.transfers import Transfer, are_single, transfers
+from polymap.layouts.transfers import Transfer, transfers
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
+from polymap.schedules import StorageInTree, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +140,67 @@ def bursts_of_layouts(
         what = f"bursts of {burst_bits} bits hold no whole number of {tensor.name}'s elements of {tensor.bits} bits"
         raise OptionError(Mistake("PM473", what, "Bits of elements divide burst_bits."))
     row = next(row for row in cost.traffic if (row.level, row.tensor) == (arch.levels[0].name, tensor.name))
+    node = _next_holder(workload, arch, mapping, tensor)
     counted = [(row.reads, row.writes)] * len(layouts)  # where every message is one element
-    if not are_single(workload, arch, mapping, tensor.name):
-        places = [_burst_of_elements(layout, tensor, burst_bits) for layout in layouts]
-        counted = _touched(transfers(workload, arch, mapping, tensor.name), places)
+    if node is not None:
+        blocks = Blocks(burst_bits // tensor.bits, of_runs=False)
+        found = [_in_closed_form(workload, arch, mapping, node, tensor, layout, blocks, row) for layout in layouts]
+        counted = [each for each in found if each is not None]
+        if len(counted) < len(layouts):
+            by_rows = sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name)
+            places = [_burst_of_elements(layout, tensor, burst_bits) for layout in layouts]
+            counted = _touched(transfers(by_rows, arch.fanouts, tensor), places)
     for layout, (read, written) in zip(layouts, counted, strict=True):
         yield TensorBursts(tensor.name, layout, row.reads, row.writes, read, written, tensor.bits, burst_bits)
+
+
+def _in_closed_form(
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    node: StorageInTree,
+    tensor: Tensor,
+    layout: Layout,
+    blocks: Blocks,
+    row: Traffic,
+) -> tuple[int, int] | None:
+    """Return (bursts read, bursts written) of one layout, None where steps have no closed form. row: the elements that
+    the messages must add up to."""
+    order = layout.strides(tensor.shape) if not any(block for _, block in layout.parts) else None
+    strides = tuple(order[layout.parts.index((axis, 0))] for axis in range(layout.rank)) if order else ()
+    placed = partial(layout.offsets, tensor.shape) if order is None else strides
+    sides = exchanged(
+        sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name, placed), initial=tensor.initial
+    )
+    if sides is None:
+        return None
+    moved = tuple(sum(each.elements for each in side) for side in sides)
+    assert moved == (row.reads, row.writes), "messages hold what the cost model counts"
+    read, written = (sum(each.blocks(blocks) for each in side) for side in sides)
+    return read, written
+
+
+def _next_holder(workload: Workload, arch: Architecture, mapping: Mapping, tensor: Tensor) -> StorageInTree | None:
+    """Return the node below the outermost level that holds the tensor first. Raises OptionError (PM471)."""
+    reason = _unsupported(workload, mapping, tensor)
+    if reason:
+        what = f"bursts of {tensor.name} in {workload.name} are not counted: {reason}"
+        raise OptionError(Mistake("PM471", what, "Layers are: one statement over a box, in a tree without branches."))
+    for node in view_of(workload.extents(), mapping).storages:
+        if tensor.name in node.node.tensors and node.node.level != arch.levels[0].name:
+            return node
+    return None
+
+
+def _unsupported(workload: Workload, mapping: Mapping, tensor: Tensor) -> str:
+    if len(workload.statements) != 1 or any(isinstance(node, Branch) for node in mapping.nodes):
+        return "it has several statements"
+    (statement,) = workload.statements
+    if not is_box(statement):
+        return "its domain is no box"
+    if len(dict.fromkeys(accesses_of(statement, tensor.name))) != 1:
+        return "the tensor is accessed in several places"
+    return "the tensor is temporary" if tensor.temporary else ""
 
 
 def _burst_of_elements(layout: Layout, tensor: Tensor, burst_bits: int) -> Ints:

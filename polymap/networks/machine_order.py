@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.search.problem import Goal, Objective
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Node
+from polymap.search.problem import Objective, dependence
 
 Good = Fraction | int | float
 
@@ -62,7 +62,7 @@ def machine_order(machines: Sequence[Architecture], objective: Objective) -> Mac
     latency. Machines that differ in these alone are of one class.
     """
     leaks = any(level.leak_pj_per_cycle for arch in machines for level in arch.levels)
-    energy, time = _dependence(objective, leaks=leaks)
+    energy, time = dependence(objective, leaks=leaks)
     numbers: dict[MachineClass, int] = {}
     class_of = tuple(
         numbers.setdefault(_machine_class(arch, energy=energy, time=time), len(numbers)) for arch in machines
@@ -80,20 +80,10 @@ def machine_order(machines: Sequence[Architecture], objective: Objective) -> Mac
     return MachineOrder(class_of, classes, ranks, np.array(grouped, np.int64))
 
 
-def _dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
-    """Return whether values depend on energies, and whether on times."""
-    if objective.parts:
-        parts = [_dependence(part, leaks=leaks) for _, part in objective.parts]
-        return any(energy for energy, _ in parts), any(time for _, time in parts)
-    if objective.goal in (Goal.TRAFFIC, Goal.CAPACITY):
-        return False, False
-    if objective.goal is Goal.ENERGY:
-        return True, leaks
-    return objective.goal is not Goal.LATENCY, True
-
-
 def _machine_class(arch: Architecture, *, energy: bool, time: bool) -> MachineClass:
     fixed: list[object] = [arch.overlap if time else None]
+    if time and arch.is_timed_by_step:  # what single steps take is not compared
+        fixed.append((arch.start_cycles, *(_step_fields(node) for node in arch.nodes)))
     room: list[Good] = []
     prices: list[Good] = []
     for node in arch.nodes:
@@ -117,6 +107,17 @@ def _machine_class(arch: Architecture, *, energy: bool, time: bool) -> MachineCl
                 prices += [node.per_cycle] if time else []
                 prices += [-node.pj] if energy else []
     return MachineClass(tuple(fixed), tuple(room), tuple(prices))
+
+
+def _step_fields(node: Node) -> tuple[object, ...]:
+    match node:
+        case MemoryLevel():
+            told = node.step_cycles, node.beat_bits, node.request_bits, node.base_offset_bits
+            return *told, node.request_latency_cycles, node.in_flight, node.keeps, node.buffering
+        case ComputeUnit():
+            return node.pass_least_cycles, node.fill_cycles, node.preload_cycles
+        case Fanout():
+            return ()
 
 
 def _level_prices(level: MemoryLevel, *, energy: bool, time: bool) -> list[Good]:

@@ -73,7 +73,7 @@ def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Seq
     views = _Views(workload, arch, fits=totals.kind is np.int64)
     left: list[int] = []
     for number, mapping in enumerate(mappings):
-        if not views.add(number, mapping):
+        if arch.is_timed_by_step or not views.add(number, mapping):
             left.append(number)
     views.count(totals)
     found = totals.scores()

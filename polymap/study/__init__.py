@@ -5,6 +5,11 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.costmodel.analysis.buffer_bound import BufferCurve as BufferCurve, CurvePoint as CurvePoint
     from polymap.costmodel.analysis.crossovers import Crossover as Crossover, Family as Family, crossover as crossover
+    from polymap.costmodel.analysis.machine_fit import (
+        MachineFit as MachineFit,
+        MeasuredRun as MeasuredRun,
+        fit_machine as fit_machine,
+    )
     from polymap.costmodel.symbolic.derivation import formula as formula
     from polymap.costmodel.symbolic.formulas import Formula as Formula
     from polymap.networks.exploration import LayerAnswer as LayerAnswer, run_question as run_question

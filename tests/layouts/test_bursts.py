@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,7 +12,8 @@ import pytest
 from polymap.arch import arch_from_document
 from polymap.costmodel import evaluate
 from polymap.costmodel.simulator import count_by_simulation
-from polymap.costmodel.simulator.state import Copy, PartialSums, Store
+from polymap.costmodel.simulator.state import Copy, PartialSums, Plain, Store
+from polymap.inputs import mapping_from_document
 from polymap.ir import (
     ArchError,
     Architecture,
@@ -21,6 +22,7 @@ from polymap.ir import (
     Mapping,
     MemoryLevel,
     Multicast,
+    Operator,
     OptionError,
     PolymapError,
     Storage,
@@ -30,8 +32,9 @@ from polymap.ir import (
 )
 from polymap.layouts.bursts import burst_counts
 from polymap.layouts.layout import Layout, layout_of
+from polymap.workload import einsum
 from polymap.workload.layers import conv2d
-from tests.cases import random_case
+from tests.cases import Case, random_case
 
 POINTWISE = conv2d(K=2, C=8, H=4, W=4, R=1, S=1)
 ARCH = Architecture(
@@ -127,7 +130,7 @@ def moves_of_simulator(
 ) -> dict[str, list[tuple[bool, frozenset[tuple[int, ...]]]]]:
     """Return (is a write, elements) of everything that the simulator's outermost level moves at once, per tensor."""
     moved: dict[str, list[tuple[bool, frozenset[tuple[int, ...]]]]] = {each.name: [] for each in workload.tensors}
-    messages, arrivals, enter = Store.messages, Store.arrivals, PartialSums.enter
+    messages, arrivals, enter, leave = Store.messages, Store.arrivals, PartialSums.enter, Plain.leave
 
     def is_outermost(store: Store, holder: int) -> bool:
         return store.tree.places[holder].level == 0
@@ -173,7 +176,17 @@ def moves_of_simulator(
                 copies.update(dict.fromkeys(taken, Copy.ZERO))
         enter(self, place, tiles)
 
+    def drained(self: Plain, place: int, tiles) -> None:
+        parent = self.store.tree.places[place].parent
+        if parent is not None and is_outermost(self.store, parent):
+            for coordinates in self.store.instances(place):
+                held, tile = self.store.at((place, coordinates)), tiles.get(coordinates, {})
+                left = frozenset(e for e, copy in held.items() if e not in tile and copy is Copy.CHANGED)
+                moved[self.store.tree.places[place].tensor] += [(True, left)] if left else []
+        leave(self, place, tiles)
+
     with monkeypatch.context() as patched:
+        patched.setattr(Plain, "leave", drained)
         patched.setattr(Store, "messages", reading)
         patched.setattr(Store, "arrivals", arriving)
         patched.setattr(PartialSums, "enter", entering)
@@ -191,12 +204,36 @@ def test_bursts_are_those_of_the_simulator_in_five_thousand_cases(block: int, mo
     assert compared(range(500 * (block + 1), 500 * (block + 2)), monkeypatch) > 400
 
 
-def compared(seeds: range, monkeypatch: pytest.MonkeyPatch) -> int:
+@pytest.mark.parametrize("is_read", [False, True])
+def test_bursts_of_overwritten_arrays_are_those_of_the_simulator(
+    is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overwritten(case: Case) -> Case:
+        (statement,) = case.workload.statements
+        reads = (*statement.reads, statement.target) if is_read else statement.reads
+        statement = replace(statement, operator=Operator.ASSIGN, reads=reads)
+        return replace(case, workload=replace(case.workload, statements=(statement,)))
+
+    assert compared(range(150), monkeypatch, overwritten) > 100
+
+
+@pytest.mark.parametrize("operator", ["=", "+="])
+def test_a_transposition_in_square_tiles_moves_every_burst_once_each_way(operator: str) -> None:
+    nodes = [{"level": "DRAM", "burst_bits": 512}, {"level": "SM", "capacity_bytes": 8192}, {"compute": "ALU"}]
+    tiles = [{"for": "i", "tile": 16}, {"for": "j", "tile": 16}, {"store": "SM", "tensors": ["A", "B"]}]
+    points = [{"for": "i", "tile": 1}, {"for": "j", "tile": 1}, {"compute": "S"}]
+    workload = einsum(f"B[i,j] {operator} A[j,i]", i=64, j=64, bits=32)
+    mapping = mapping_from_document({"nodes": [{"store": "DRAM", "tensors": ["A", "B"]}, *tiles, *points]})
+    found = burst_counts(workload, arch_from_document({"nodes": nodes}), mapping).tensors
+    assert [(each.tensor, each.read_bursts, each.written_bursts) for each in found] == [("B", 0, 256), ("A", 256, 0)]
+
+
+def compared(seeds: range, monkeypatch: pytest.MonkeyPatch, changed: Callable[[Case], Case] = lambda case: case) -> int:
     """Compare tensors of random cases in random layouts; return how many."""
     met = 0
     for seed in seeds:
         rng = random.Random(seed)
-        case = random_case(rng)
+        case = changed(random_case(rng))
         widest = max(tensor.bits for tensor in case.workload.tensors)
         nodes = (replace(case.arch.nodes[0], burst_bits=rng.choice((1, 2, 3, 4, 8, 16)) * widest), *case.arch.nodes[1:])
         arch = replace(case.arch, nodes=nodes)

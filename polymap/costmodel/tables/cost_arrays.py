@@ -138,7 +138,8 @@ def _known_tree(workload: Workload, arch: Architecture, tree: Mapping, first: Se
     cost = _row(workload, arch, tree, first, 0)
     # A broken rule of placement does not depend on tiles; what other rules are broken does.
     placed = all(violation.kind != "placement" for violation in cost.violations)
-    known = _KnownTree(cost, batch_of(workload, arch, tree, placed=placed))
+    by_arrays = not arch.is_timed_by_step  # else each row by itself: its steps are no sums of traffic
+    known = _KnownTree(cost, batch_of(workload, arch, tree, placed=placed) if by_arrays else None)
     _latest.append((workload, arch, nodes, known))
     del _latest[: -TUNING.kept_plans]
     return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil
 from textwrap import fill
 
 from polymap.costmodel import Cost, Traffic
@@ -52,6 +53,7 @@ def explain(
         _outermost(workload, arch, cost),
         _energy(workload, arch, cost),
         _latency(workload, arch, cost),
+        *_steps(arch, cost),
     ]
     if runner_up is not None:
         if not isinstance(runner_up, tuple) or [type(each) for each in runner_up] != [Mapping, Cost]:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -249,6 +251,9 @@ def _latency(workload: Workload, arch: Architecture, cost: Cost) -> str:
     """Return the sentences on what decides the latency, and the idle compute units."""
     busy = f"{percent(cost.utilization)} of the compute units busy"
     order = "" if arch.overlap else " (transfers and compute one after the other)"
+    if cost.steps is not None and cost.latency_cycles == ceil(cost.steps.cycles):
+        text = f"Latency {exact(cost.latency_cycles)} cycles{order}, counted in steps; compute alone would take"
+        return f"{text} {exact(cost.compute_cycles)}, with {busy}."
     if cost.bottleneck == arch.compute.name:
         return f"Latency {exact(cost.latency_cycles)} cycles{order}: compute decides, with {busy}."
     roof = next(level for level in roofline(workload, arch, cost).levels if level.level == cost.bottleneck)
@@ -262,3 +267,31 @@ def _latency(workload: Workload, arch: Architecture, cost: Cost) -> str:
         f"{text} {cost.bottleneck} moves a byte for every {short(roof.operations_per_byte)} operations; the compute "
         f"units could do {short(OPERATIONS_PER_INSTANCE * roof.ridge)} in that time."
     )
+
+
+_BINDINGS = {
+    "issue": "tiles are too small",
+    "load": "tiles are reused too little, or lie in too short runs",
+    "store": "sums leave too often, or lie in too short runs",
+    "slots": "loads, work and stores take turns",
+    "work": "what is inside decides",
+}
+
+
+def _steps(arch: Architecture, cost: Cost) -> Iterator[str]:
+    """Yield per level that holds tiles which resource binds in how many of its steps, that with most cycles first."""
+    if cost.steps is None:
+        return
+    for level in arch.levels:
+        classes = [each for each in cost.steps.classes if each.level == level.name]
+        total = sum(each.steps for each in classes)
+        parts: list[tuple[Fraction, str]] = []
+        for binds, reason in _BINDINGS.items():
+            own = [each for each in classes if each.binds == binds]
+            if own:
+                cycles = sum((each.steps * each.period_cycles for each in own), Fraction(0))
+                steps = f"{exact(sum(each.steps for each in own))} of {exact(total)} steps"
+                parts.append((cycles, f"{binds} binds in {steps} ({short(float(cycles))} cycles): {reason}"))
+        if parts:
+            parts.sort(key=lambda part: -part[0])
+            yield f"Steps of {level.name}: {'; '.join(text for _, text in parts)}."

@@ -59,6 +59,10 @@ class Scale:
 def scale_of(workload: Workload, arch: Architecture, objective: str) -> Scale:
     """Return the objective in integers. Raises OptionError for an unknown one."""
     kind, parts = _parts_of(arch, objective)
+    timed = {text for text, (_, cycles) in PRODUCTS.items() if cycles or any(n.leak_pj_per_cycle for n in arch.levels)}
+    if arch.is_timed_by_step and timed & {text for _, text in parts}:
+        what = f"trees are not enumerated by {objective}: the latency of {arch.name} is counted in steps"
+        raise OptionError(Mistake("PM485", what, "Without step_cycles, beat_bits and the like it is."))
     share = [[Fraction(tensor.bits, level.word_bits) for tensor in workload.tensors] for level in arch.levels]
     read = [[level.read_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]
     write = [[level.write_pj * s for s in row] for level, row in zip(arch.levels, share, strict=True)]

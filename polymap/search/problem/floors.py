@@ -73,4 +73,5 @@ def _cycles(workload: Workload, arch: Architecture, more_bits: int) -> int:
         transfers.append(reads / outer.read_bandwidth_bits_per_cycle)
     if outer.write_bandwidth_bits_per_cycle is not None:
         transfers.append(writes / outer.write_bandwidth_bits_per_cycle)
-    return max(compute, ceil(max(transfers)))
+    steps = arch.start_cycles + max(compute, arch.compute.pass_least_cycles) + arch.compute.fill_cycles
+    return max(compute, ceil(max(transfers)), ceil(steps) if arch.is_timed_by_step else 0)

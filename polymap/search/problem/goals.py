@@ -83,6 +83,17 @@ SINGLE_FORMS = (*_PLAIN, *(f"{name}:LEVEL" for name in _AT_LEVEL))  # of the obj
 _FORMS = ", ".join((*SINGLE_FORMS, "weighted:1*energy+0.5*latency", "lex:latency,energy", "pareto:energy,latency"))
 
 
+def dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
+    """Return whether values depend on energies, and whether on times. leaks: whether cycles cost energy."""
+    if objective.parts:
+        parts = [dependence(part, leaks=leaks) for _, part in objective.parts]
+        return any(energy for energy, _ in parts), any(time for _, time in parts)
+    powers = objective.goal.powers
+    if powers is None:
+        return False, False
+    return bool(powers.energy), bool(powers.cycles) or (bool(powers.energy) and leaks)
+
+
 def parse_objective(text: str, arch: Architecture) -> Objective:
     """Return the objective that `text` names.
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, floor, prod
 
 from polymap.ir import Architecture, Fanout, MemoryLevel, Node, Workload
-from polymap.search.problem.goals import Objective
+from polymap.search.problem.goals import Objective, dependence
 
 _DIGITS = 12  # of a figure that is not exact
 
@@ -99,6 +99,15 @@ OrderRule = Outside | Outermost | Innermost
 StructureRule = OrderRule | Factor | Intrinsic | Utilization
 Rule = Outside | Outermost | Innermost | Factor | Held | AtLeast | Intrinsic | Utilization | AtMost
 Rules = tuple[Rule, ...]
+
+
+def is_timed_by_step(arch: Architecture, rules: Rules, *objectives: Objective) -> bool:
+    """Return whether objectives or limits depend on what single steps take, which no sum of traffic says."""
+    if not arch.is_timed_by_step:
+        return False
+    leaks = any(level.leak_pj_per_cycle for level in arch.levels)
+    limited = (rule.objective for rule in rules if isinstance(rule, AtMost))
+    return any(dependence(one, leaks=leaks)[1] for one in (*objectives, *limited))
 
 
 def rule_text(rule: Rule) -> str:

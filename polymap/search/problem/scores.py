@@ -30,13 +30,13 @@ def exact_score(workload: Workload, arch: Architecture, objective: Objective, ma
         if placement_violations(workload, arch, mapping):
             return None
         counts = count_closed_form(workload, arch, mapping, metered=True)
+        if counts is None:
+            return None
+        cost = assemble(workload, arch, counts, (), "closed form", mapping)
     except PolymapError:
-        return None
-    if counts is None:
         return None
     excess = Fraction(0)
     for level, use in zip(arch.levels, counts.uses, strict=True):
         if level.capacity_bits is not None:
             excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
-    cost = assemble(workload, arch, counts, (), "closed form", mapping)
     return Scored(excess, objective_values(workload, arch, objective, cost)[0], cost)

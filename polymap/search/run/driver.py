@@ -16,7 +16,16 @@ from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
 from polymap.ir import Architecture, BudgetError, Mapping, Workload
 from polymap.schedules.space import SpaceSize, TileRule, space_size
 from polymap.search.dividing import Count, OpenStructures, Outcome, open_structures
-from polymap.search.problem import Goal, Objective, Problem, Rules, analyse, objective_values, refusals
+from polymap.search.problem import (
+    Goal,
+    Objective,
+    Problem,
+    Rules,
+    analyse,
+    is_timed_by_step,
+    objective_values,
+    refusals,
+)
 from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
 from polymap.search.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 from polymap.search.run.answer import (
@@ -54,7 +63,7 @@ class Kind(Flag):
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
     """Return the kind of a question that a user asks."""
-    if problem.reason is not None:
+    if problem.reason is not None or is_timed_by_step(asked.arch, asked.rules, asked.objective):
         return Kind.PROGRAM
     several = {
         Goal.LEXICOGRAPHIC: (Kind.DIVIDING_ORDER, Kind.ORDER),

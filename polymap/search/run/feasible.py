@@ -27,6 +27,7 @@ from polymap.search.problem import (
     clashes,
     divisors,
     is_confirmed,
+    is_timed_by_step,
     measure_under,
     narrowed,
     refusals,
@@ -100,7 +101,8 @@ class Dividing:
         measure = measure_under(_any_value(arch), self.workload, arch, rules)
         outcome = solve(analyse(self.workload, arch, rules), measure, stop, report)
         if outcome.found:
-            return True
+            mapping = outcome.found[0][1].mapping  # of which latency in steps may exceed a limit
+            return not refusals(self.workload, arch, rules, mapping, evaluate(self.workload, arch, mapping)) or None
         return None if outcome.left is None or outcome.left else False
 
     def _is_wide(self, arch: Architecture) -> bool:
@@ -158,7 +160,7 @@ class AnySize:
             return False
         if self._is_met_as_written(arch, rules):
             return True
-        if analyse(self.workload, arch, rules).reason is not None:
+        if analyse(self.workload, arch, rules).reason is not None or is_timed_by_step(arch, rules):
             return None
         if Dividing(self.workload, self.stop).exists(arch, rules) or self._is_met_near(arch, rules):
             return True
@@ -187,7 +189,9 @@ class AnySize:
 
     def least(self, arch: Architecture, objective: Objective, rules: Rules) -> Fraction | None:
         """Return the optimum, where all trees can be enumerated."""
-        if self.refutes(arch, rules) or analyse(self.workload, arch, rules).reason is not None:
+        if self.refutes(arch, rules) or is_timed_by_step(arch, rules, objective):
+            return None
+        if analyse(self.workload, arch, rules).reason is not None:
             return None
         found = walk(self.workload, arch, objective, rules, self.stop)
         return None if found is None else found.value

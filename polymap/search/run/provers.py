@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from polymap.arch import no_energies
+from polymap.costmodel import not_in_steps, unsupported_in_steps
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -78,6 +79,9 @@ def read_question(
     goal = parse_objective(options.objective, arch)
     if not arch.has_energies and any(_is_of_energy(one) for one in (goal, *(part for _, part in goal.parts))):
         warn(no_energies(arch), RuntimeWarning, stacklevel=4)
+    reason = unsupported_in_steps(workload, arch) if arch.is_timed_by_step else ""
+    if reason:
+        raise OptionError(not_in_steps(workload, arch, reason))
     rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)

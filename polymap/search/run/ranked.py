@@ -12,7 +12,15 @@ from polymap.ir import Mapping, Mistake, OptionError
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import solve
 from polymap.search.local import annealer_of
-from polymap.search.problem import analyse, clashes, measure_under, objective_values, parse_single, rules_from_document
+from polymap.search.problem import (
+    analyse,
+    clashes,
+    is_timed_by_step,
+    measure_under,
+    objective_values,
+    parse_single,
+    rules_from_document,
+)
 from polymap.search.resources import Limits, Memory
 from polymap.search.run.answer import Question, check_answer
 from polymap.search.run.options import Options
@@ -50,7 +58,7 @@ def ranked(asked: Question, limit: int, limits: Limits) -> Iterator[tuple[Mappin
     problem = analyse(asked.workload, asked.arch, asked.rules)
     if clashes(asked.workload, asked.arch, asked.rules):
         return
-    if problem.reason is not None:
+    if problem.reason is not None or is_timed_by_step(asked.arch, asked.rules, asked.objective):
         drawn = sampled(
             *question,
             limits,

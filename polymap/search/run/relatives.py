@@ -49,19 +49,22 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
         if read_often(search.workload):
             found |= dict(_merged_best(search, one))
             evidence = evidence.with_floor(place, _floor(search, one))
-        elif search.arch.has_wire_energies and len(search.workload.statements) == 1:
-            starts, floor = _without_wire_energies(search, one)
+        elif (search.arch.has_wire_energies or search.arch.is_timed_by_step) and len(search.workload.statements) == 1:
+            starts, floor = _on_a_simpler_machine(search, one)
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
     return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
 
 
-def _without_wire_energies(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
-    """Return mappings that are good where the fan-outs cost no energy, with their values by what is asked, and what any
-    mapping costs there at least: it costs no less where they do."""
-    free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
-    nodes = tuple(replace(node, **free) if isinstance(node, Fanout) else node for node in search.arch.nodes)
-    relative = Relative(search.workload, replace(search.arch, nodes=nodes), search.rules)
+def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
+    """Return mappings that are good where steps take no cycles of their own, and fan-outs that unite loads of a window
+    cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no less
+    where they do."""
+    arch = search.arch.without_steps()
+    if analyse(search.workload, arch, search.rules).reason is not None:
+        free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
+        arch = replace(arch, nodes=tuple(replace(n, **free) if isinstance(n, Fanout) else n for n in arch.nodes))
+    relative = Relative(search.workload, arch, search.rules)
     answer = answer_of(search, relative, objective, TUNING.free_wires_share)
     if answer is None:
         return [], Fraction(0)

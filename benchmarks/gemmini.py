@@ -1,0 +1,142 @@
+"""Predicted against measured cycles of an accelerator: which constants of single steps are worth what.
+
+    python benchmarks/gemmini.py [--runs benchmarks/gemmini_runs.json]
+
+The runs are executions of Gemmini's RTL (arrays of 4 x 4 to 64 x 64, ten layers): their loop trees are rebuilt, counted
+by the library, and the constants of each model fitted on nine layers and tested on the tenth. A row per model: the mean
+over the layers left out of the rank correlation inside a layer, and the median over all runs of the error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from fractions import Fraction
+from pathlib import Path
+from statistics import mean, median
+
+import polymap as pm
+from polymap.ir import Compute, Mapping, Spatial, Storage, Temporal
+
+LETTERS = "KCPQRS"
+LADDER = {  # of each model what single steps take; fitted are its constants beside those that are known (KNOWN)
+    "bits / bandwidth": (),
+    "and issue": ("SPAD.step_cycles",),
+    "and beats": ("SPAD.step_cycles", "DRAM.beat"),
+    "and passes": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass"),
+    "and requests": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "DRAM.request_latency_cycles", "start_cycles"),
+}
+KNOWN = ("DRAM.beat", "MAC.pass")  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block
+
+
+def machine(size: int, parts: tuple[str, ...], offset_bits: int) -> pm.Architecture:
+    """Return the accelerator with an array of size x size, and of what single steps take these parts alone."""
+
+    def told(name: str, value: float) -> Fraction:
+        return Fraction(value) if name in parts else Fraction(0)
+
+    beats = "DRAM.beat" in parts
+    waits = "DRAM.request_latency_cycles" in parts
+    dram = pm.MemoryLevel(
+        "DRAM",
+        bandwidth_bits_per_cycle=Fraction(128),
+        beat_bits=128 if beats else None,
+        request_bits=512 if beats else None,
+        base_offset_bits=offset_bits if beats else 0,
+        request_latency_cycles=told("DRAM.request_latency_cycles", 2),
+        in_flight=1 if waits else None,
+    )
+    steps = told("SPAD.step_cycles", 150)
+    scratchpad = pm.MemoryLevel("SPAD", buffering=2, holds=("@input", "@weight"), step_cycles=steps, keeps=not parts)
+    unit = pm.ComputeUnit(
+        "MAC",
+        pass_least_cycles=told("MAC.pass", 4),
+        preload_cycles=told("MAC.pass", size),
+    )
+    nodes = (
+        dram,
+        pm.MemoryLevel("ACC", holds=("@output",)),
+        scratchpad,
+        pm.Fanout("rows", size),
+        pm.Fanout("columns", size),
+        pm.MemoryLevel("WREG", holds=("@weight",)),
+        pm.MemoryLevel("ROW", holds=("@output",)),
+        unit,
+    )
+    return pm.Architecture(f"gemmini{size}", nodes, start_cycles=told("start_cycles", 830))
+
+
+def layer(row: dict[str, object]) -> pm.Workload:
+    """Return the layer as it was executed, with a ring of padding in its input, channels last."""
+    sizes = {name: int(str(row[name])) for name in (*LETTERS, "stride")}
+    if row["kind"] == "conv":
+        for name in "PQ":
+            sizes[name] += 1 - sizes["R"] % 2
+    stride = sizes.pop("stride")
+    text = f"O[p,q,k] += I[{stride}*p+r,{stride}*q+s,c] * W[r,s,c,k]"
+    name = " ".join(f"{key}{value}" for key, value in sizes.items()) + f" /{stride}"
+    return pm.einsum(text, sizes={key.lower(): value for key, value in sizes.items()}, bits=8, name=name)
+
+
+def executed(row: dict[str, object]) -> Mapping:
+    """Return the loop tree that ran: steps, then blocks of the array's weights, rows of pixels, and their pixels."""
+    size = int(str(row["array"]))
+    tile = {word[0].lower(): int(word[1:]) for word in str(row["tile"]).split()}
+    steps = [Temporal(word[0].lower(), tile[word[0].lower()]) for word in str(row["loops_outermost_first"]).split()]
+    reducing = [place for place, loop in enumerate(steps) if loop.dim in "crs"]
+    first = reducing[0] if reducing else len(steps)
+    blocks = [Temporal("k", size), Temporal("c", size), Temporal("r", 1), Temporal("s", 1)]
+    spread = [Spatial("c", 1, "rows"), Spatial("k", 1, "columns")]
+    pixels = [Temporal("p", 1), Temporal("q", size), Storage("ROW", ("O",)), Temporal("q", 1)]
+    return Mapping(
+        (
+            *steps[:first],
+            Storage("ACC", ("O",)),
+            *steps[first:],
+            Storage("SPAD", ("I", "W")),
+            *blocks,
+            *spread,
+            Storage("WREG", ("W",)),
+            *pixels,
+            Compute("S"),
+        )
+    )
+
+
+def runs_of(rows: list[dict[str, object]], parts: tuple[str, ...]) -> list[pm.study.MeasuredRun]:
+    """Return the runs on machines with these parts; machines that are alike are one."""
+    machines: dict[tuple[int, int], pm.Architecture] = {}
+    layers: dict[str, pm.Workload] = {}
+    found: list[pm.study.MeasuredRun] = []
+    for row in rows:
+        key = int(str(row["array"])), 64 if row["kind"] == "conv" else 0
+        arch = machines.setdefault(key, machine(key[0], parts, key[1]))
+        workload = layer(row)
+        workload = layers.setdefault(workload.name, workload)
+        found.append(pm.study.MeasuredRun(workload, arch, executed(row), float(str(row["rtl_cycles"]))))
+    return found
+
+
+def main() -> None:
+    """Print a row per model."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", default=str(Path(__file__).parent / "gemmini_runs.json"))
+    table = json.loads(Path(parser.parse_args().runs).read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    rows = [row for row in rows if not row["broken"]]
+    print(f"{len(rows)} runs; each layer predicted by constants fitted on the others")
+    print(f"{'model':18} {'constants':>9} {'rank':>6} {'error':>7} {'seconds':>8}  factors")
+    for name, parts in LADDER.items():
+        start = time.perf_counter()
+        constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part not in KNOWN))
+        fit = pm.study.fit_machine(runs_of(rows, parts), constants)
+        rank = mean(each.rank for each in fit.left_out if each.rank is not None)
+        error = median(each.error for each in fit.left_out)
+        factors = ", ".join(f"{key} {value:.3g}" for key, value in fit.factors)
+        seconds = time.perf_counter() - start
+        print(f"{name:18} {len(constants):9} {rank:6.3f} {100 * error:6.1f} % {seconds:7.1f}  {factors}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,542 @@
+"""What one instance of a level sends to the holders of a tensor below it, by classes of steps, in closed form.
+
+A step follows another one because a temporal loop above the holders advances; the loops inside it begin again. So the
+steps of one loop's advance are a product over the dims: every choice of a dim's digits outside of that loop, with the
+last tile before the advance and the first one after it. Per group of axes that share dims the tiles are listed once and
+gathered by their form; a class of messages is a form per group, at every sum of one start of each. Siblings keep their
+tiles while they are idle (docs/counting.md), so each has a last tile of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from polymap.costmodel.contiguous import Blocks, Ints, Offsets, contiguous_runs, touched, united
+from polymap.costmodel.tuning import TUNING
+from polymap.ir import (
+    Access,
+    Architecture,
+    BudgetError,
+    Fanout,
+    Mapping,
+    Mistake,
+    Multicast,
+    Operator,
+    PlaceRule,
+    Temporal,
+    Tensor,
+    Workload,
+    accesses_of,
+    rule_of,
+)
+from polymap.schedules import StorageInTree, view_of
+
+Address = Callable[[int, Ints], Ints]  # axis, indices along it from 0 -> what they add to the address, in elements
+Digits = tuple[int, ...]
+Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
+FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
+END = -2  # the end of the run, at which the last tiles leave
+_ONCE = np.zeros(1, np.int64)
+
+
+class Role(Enum):
+    """What a loop is to the holders: their clock, siblings below one sender, a choice of the sender (its first), or
+    part of every tile."""
+
+    TIME = 0
+    SIBLINGS = 1
+    SENDER = 2
+    INSIDE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """place: among the temporal loops above the holders, outermost first (of TIME). fanout: None of a temporal loop."""
+
+    dim: str
+    tile: int
+    trips: int
+    role: Role
+    place: int
+    fanout: Fanout | None
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one form. parts: the form, as offsets; starts: where it lies, every sum of one of each array; times:
+    how often each of these is sent."""
+
+    parts: Offsets
+    starts: tuple[Ints, ...]
+    times: int
+
+    @property
+    def count(self) -> int:
+        """The number of messages."""
+        return self.times * prod(len(each) for each in self.starts)
+
+    @property
+    def elements(self) -> int:
+        """The elements of all of them."""
+        return self.count * prod(len(part) for part in self.parts)
+
+    @property
+    def runs(self) -> int:
+        """The contiguous runs of addresses in all of them."""
+        return self.count * contiguous_runs(self.parts)
+
+    def blocks(self, blocks: Blocks, base: int = 0) -> int:
+        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
+        return self.times * touched(self.parts, (*self.starts, np.array([base])), blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """A form of tiles in one group of axes. whole: offsets from the first; new: those of them that were not held."""
+
+    whole: Ints
+    new: Ints
+    starts: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Axes of a tensor that share dims, directly or through others."""
+
+    axes: tuple[int, ...]
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The tile of one dim for siblings with these digits, and the one held before (None: nothing)."""
+
+    siblings: Digits
+    now: Ints
+    before: Ints | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What a dim's tiles are after an advance: per choice of its digits outside the siblings that have work. shifts:
+    each choice stands for as many, with all indices larger by so much."""
+
+    moments: list[list[_Moment]]
+    shifts: Ints
+
+    @property
+    def count(self) -> int:
+        """The choices."""
+        return len(self.moments) * len(self.shifts)
+
+
+@dataclass(slots=True)
+class Sending:
+    """One tensor between an instance of a level and the next holders of it.
+
+    address: of the layout. weights: what an index of each dim adds to addresses, where that does not depend on the
+    index (else None).
+    """
+
+    workload: Workload
+    access: Access
+    origin: tuple[int, ...]
+    loops: tuple[Loop, ...]
+    address: Address
+    weights: dict[str, int] | None
+    _choices: dict[tuple[str, int, bool, bool], _Choices] = field(
+        default_factory=dict[tuple[str, int, bool, bool], _Choices]
+    )
+    _sums: dict[tuple[object, ...], Ints] = field(default_factory=dict[tuple[object, ...], Ints])
+    _news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
+    _same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
+
+    clock: tuple[Loop, ...] = field(init=False)
+    """The temporal loops above the holders."""
+    own_dims: frozenset[str] = field(init=False)
+    """The dims that the tensor is accessed by."""
+    _groups: list[_Group] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = tuple(loop for loop in self.loops if loop.role is Role.TIME)
+        self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
+        self._groups = _groups_of(self.access)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether every choice of digits has a tile: no loop has fewer iterations at the end of another one."""
+        for dim in self.workload.dims:
+            own = [loop for loop in self.loops if loop.dim == dim.name]
+            outside = sum(loop.role is Role.TIME for loop in own)
+            found = self._chosen(dim.name, outside, moves=False, first=True)
+            tiles = sum(len(each) for each in found.moments) * len(found.shifts)
+            if tiles != prod(loop.trips for loop in own if loop.role in (Role.TIME, Role.SIBLINGS)):
+                return False
+        return True
+
+    def steps_of(self, advance: int) -> int:
+        """Return how many steps the advance of a loop (or nothing) begins."""
+        return prod(self._of_advance(dim.name, advance).count for dim in self.workload.dims)
+
+    def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> _Choices:
+        outside = [loop for loop in self.clock if loop.dim == dim and loop.place <= advance]
+        moves = bool(outside) and outside[-1].place == advance
+        if advance == END:
+            last = self._chosen(dim, 0, moves=False, first=False).moments[0]
+            ended = [_Moment(each.siblings, each.before, None) for each in last if each.before is not None]
+            return _Choices([ended], _ONCE)
+        return self._chosen(dim, len(outside), moves=moves, first=advance == FIRST or not held)
+
+    def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
+        """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
+        of these digits has advanced; first: nothing was held before."""
+        key = dim, outside, moves, first
+        if key not in self._choices:
+            self._choices[key] = self._listed(dim, outside, moves=moves, first=first)
+        return self._choices[key]
+
+    def _listed(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
+        extent = self.workload.extents()[dim]
+        own = [loop for loop in self.loops if loop.dim == dim]
+        times = [place for place, loop in enumerate(own) if loop.role is Role.TIME]
+        spread = [place for place, loop in enumerate(own) if loop.role is Role.SIBLINGS]
+        ranges = [range(own[place].trips) for place in times[:outside]]
+        if moves:
+            ranges[-1] = range(1, own[times[outside - 1]].trips)
+        shifts = _ONCE
+        if self.weights is not None and _divide(own, extent):  # every choice is the first one, shifted
+            tiles = [own[place].tile for place in times[:outside]]
+            shifts = united([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
+            shifts, ranges = shifts - shifts[:1], [each[:1] for each in ranges]
+        if len(shifts) * prod(len(each) for each in ranges) * prod(own[n].trips for n in spread) > TUNING.most_tiles:
+            raise too_many_tiles(dim)
+        found: list[list[_Moment]] = []
+        for choice in product(*ranges):
+            moments: list[_Moment] = []
+            for siblings in product(*(range(own[place].trips) for place in spread)):
+                digits = dict(zip((*times, *spread), (*choice, *(0 for _ in times[outside:]), *siblings), strict=True))
+                now = _indices(own, extent, digits)
+                if len(now):
+                    before = None if first else self._last(own, extent, digits, times, outside, moves=moves)
+                    moments.append(_Moment(siblings, now, before))
+            if moments:
+                found.append(moments)
+        return _Choices(found, shifts)
+
+    @staticmethod
+    def _last(
+        own: list[Loop], extent: int, digits: dict[int, int], times: list[int], outside: int, *, moves: bool
+    ) -> Ints:
+        """Return the tile before: inside of the digit that moved (if it is the dim's) all others were at their last."""
+        before = dict(digits)
+        if moves:
+            before[times[outside - 1]] -= 1
+        for place in times[outside:]:
+            before[place] = next(
+                digit
+                for digit in reversed(range(own[place].trips))
+                if len(_indices(own, extent, {**before, place: digit}))
+            )
+        return _indices(own, extent, before)
+
+    def tile(self, digits: dict[Loop, int]) -> Ints:
+        """Return the addresses of the tile of an instance at these digits of the clock and among its siblings."""
+        indices: dict[str, Ints] = {}
+        for dim in self.workload.dims:
+            own = [loop for loop in self.loops if loop.dim == dim.name]
+            key = dim.name, *(digits.get(loop, 0) for loop in own)
+            if key not in self._sums:
+                self._sums[key] = _indices(own, dim.extent, {n: digits.get(loop, 0) for n, loop in enumerate(own)})
+            indices[dim.name] = self._sums[key]
+        if not all(len(each) for each in indices.values()):
+            return np.zeros(0, np.int64)
+        key = tuple(id(indices[dim]) for dim in self.own_dims)
+        if key not in self._sums:
+            parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups]
+            self._sums[key] = united(parts)
+        return self._sums[key]
+
+    def messages(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> list[Messages]:
+        """Return what the siblings below one sender get in all steps that the advance of a loop begins.
+
+        leaving: what they held before and do not hold now, instead of the reverse. whole: everything that they hold,
+        whether they held it before or not. Raises BudgetError (PM472) where that is too much, or where siblings unite
+        parts of what they hold in a way that is no product.
+        """
+        times = self.repeats(advance, merge)
+        per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
+        found: list[Messages] = []
+        for tiles in product(*per_group):
+            starts = tuple(each.starts for each in tiles)
+            partly = [n for n, each in enumerate(tiles) if 0 < len(each.new) < len(each.whole)]
+            if any(len(each.new) == len(each.whole) for each in tiles) or (not tiles and (advance < 0 or whole)):
+                parts = tuple(each.whole for each in tiles)
+            elif not partly:
+                continue
+            elif len(partly) == 1:
+                parts = tuple(each.new if n == partly[0] else each.whole for n, each in enumerate(tiles))
+            else:
+                parts = (self._beyond(tiles, merge),)
+            found.append(Messages(parts, starts, times))
+        return [each for each in found if each.count]
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether different tiles have no element in common: no axes are indexed by several dims."""
+        return all(len(group.dims) == 1 for group in self._groups)
+
+    def returns(self, advance: int, *, initial: bool) -> int:
+        """Return how many of the steps bring each tile back that was held before (or had sums before the run): all but
+        the one in which the loops over other dims than the tensor's are at their first."""
+        steps = self.repeats(advance, as_one)
+        if initial:
+            return steps
+        moved = next((loop.dim for loop in self.clock if loop.place == advance), None)
+        return steps if moved is not None and moved not in self.own_dims else steps - 1
+
+    def _beyond(self, tiles: Sequence[_Tiles], merge: Merge) -> Ints:
+        """Return what a product of tiles has beyond the product of what was held in each group."""
+        if any(loop.fanout and merge(loop.fanout) is Multicast.UNION for loop in self._siblings(self.own_dims)):
+            what = f"siblings share messages of {self.access.tensor} that are new in several axes"
+            raise BudgetError(Mistake("PM472", what, 'A fan-out with multicast "identical" is counted.'))
+        if prod(len(each.whole) for each in tiles) > TUNING.most_elements:
+            raise too_many_tiles(self.access.tensor)
+        held = [np.setdiff1d(each.whole, each.new, assume_unique=True) for each in tiles]
+        return np.setdiff1d(united([each.whole for each in tiles]), united(held), assume_unique=True)
+
+    def _siblings(self, dims: frozenset[str]) -> tuple[Loop, ...]:
+        return tuple(loop for loop in self.loops if loop.dim in dims and loop.role is Role.SIBLINGS)
+
+    def repeats(self, advance: int, merge: Merge) -> int:
+        """Return how often each message of such a step is sent: choices of the dims that the tensor is not accessed by,
+        and siblings along these that share none."""
+        total = 1
+        for dim in self.workload.dims:
+            if dim.name not in self.own_dims:
+                apart = self._coordinates((dim.name,), merge, Multicast.NONE)
+                chosen = self._of_advance(dim.name, advance)
+                per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
+                total *= sum(per_step) * len(chosen.shifts)
+        return total
+
+    def _coordinates(self, dims: Sequence[str], merge: Merge, kind: Multicast) -> list[int]:
+        """Return which of the siblings' digits (of these dims, side by side) belong to such fan-outs."""
+        loops = [loop for dim in dims for loop in self._siblings(frozenset((dim,)))]
+        return [n for n, loop in enumerate(loops) if loop.fanout and merge(loop.fanout) is kind]
+
+    def _forms(
+        self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
+    ) -> list[_Tiles]:
+        """Return the forms of the group's tiles over all such steps, with their starts."""
+        apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
+        forms: dict[tuple[int, int], tuple[_Tiles, list[int]]] = {}
+        per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
+        if prod(each.count for each in per_dim) > TUNING.most_tiles:
+            raise too_many_tiles(self.access.tensor)
+        shifts = _ONCE
+        for dim, each in zip(group.dims, per_dim, strict=True):
+            if len(each.shifts) > 1:
+                assert self.weights is not None, "tiles are shifted where addresses are"
+                shifts = (shifts[:, None] + self.weights[dim] * each.shifts).reshape(-1)
+        for choice in product(*(each.moments for each in per_dim)):
+            united_by: dict[tuple[Digits, Digits], list[tuple[Ints, Ints, int]]] = {}
+            for moments in product(*choice):
+                where = tuple(digit for each in moments for digit in each.siblings)
+                key = tuple(where[n] for n in apart), tuple(where[n] for n in alike)
+                united_by.setdefault(key, []).append(self._tile(group, moments, leaving=leaving))
+            seen: set[tuple[Digits, int, int, int]] = set()
+            for (own, _), parts in united_by.items():
+                now, new, start = parts[0] if len(parts) == 1 else self._union(parts)
+                same = own, id(now), id(new), start
+                if same not in seen:
+                    seen.add(same)
+                    forms.setdefault(same[1:3], (_Tiles(now, new, _ONCE), []))[1].append(start)
+        return [
+            replace(form, starts=(np.array(starts)[:, None] + shifts).reshape(-1)) for form, starts in forms.values()
+        ]
+
+    def _union(self, parts: list[tuple[Ints, Ints, int]]) -> tuple[Ints, Ints, int]:
+        """Return what siblings that share messages hold together, and what of it is new."""
+        now = np.unique(np.concatenate([each + start for each, _, start in parts]))
+        new = np.unique(np.concatenate([each + start for _, each, start in parts]))
+        return self._shared(now - now[0]), self._shared(new - now[0]), int(now[0])
+
+    def _shared(self, offsets: Ints) -> Ints:
+        """Return the one array with these numbers, which its identity stands for."""
+        return self._same.setdefault(offsets.tobytes(), offsets)
+
+    def _tile(self, group: _Group, moments: Sequence[_Moment], *, leaving: bool) -> tuple[Ints, Ints, int]:
+        """Return the offsets of a tile from its first, those of them that are new, and where the first lies."""
+        now, at = self._offsets(group, [each.now for each in moments])
+        if any(each.before is None for each in moments):
+            return now, now, at
+        held, held_at = self._offsets(group, [each.before for each in moments if each.before is not None])
+        if leaving:
+            now, at, held, held_at = held, held_at, now, at
+        key = id(now), id(held), held_at - at
+        if key not in self._news:
+            self._news[key] = self._shared(np.setdiff1d(now, held + (held_at - at), assume_unique=True))
+        return now, self._news[key], at
+
+    def _offsets(self, group: _Group, indices: Sequence[Ints]) -> tuple[Ints, int]:
+        """Return the offsets of these indices' elements from their first, and where that lies."""
+        shift = 0
+        if self.weights is not None:
+            firsts = [int(each[0]) for each in indices]
+            shift = sum(self.weights[dim] * first for dim, first in zip(group.dims, firsts, strict=True))
+            indices = [each - first for each, first in zip(indices, firsts, strict=True)]
+        key = group.axes, *(each.tobytes() for each in indices)
+        if key not in self._sums:
+            self._sums[key] = self._shared(self._addresses(group, dict(zip(group.dims, indices, strict=True))))
+        found = self._sums[key]
+        return found, shift
+
+    def _addresses(self, group: _Group, indices: dict[str, Ints]) -> Ints:
+        """Return the addresses of the group's axes, rising: all combinations of the dims' indices."""
+        total = np.zeros((1,) * len(group.dims), np.int64)
+        for axis in group.axes:
+            index = self.access.index[axis]
+            along = np.full((1,) * len(group.dims), index.constant - self.origin[axis], np.int64)
+            for place, dim in enumerate(group.dims):
+                if dim in index.coefficients():
+                    shape = [-1 if place == other else 1 for other in range(len(group.dims))]
+                    along = along + index.coefficients()[dim] * indices[dim].reshape(shape)
+            total = total + self.address(axis, along.reshape(-1)).reshape(along.shape)
+        return np.unique(total)
+
+
+def _groups_of(access: Access) -> list[_Group]:
+    """Return the groups of axes of a tensor that is accessed so."""
+    axes = [tuple(index.coefficients()) for index in access.index]
+    left, found = list(range(len(axes))), list[_Group]()
+    while left:
+        group, dims = [left[0]], list(axes[left[0]])
+        while more := [axis for axis in left if axis not in group and set(axes[axis]) & set(dims)]:
+            group += more
+            dims += [dim for axis in more for dim in axes[axis]]
+        left = [axis for axis in left if axis not in group]
+        found.append(_Group(tuple(group), tuple(dict.fromkeys(dims))))
+    return found
+
+
+def too_many_tiles(of: str) -> BudgetError:
+    """Return the error of a mapping with too many tiles to list."""
+    what = f"{of} has more than {TUNING.most_tiles:,} tiles to list along one of its axes"
+    return BudgetError(Mistake("PM472", what, "A mapping with larger tiles in the level below has fewer."))
+
+
+def _divide(own: Sequence[Loop], extent: int) -> bool:
+    """Return whether every tile divides the one around it."""
+    return all(outer % loop.tile == 0 for outer, loop in zip((extent, *(loop.tile for loop in own)), own, strict=False))
+
+
+def _indices(own: Sequence[Loop], extent: int, digits: dict[int, int]) -> Ints:
+    """Return the indices of a dim under these digits of its loops (by place), rising."""
+    runs = [(0, extent)]
+    inner = max((place for place, loop in enumerate(own) if loop.role is not Role.INSIDE), default=-1)
+    for place, loop in enumerate(own[: inner + 1]):
+        if loop.role is Role.INSIDE:
+            runs = [
+                (start + low, min(loop.tile, size - low)) for start, size in runs for low in range(0, size, loop.tile)
+            ]
+        else:
+            digit = digits.get(place, 0)
+            runs = [(start + digit * loop.tile, min(loop.tile, size - digit * loop.tile)) for start, size in runs]
+            runs = [run for run in runs if run[1] > 0]
+    if len(runs) == 1:
+        return np.arange(runs[0][0], runs[0][0] + runs[0][1])
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *(np.arange(a, a + n) for a, n in runs)]))
+
+
+def sending_of(
+    workload: Workload,
+    arch: Architecture,
+    mapping: Mapping,
+    node: StorageInTree,
+    tensor: Tensor,
+    sender: str,
+    layout: Address | tuple[int, ...] = (),
+) -> Sending:
+    """Return what the level `sender` has to do with a node of a tensor, which is accessed in one way by the one
+    statement. layout: the stride of each axis, or addresses where that is not all (no strides: the last axis is the
+    fastest)."""
+    numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
+    outer, inner = len(arch.fanouts_above(sender)), len(arch.fanouts_above(node.node.level))
+    loops: list[Loop] = []
+    places = 0
+    for position, each, _, tile, trips in view_of(workload.extents(), mapping).loops:
+        if isinstance(each, Temporal):
+            role = Role.TIME if position < node.position else Role.INSIDE
+            loops.append(Loop(each.dim, tile, trips, role, places, None))
+            places += role is Role.TIME
+        else:
+            number = numbers[each.fanout]
+            role = Role.SENDER if number < outer else Role.SIBLINGS if number < inner else Role.INSIDE
+            loops.append(Loop(each.dim, tile, trips, role, FIRST, arch.fanouts[number]))
+    (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
+    if callable(layout):
+        return Sending(workload, access, tensor.origin, tuple(loops), layout, None)
+    strides = layout or tuple(prod(tensor.shape[axis + 1 :]) for axis in range(len(tensor.shape)))
+    weights = dict.fromkeys((dim for index in access.index for dim in index.coefficients()), 0)
+    for stride, index in zip(strides, access.index, strict=True):
+        for dim, coefficient in index.coefficients().items():
+            weights[dim] += stride * coefficient
+
+    def by_rows(axis: int, indices: Ints) -> Ints:
+        return strides[axis] * indices
+
+    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights)
+
+
+def exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:
+    """Return what the sender reads of the tensor and what is written to it, in all steps (docs/counting.md); None for a
+    written tensor of which tiles overlap, or whose loops have fewer iterations at the end of others. initial: whether
+    partial sums stand in the sender before.
+    """
+    tensor, statement = sending.access.tensor, sending.workload.statements[0]
+    steps = range(FIRST, len(sending.clock))
+    rule = rule_of(sending.workload, tensor)
+    if rule is PlaceRule.READ_ONLY:
+        return [each for advance in steps for each in sending.messages(advance, as_sent)], []
+    if not (sending.is_partition and sending.is_regular):
+        return None
+    if rule is PlaceRule.PLAIN:
+        is_read = any(read.tensor == tensor for read in statement.reads) or statement.operator is not Operator.ASSIGN
+        written = [each for advance in steps for each in sending.messages(advance, alone)]
+        return [each for advance in steps for each in sending.messages(advance, as_sent) if is_read], written
+    reads: list[Messages] = []
+    writes: list[Messages] = []
+    for advance in steps:
+        returned, added = sending.returns(advance, initial=initial), sending.messages(advance, as_added)
+        arrivals = sending.repeats(advance, as_added)  # per tile of all steps; the first one of a step finds no sum
+        reads += [replace(each, times=returned) for each in sending.messages(advance, as_one) if returned]
+        again = arrivals - sending.repeats(advance, as_one)
+        reads += [replace(each, times=again) for each in added if again]
+        writes += added
+    return reads, writes
+
+
+def as_sent(fanout: Fanout) -> Multicast:
+    """How siblings share what they load."""
+    return fanout.multicast
+
+
+def as_added(fanout: Fanout) -> Multicast:
+    """How siblings share what arrives above."""
+    return Multicast.UNION if fanout.reduction else Multicast.NONE
+
+
+def as_one(fanout: Fanout) -> Multicast:
+    """Of siblings that hold one tile the first takes what returns."""
+    return Multicast.IDENTICAL
+
+
+def alone(fanout: Fanout) -> Multicast:
+    """Siblings share nothing."""
+    return Multicast.NONE

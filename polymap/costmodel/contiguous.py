@@ -1,0 +1,92 @@
+"""How many aligned blocks of memory sets of addresses touch, in closed form.
+
+Between neighbouring addresses a < b of a set a new block begins where a mod B + (b - a) >= B, whatever lies in between.
+In a sum of sets of offsets (one per axis of a tensor), the neighbours that differ first in one axis have the gaps of
+that axis, and end where all inner axes are at their last offset: so histograms over residues mod B, added up axis by
+axis, count every tile that a set of starts places anywhere, without a walk over elements or tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+Offsets = Sequence[Ints]  # one array per part, rising and without repetition: a set is every sum of one of each
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Aligned blocks of `size` elements. of_runs: a gap in the addresses begins a new one (requests, beats); else
+    whatever lies in one block is moved by it (bursts)."""
+
+    size: int
+    of_runs: bool
+
+
+def contiguous_runs(parts: Offsets) -> int:
+    """Return the contiguous runs of the set."""
+    pairs = Blocks(2, of_runs=True)  # of any size above one: only gaps begin runs
+    gaps = _gaps_of_sums(parts, pairs) or _gaps_of_sums((united(parts),), pairs)
+    assert gaps is not None, "the offsets of one part rise"
+    return 1 + gaps[1]
+
+
+def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks) -> int:
+    """Return how many blocks the set touches, added up over all places: every sum of one start of each array."""
+    gaps = _gaps_of_sums(parts, blocks)
+    if gaps is None:
+        gaps = _gaps_of_sums((united(parts),), blocks)
+    assert gaps is not None, "the offsets of one part rise"
+    near, new = gaps
+    places = reduce(
+        _added, (_histogram(each, blocks.size) for each in starts), _histogram(np.zeros(1, np.int64), blocks.size)
+    )
+    total = prod(len(each) for each in starts) * (1 + new)
+    return total + sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
+
+
+def united(parts: Offsets) -> Ints:
+    """Return the elements of a sum of sets, rising and once each."""
+    found = np.zeros(1, np.int64)
+    for part in parts:
+        found = (found[:, None] + part[None, :]).reshape(-1)
+    return np.unique(found)
+
+
+def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int] | None:
+    """Return the gaps below a block, each with the residues of the addresses before it, and the number of the others;
+    None where the parts interleave, so that neighbours differ in several."""
+    most = min(1, blocks.size - 1) if blocks.of_runs else blocks.size - 1
+    near: dict[int, Ints] = {}
+    new = first = last = 0
+    for part in sorted((each for each in parts if len(each) > 1), key=lambda each: int(np.diff(each).min())):
+        gaps = np.diff(part) + (first - last)
+        if gaps.min() <= 0:
+            return None
+        residues = _histogram(part, blocks.size)
+        near = {gap: _added(ends, residues) for gap, ends in near.items()}
+        new = new * len(part) + int((gaps > most).sum())
+        for gap in np.unique(gaps[gaps <= most]).tolist():
+            ends = _histogram(part[:-1][gaps == gap] + last, blocks.size)
+            near[gap] = near[gap] + ends if gap in near else ends
+        first, last = first + int(part[0]), last + int(part[-1])
+    base = sum(int(each[0]) for each in parts if len(each) == 1)
+    return {gap: np.roll(ends, base % blocks.size) for gap, ends in near.items()}, new
+
+
+def _histogram(values: Ints, size: int) -> Ints:
+    return np.bincount(values % size, minlength=size)
+
+
+def _added(one: Ints, other: Ints) -> Ints:
+    """Return the residues of all sums of one number of each."""
+    few, many = (one, other) if np.count_nonzero(one) <= np.count_nonzero(other) else (other, one)
+    total = np.zeros_like(many)
+    for residue in np.flatnonzero(few).tolist():
+        total += few[residue] * np.roll(many, residue)
+    return total

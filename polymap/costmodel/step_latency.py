@@ -1,0 +1,104 @@
+"""Latency in steps: what every step of a level loads, works on and stores, in cycles (docs/latency.md).
+
+Figures of a class of steps are means over it. A period is what the slowest resource takes, as loads, work and stores of
+different steps run side by side where tiles have two slots; the first load and the last stores stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from polymap.costmodel.arrivals import FIRST
+from polymap.costmodel.cost import StepClass, StepLatency
+from polymap.costmodel.step_counts import AdvanceCounts, BusUse, StageCounts, StepCounts
+from polymap.ir import Architecture, MemoryLevel
+
+
+def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
+    """Return the latency of a run whose steps are counted. arch: of beats and requests as they were counted."""
+    levels = {level.name: level for level in arch.levels}
+    inner: dict[int, Fraction] = {}  # advance -> the period of the next level inside
+    begun: dict[int, int] = {}
+    classes: list[StepClass] = []
+    run, stored = _computed(arch, counted), Fraction(0)
+    for stage in reversed(counted.stages):
+        own: list[StepClass] = []
+        repeated = (
+            sum((begun[i] * period for i, period in inner.items() if i >= stage.depth), Fraction(0)) / stage.steps
+        )
+        for each in stage.advances:
+            if inner:
+                work = inner.get(each.advance, Fraction(0)) + repeated
+            else:
+                work = _pass_cycles(arch, run / stage.steps, preloads=each.preloads)
+            own.append(_class_of(arch, levels, stage, each, work))
+        classes[:0] = own
+        inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
+        begun = {each.advance: each.steps for each in stage.advances}
+        stored += _bus_cycles(levels, stage.last, writes=True)
+    total = sum((begun[advance] * period for advance, period in inner.items()), Fraction(0))
+    return StepLatency(
+        arch.start_cycles + (total if counted.stages else _pass_cycles(arch, run, preloads=False)) + stored,
+        tuple(classes),
+    )
+
+
+def _computed(arch: Architecture, counted: StepCounts) -> Fraction:
+    """Return the cycles that statement instances take: of the compute units, or of the levels that they access."""
+    found = Fraction(counted.ticks, arch.compute.per_cycle)
+    for name, read, written in counted.accesses:
+        level = arch.levels[arch.level_index(name)]
+        bands = _band(level, writes=False), _band(level, writes=True)
+        found = max(
+            found, sum((bits / band for bits, band in zip((read, written), bands, strict=True) if band), Fraction(0))
+        )
+    return found
+
+
+def _pass_cycles(arch: Architecture, stream: Fraction, *, preloads: bool) -> Fraction:
+    """Return what one visit of the innermost nodes computes for."""
+    unit = arch.compute
+    return max(stream, unit.pass_least_cycles) + unit.fill_cycles + (unit.preload_cycles if preloads else 0)
+
+
+def _class_of(
+    arch: Architecture, levels: dict[str, MemoryLevel], stage: StageCounts, each: AdvanceCounts, work: Fraction
+) -> StepClass:
+    load, store = (
+        _bus_cycles(levels, uses, writes=w) / each.steps for uses, w in ((each.loads, False), (each.stores, True))
+    )
+    waits = (
+        max((levels[use.level].request_latency_cycles for use in each.loads), default=Fraction(0))
+        if load
+        else Fraction(0)
+    )
+    issue = levels[stage.level].step_cycles
+    slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
+    in_turn = load + work + store + waits
+    found = {"work": work, "load": load, "store": store, "issue": issue, "slots": in_turn / slots}
+    if each.advance == FIRST:  # work waits for the first load
+        period = in_turn - store + max(issue - load, Fraction(0))
+        found = {"work": work, "load": load, "issue": issue if issue > load else Fraction(0)}
+    else:
+        period = max(found.values()) if slots > 1 else max(in_turn, issue)
+    binds = max(found, key=lambda name: found[name])
+    return StepClass(stage.level, each.loop, each.steps, load, work, store, period, binds)
+
+
+def _bus_cycles(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> Fraction:
+    """Return the cycles that buses take, side by side."""
+    return max((_one_bus_cycles(levels[use.level], use, writes=writes) for use in uses), default=Fraction(0))
+
+
+def _one_bus_cycles(level: MemoryLevel, use: BusUse, *, writes: bool) -> Fraction:
+    band = _band(level, writes=writes)
+    cycles = use.beats * (level.beat_bits or 1) / band if band is not None else Fraction(0)
+    if level.in_flight is None or writes:
+        return cycles
+    return max(cycles, (cycles + use.requests * level.request_latency_cycles) / level.in_flight)
+
+
+def _band(level: MemoryLevel, *, writes: bool) -> Fraction | None:
+    own = level.write_bandwidth_bits_per_cycle if writes else level.read_bandwidth_bits_per_cycle
+    return own or level.bandwidth_bits_per_cycle

@@ -1,0 +1,431 @@
+"""Latency in steps against every step walked: tiles as sets of addresses, pipelines as events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import groupby, product
+from math import prod
+
+import pytest
+
+from polymap.costmodel import evaluate, unsupported_in_steps
+from polymap.costmodel.cost import StepClass
+from polymap.ir import (
+    Architecture,
+    BudgetError,
+    Compute,
+    ComputeUnit,
+    Fanout,
+    Mapping,
+    MemoryLevel,
+    Multicast,
+    Spatial,
+    Storage,
+    Temporal,
+)
+from polymap.workload import einsum
+from tests.cases import Case, random_case
+
+Digits = tuple[int, ...]
+Address = int
+START, AT_END = -1, -2
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a node of a tensor gets and gives back, (advance, address sets) per step; sender: the level that sends."""
+
+    tensor: str
+    level: str
+    sender: MemoryLevel
+    depth: int
+    loads: list[tuple[int, list[frozenset[Address]]]]
+    stores: list[tuple[int, list[frozenset[Address]]]]
+
+
+def loops_of(mapping: Mapping) -> list[Temporal | Spatial]:
+    return [node for node in mapping.nodes if isinstance(node, Temporal | Spatial)]
+
+
+def indices(case: Case, dim: str, digits: dict[int, int]) -> frozenset[int]:
+    """Return the indices of a dim where loops (by their number in the tree) stand at these digits, others anywhere."""
+    parts = [range(case.workload.extents()[dim])]
+    for number, loop in enumerate(loops_of(case.mapping)):
+        if loop.dim == dim:
+            cut = [part[low : low + loop.tile] for part in parts for low in range(0, len(part), loop.tile)]
+            if number in digits:
+                cut = [part[digits[number] * loop.tile :][: loop.tile] for part in parts]
+            parts = [part for part in cut if len(part)]
+    return frozenset(index for part in parts for index in part)
+
+
+def tile(case: Case, tensor: str, digits: dict[int, int]) -> frozenset[Address]:
+    """Return the addresses that the instances below touch, by rows."""
+    (statement,) = case.workload.statements
+    found = case.workload.tensor(tensor)
+    each = {dim: indices(case, dim, digits) for dim in case.workload.extents()}
+    access = next(a for a in (statement.target, *statement.reads) if a.tensor == tensor)
+    if not all(each.values()):
+        return frozenset()
+    used = sorted({dim for index in access.index for dim in index.coefficients()})
+    addresses: set[Address] = set()
+    for values in product(*(sorted(each[dim]) for dim in used)):
+        at, address = dict(zip(used, values, strict=True)), 0
+        for axis, index in enumerate(access.index):
+            place = index.constant + sum(c * at[dim] for dim, c in index.coefficients().items()) - found.origin[axis]
+            address = address * found.shape[axis] + place
+        addresses.add(address)
+    return frozenset(addresses)
+
+
+def clock_of(case: Case, depth: int) -> Iterator[tuple[int, Digits]]:
+    """Yield (the loop that advanced, digits) of every step of the first `depth` temporal loops."""
+    loops = loops_of(case.mapping)
+    timed = [n for n, loop in enumerate(loops) if isinstance(loop, Temporal)][:depth]
+    spread = {n: 0 for n, loop in enumerate(loops) if isinstance(loop, Spatial)}
+    trips = [range(-(-case.workload.extents()[loops[n].dim] // loops[n].tile)) for n in timed]
+    before: Digits | None = None
+    for digits in product(*trips):
+        at = dict(zip(timed, digits, strict=True))
+        if all(indices(case, dim, spread | at) for dim in case.workload.extents()):
+            moved = START if before is None else next(n for n in range(depth) if digits[n] != before[n])
+            yield moved, digits
+            before = digits
+
+
+def walk(case: Case, node: Storage, place: int, tensor: str, sender: MemoryLevel) -> Walk:
+    """Return what one node of a tensor below the sender's first instance gets and gives back."""
+    arch, loops = case.arch, loops_of(case.mapping)
+    order = {fanout.name: n for n, fanout in enumerate(arch.fanouts)}
+    outer, inner = (len(arch.fanouts_above(name)) for name in (sender.name, node.level))
+    above = [n for n, each in enumerate(case.mapping.nodes[:place]) if isinstance(each, Temporal)]
+    depth = len(above)
+    timed = [n for n, loop in enumerate(loops) if isinstance(loop, Temporal)][:depth]
+    fanout_of = {n: order[loop.fanout] for n, loop in enumerate(loops) if isinstance(loop, Spatial)}
+    senders = {n: 0 for n, fanout in fanout_of.items() if fanout < outer}
+    spread = [n for n, fanout in fanout_of.items() if outer <= fanout < inner]
+    ranges = [range(-(-case.workload.extents()[loops[n].dim] // loops[n].tile)) for n in spread]
+    target = case.workload.statements[0].target.tensor == tensor
+    held: dict[Digits, frozenset[Address]] = {}
+    seen = set(range(prod(case.workload.tensor(tensor).shape))) if case.workload.tensor(tensor).initial else set()
+    found = Walk(tensor, node.level, sender, depth, [], [])
+    for moved, digits in clock_of(case, depth):
+        tiles: dict[Digits, frozenset[Address]] = {}
+        for siblings in product(*ranges):
+            at = senders | dict(zip((*timed, *spread), (*digits, *siblings), strict=True))
+            if now := tile(case, tensor, at):
+                tiles[siblings] = now
+        fanouts = [arch.fanouts[fanout_of[n]] for n in spread]
+        if target:
+            left = {where: held[where] - tiles.get(where, frozenset()) for where in held}
+            found.stores.append((moved, list(merged(fanouts, left, added=True))))
+            entered = {tuple(sorted(now - held.get(where, frozenset()))) for where, now in tiles.items()}
+            found.loads.append(
+                (moved, [frozenset(seen.intersection(now)) for now in entered if seen.intersection(now)])
+            )
+            seen |= {address for now in tiles.values() for address in now}
+            held = tiles
+        else:
+            loads = {where: now - held.get(where, frozenset()) for where, now in tiles.items()}
+            found.loads.append((moved, list(merged(fanouts, loads, added=False))))
+            held |= tiles
+    if target:
+        found.stores.append((AT_END, list(merged([arch.fanouts[fanout_of[n]] for n in spread], held, added=True))))
+    return found
+
+
+def merged(
+    fanouts: list[Fanout], sent: dict[Digits, frozenset[Address]], *, added: bool
+) -> Iterator[frozenset[Address]]:
+    """Yield the messages of one step."""
+    groups: dict[Digits, dict[Digits, set[Address]]] = {}
+    for where, elements in sent.items():
+        kinds = [
+            ((Multicast.UNION if fanout.reduction else Multicast.NONE) if added else fanout.multicast, digit)
+            for fanout, digit in zip(fanouts, where, strict=True)
+        ]
+        apart = tuple(digit for kind, digit in kinds if kind is Multicast.NONE)
+        alike = tuple(digit for kind, digit in kinds if kind is Multicast.IDENTICAL)
+        groups.setdefault(apart, {}).setdefault(alike, set()).update(elements)
+    for united in groups.values():
+        yield from {frozenset(message) for message in united.values()} - {frozenset()}
+
+
+def pieces(message: frozenset[Address], bits: int, block: int, offset: int) -> int:
+    """Count the aligned pieces of the runs of a message, bit by bit of where each element begins."""
+    if block < bits:
+        return len(message) * bits // block
+    return sum(a - 1 not in message or (a * bits + offset) % block == 0 for a in message)
+
+
+def runs(message: frozenset[Address]) -> int:
+    return sum(address - 1 not in message for address in message)
+
+
+def cycles(
+    case: Case, level: MemoryLevel, moved: list[tuple[str, list[frozenset[Address]]]], *, write: bool
+) -> Fraction:
+    """Return what the bus of a level takes for these messages."""
+    band = (level.write_bandwidth_bits_per_cycle if write else level.read_bandwidth_bits_per_cycle) or (
+        level.bandwidth_bits_per_cycle
+    )
+    beat, offset = level.beat_bits or 1, level.base_offset_bits
+    total, asked = 0, 0
+    for tensor, messages in moved:
+        bits = case.workload.tensor(tensor).bits
+        total += sum(pieces(message, bits, beat, offset) for message in messages)
+        if level.request_bits is None:
+            asked += sum(map(runs, messages))
+        else:
+            asked += sum(pieces(message, bits, level.request_bits, offset) for message in messages)
+    taken = total * beat / band if band else Fraction(0)
+    if write or level.in_flight is None:
+        return taken
+    return max(taken, (taken + asked * level.request_latency_cycles) / level.in_flight)
+
+
+def walks_of(case: Case) -> list[Walk]:
+    found: list[Walk] = []
+    for tensor in case.workload.tensors:
+        sender = case.arch.levels[0]
+        for place, node in enumerate(case.mapping.nodes):
+            if isinstance(node, Storage) and tensor.name in node.tensors and node.level != case.arch.levels[0].name:
+                found.append(walk(case, node, place, tensor.name, sender))
+                sender = case.arch.levels[case.arch.level_index(node.level)]
+    return found
+
+
+def moved_by(case: Case, walks: list[Walk], advance: int, *, write: bool) -> Fraction:
+    """Return the cycles of all that an advance begins, levels that send side by side."""
+    by_sender: dict[str, list[tuple[str, list[frozenset[Address]]]]] = {}
+    for each in walks:
+        rows = [row for moved, row in (each.stores if write else each.loads) if moved == advance]
+        by_sender.setdefault(each.sender.name, []).append((each.tensor, [m for row in rows for m in row]))
+    levels = {level.name: level for level in case.arch.levels}
+    return max((cycles(case, levels[name], rows, write=write) for name, rows in by_sender.items()), default=Fraction(0))
+
+
+def accessed(case: Case) -> Fraction:
+    """Return the cycles of the accesses of statement instances, a beat for each element, at the slowest level."""
+    cost = evaluate(case.workload, case.arch.without_steps(), case.mapping)
+    cycles: dict[str, Fraction] = {}
+    for tensor in case.workload.tensors:
+        held = [n.level for n in case.mapping.nodes if isinstance(n, Storage) and tensor.name in n.tensors]
+        level = case.arch.levels[case.arch.level_index(held[-1] if held else case.arch.levels[0].name)]
+        if level.beat_bits is None:
+            continue
+        above = case.arch.fanouts_above(level.name)
+        unites = any(f.multicast is Multicast.UNION for f in case.arch.fanouts if f not in above)
+        instances, size = 1, dict(case.workload.extents())
+        for loop in loops_of(case.mapping):
+            trips = -(-size[loop.dim] // loop.tile)
+            size[loop.dim] = min(size[loop.dim], loop.tile)
+            instances *= trips if isinstance(loop, Spatial) and loop.fanout in [f.name for f in above] else 1
+        row = next(r for r in cost.traffic if (r.level, r.tensor) == (level.name, tensor.name))
+        bits = tensor.bits if unites else max(tensor.bits, level.beat_bits)
+        for moved, band in (
+            (row.reads - row.drains, level.read_bandwidth_bits_per_cycle),
+            (row.writes - row.fills, level.write_bandwidth_bits_per_cycle),
+        ):
+            rate = band or level.bandwidth_bits_per_cycle
+            assert rate is not None
+            cycles[level.name] = cycles.get(level.name, Fraction(0)) + Fraction(moved * bits) / rate / instances
+    return max(cycles.values(), default=Fraction(0))
+
+
+def expected(case: Case, walks: list[Walk]) -> tuple[Fraction, dict[tuple[str, int], StepClass]]:
+    """Return the run's cycles and its classes, worked out from the walked steps."""
+    arch, unit = case.arch, case.arch.compute
+    total = sum(isinstance(node, Temporal) for node in case.mapping.nodes)
+    depths = {each.level: max(w.depth for w in walks if w.level == each.level) for each in walks}
+    names = [level.name for level in arch.levels]
+    stages = sorted(depths, key=lambda name: (depths[name], names.index(name)))
+    counts = {depth: len(list(clock_of(case, depth))) for depth in {*depths.values(), total}}
+    inner: dict[int, Fraction] = {}
+    begun_inside: dict[int, int] = {}
+    classes: dict[tuple[str, int], StepClass] = {}
+    last = Fraction(0)
+    for stage in reversed(stages):
+        level, depth = arch.levels[arch.level_index(stage)], depths[stage]
+        own = [each for each in walks if each.level == stage]
+        begun: dict[int, int] = {}
+        for moved, _ in clock_of(case, depth):
+            begun[moved] = begun.get(moved, 0) + 1
+        inside = (
+            sum(begun_inside[j] * period for j, period in inner.items() if j >= depth) / counts[depth] if inner else 0
+        )
+        periods: dict[int, Fraction] = {}
+        for moved, number in begun.items():
+            load, store = (moved_by(case, own, moved, write=write) / number for write in (False, True))
+            if inner:
+                work = Fraction(inside) + inner.get(moved, Fraction(0))
+            else:
+                changes = any(
+                    row and j == moved
+                    for each in walks
+                    for j, row in each.loads
+                    if each.tensor != case.workload.statements[0].target.tensor
+                    if arch.fanouts_above(each.level) == arch.fanouts
+                )
+                stream = max(Fraction(counts[total], unit.per_cycle), accessed(case)) / counts[depth]
+                work = max(stream, unit.pass_least_cycles) + unit.fill_cycles + (unit.preload_cycles if changes else 0)
+            wait = max(each.sender.request_latency_cycles for each in own) if load else Fraction(0)
+            slots = max(2, level.buffering) if arch.overlap else 1
+            if moved == START:
+                period = max(load, level.step_cycles) + wait + work
+            elif slots == 1:
+                period = max(load + work + store + wait, level.step_cycles)
+            else:
+                period = max(load, work, store, level.step_cycles, (load + work + store + wait) / slots)
+            periods[moved] = period
+            classes[stage, moved] = StepClass(stage, "", number, load, work, store, period, "")
+        inner, begun_inside = periods, begun
+        last += moved_by(case, own, AT_END, write=True)
+    run = sum(begun_inside[j] * period for j, period in inner.items())
+    return arch.start_cycles + run + last, classes
+
+
+def with_steps(case: Case, rng: random.Random) -> Case:
+    """Return the case on a machine that says something of single steps."""
+    bits = max(tensor.bits for tensor in case.workload.tensors)
+    least = min(tensor.bits for tensor in case.workload.tensors)
+
+    def changed(node: object) -> object:
+        if isinstance(node, MemoryLevel):
+            return replace(
+                node,
+                bandwidth_bits_per_cycle=node.bandwidth_bits_per_cycle
+                if node.read_bandwidth_bits_per_cycle
+                else Fraction(rng.choice([8, 16, 40])),
+                step_cycles=Fraction(rng.choice([0, 0, 7])),
+                beat_bits=rng.choice([None, least, bits, 4 * bits]),
+                request_bits=rng.choice([None, 8 * bits]),
+                base_offset_bits=rng.choice([0, bits, 3 * bits]),
+                request_latency_cycles=Fraction(rng.choice([0, 3])),
+                in_flight=rng.choice([None, 1, 2]),
+                buffering=rng.choice([1, 2, 3]),
+            )
+        if isinstance(node, ComputeUnit):
+            waits = {
+                name: Fraction(rng.choice([0, 5])) for name in ("pass_least_cycles", "fill_cycles", "preload_cycles")
+            }
+            return replace(node, **waits)
+        return node
+
+    nodes = tuple(changed(node) for node in case.arch.nodes)
+    return replace(case, arch=replace(case.arch, nodes=nodes, start_cycles=Fraction(rng.choice([1, 10]))))
+
+
+def is_regular(case: Case) -> bool:
+    """Whether every choice of the loops' digits has work."""
+    for dim, extent in case.workload.extents().items():
+        own = [loop for loop in loops_of(case.mapping) if loop.dim == dim]
+        enclosing = extent
+        for loop in own:
+            if enclosing % loop.tile:
+                return False
+            enclosing = min(enclosing, loop.tile)
+    return True
+
+
+def compared(seeds: range) -> tuple[int, int]:
+    """Compare cases with those that are walked; return how many were, and how many classes."""
+    met, seen = 0, 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        case = with_steps(random_case(rng), rng)
+        if unsupported_in_steps(case.workload, case.arch):
+            with pytest.raises(BudgetError, match="PM485"):
+                evaluate(case.workload, case.arch, case.mapping)
+            continue
+        cost = evaluate(case.workload, case.arch, case.mapping)
+        assert cost.steps is not None
+        plain = evaluate(case.workload, case.arch.without_steps(), case.mapping)
+        assert cost.latency_cycles >= plain.latency_cycles
+        assert (cost.traffic, cost.occupancy_bits) == (plain.traffic, plain.occupancy_bits)
+        if not is_regular(case):
+            continue
+        walks = walks_of(case)
+        if not walks:
+            continue
+        total, classes = expected(case, walks)
+        found = [[*each] for _, each in groupby(cost.steps.classes, key=lambda one: one.level)]
+        told = {(own[0].level, j): one for own in found for j, one in zip(advances(case, own, walks), own, strict=True)}
+        for key, one in classes.items():
+            other = told[key]
+            figures = ("steps", "load_cycles", "work_cycles", "store_cycles", "period_cycles")
+            assert [getattr(other, name) for name in figures] == [getattr(one, name) for name in figures], (seed, key)
+            seen += 1
+        assert len(told) == len(classes), seed
+        assert cost.steps.cycles == total, seed
+        met += 1
+    return met, seen
+
+
+def advances(case: Case, own: list[StepClass], walks: list[Walk]) -> list[int]:
+    """Return which loops' advances the classes of a level are of: in order, those that have any steps."""
+    depth = max(each.depth for each in walks if each.level == own[0].level)
+    return sorted({moved for moved, _ in clock_of(case, depth)})
+
+
+def test_classes_of_steps_are_those_of_the_walked_steps() -> None:
+    met, seen = compared(range(250))
+    assert met > 60
+    assert seen > 300
+
+
+def simulated(
+    loads: list[Fraction], works: list[Fraction], stores: list[Fraction], issue: Fraction, slots: int
+) -> Fraction:
+    """Return when the last store of a pipeline ends: loads, works, stores and issues each one after the other, a load
+    once its slot is free, work after its load and issue, a store after its work."""
+    issued = loaded = worked = Fraction(0)
+    stored: list[Fraction] = []
+    for number, (load, work, store) in enumerate(zip(loads, works, stores, strict=True)):
+        issued += issue
+        free = stored[number - slots] if number >= slots else Fraction(0)
+        loaded = max(loaded, free) + load
+        worked = max(worked, loaded, issued) + work
+        stored.append(max(worked, stored[-1] if stored else Fraction(0)) + store)
+    return stored[-1]
+
+
+def closed(
+    loads: list[Fraction], works: list[Fraction], stores: list[Fraction], issue: Fraction, slots: int
+) -> Fraction:
+    """Return the latency of a one-level machine whose steps take so long, by evaluate: C[i] += A[i] in tiles."""
+    steps, (load, work, store) = len(loads), (int(loads[0]), int(works[0]), int(stores[0]))
+    # A tile of A is `load` elements of one bit per cycle; of C `store` elements; the work is fill_cycles.
+    workload = einsum("C[t,s] += A[t,l]", t=steps, s=store, l=load, bits=1)
+    dram = MemoryLevel("DRAM", read_bandwidth_bits_per_cycle=Fraction(1), write_bandwidth_bits_per_cycle=Fraction(1))
+    buffer = MemoryLevel("Buf", buffering=slots, step_cycles=issue)
+    lanes = Fanout("X", load * store)
+    unit = ComputeUnit("MAC", fill_cycles=Fraction(work - 1))
+    arch = Architecture("one", (dram, buffer, lanes, unit))
+    points = (Spatial("s", 1, "X"), Spatial("l", 1, "X"))
+    mapping = Mapping((Temporal("t", 1), Storage("Buf", ("A", "C")), *points, Compute("S")))
+    cost = evaluate(workload, arch, mapping)
+    assert cost.steps is not None
+    return cost.steps.cycles
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_uniform_pipelines_take_what_events_take(slots: int) -> None:
+    exact = 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        load, work, store = (Fraction(rng.randint(2, 9)) for _ in range(3))
+        issue, steps = Fraction(rng.choice([0, 4, 12])), rng.randint(2, 12)
+        each = [[one] * steps for one in (load, work, store)]
+        loads, works, stores = each
+        found, truth = closed(loads, works, stores, issue, slots), simulated(loads, works, stores, issue, slots)
+        bound_by_slots = (load + work + store) / slots > max(load, work, store, issue)
+        if bound_by_slots:
+            assert abs(found - truth) <= load + work + store, seed
+        else:
+            assert found == truth, seed
+            exact += 1
+    assert exact > 50

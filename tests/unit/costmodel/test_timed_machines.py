@@ -1,0 +1,184 @@
+"""Machines that say what single steps take: in documents, in all figures, in searches, and fitted to measurements."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from polymap.costmodel.analysis.machine_fit import downhill, rank_correlation
+from polymap.ir import ArchError, OptionError
+from polymap.report.text.explanation import explain
+from polymap.search.enumeration.score import scale_of
+
+FIELDS = {
+    "step_cycles": Fraction(20),
+    "beat_bits": 32,
+    "request_bits": 128,
+    "base_offset_bits": 16,
+    "request_latency_cycles": Fraction(5, 2),
+    "in_flight": 2,
+}
+GEMM = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=8, n=8, k=8, bits=8)
+
+
+def timed(arch: pm.Architecture) -> pm.Architecture:
+    """Return the machine with every field of single steps stated."""
+    outer, inner, *rest = arch.nodes
+    assert isinstance(outer, pm.MemoryLevel)
+    assert isinstance(inner, pm.MemoryLevel)
+    unit = replace(arch.compute, pass_least_cycles=Fraction(3), fill_cycles=Fraction(2), preload_cycles=Fraction(4))
+    outer = replace(outer, bandwidth_bits_per_cycle=Fraction(32), **FIELDS)
+    return replace(
+        arch,
+        name="timed",
+        nodes=(outer, replace(inner, step_cycles=Fraction(9), keeps=False), *rest[:-1], unit),
+        start_cycles=Fraction(100),
+    )
+
+
+ARCH = timed(pm.load_arch("flat3"))
+
+
+def test_documents_of_timed_machines_come_back_equal() -> None:
+    document = pm.io.arch_to_document(ARCH)
+    assert pm.io.arch_from_document(document) == ARCH
+    assert document["start_cycles"] == 100
+    nodes = document["nodes"]
+    assert isinstance(nodes, list)
+    assert nodes[0]["request_latency_cycles"] == 2.5
+    assert nodes[1]["keeps"] is False
+    assert (nodes[-1]["fill_cycles"], nodes[-1]["preload_cycles"]) == (2, 4)
+    plain = str(pm.io.arch_to_document(ARCH.without_steps()))
+    assert not [field for field in (*FIELDS, "start_cycles", "fill_cycles", "keeps") if field in plain]
+    assert not ARCH.without_steps().is_timed_by_step
+
+
+@pytest.mark.parametrize(
+    "field, value", [("step_cycles", -1), ("beat_bits", 0), ("in_flight", 0), ("base_offset_bits", -8), ("keeps", 1)]
+)
+def test_values_out_of_range_are_refused_by_name(field: str, value: object) -> None:
+    nodes = [{"level": "D"}, {"level": "B", field: value}, {"compute": "M"}]
+    with pytest.raises(ArchError, match=field):
+        pm.io.arch_from_document({"nodes": nodes})
+
+
+def test_all_ways_to_score_a_mapping_agree_and_no_latency_falls() -> None:
+    sample = pm.sample_mappings(GEMM, ARCH, 20, seed=3)
+    mappings = list(sample.mappings)
+    costs = [pm.evaluate(GEMM, ARCH, mapping) for mapping in mappings]
+    plain = [pm.evaluate(GEMM, ARCH.without_steps(), mapping) for mapping in mappings]
+    assert all(one.latency_cycles >= other.latency_cycles for one, other in zip(costs, plain, strict=True))
+    assert [one.traffic for one in costs] == [other.traffic for other in plain]
+    scores = pm.space.score(GEMM, ARCH, mappings)
+    assert np.array_equal(scores.latency_cycles, [cost.latency_cycles for cost in costs])
+    for mapping, cost in zip(mappings[:10], costs, strict=False):
+        tiles = [node.tile for node in mapping.nodes if isinstance(node, pm.Temporal | pm.Spatial)]
+        assert pm.evaluate_many(GEMM, ARCH, mapping, [tiles]).latency_cycles[0] == cost.latency_cycles
+        assert pm.simulate(GEMM, ARCH, mapping).latency_cycles == cost.latency_cycles
+
+
+@pytest.mark.parametrize("objective", ["latency", "edp"])
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+def test_searches_of_timed_machines_claim_nothing_that_samples_refute(objective: str, tiles: str) -> None:
+    found = pm.explore(GEMM, ARCH, objective, tiles=tiles, time_limit_s=1)
+    assert found.best is not None
+    assert found.value is not None
+    assert found.bound is not None
+    assert found.bound <= found.value
+    for mapping in pm.sample_mappings(GEMM, ARCH, 60, seed=1).mappings:
+        cost = pm.evaluate(GEMM, ARCH, mapping)
+        if not cost.legal:
+            continue
+        value = cost.latency_cycles * (1 if objective == "latency" else cost.energy_pj)
+        assert value >= found.bound * (1 - 1e-12)
+        assert found.status != "OPTIMAL" or value >= found.value * (1 - 1e-12)
+
+
+def test_limits_of_latency_are_those_in_steps() -> None:
+    least = pm.explore(GEMM, ARCH, "latency", tiles="divide", time_limit_s=1)
+    assert least.cost is not None
+    limits = {"limits": {"latency": least.cost.latency_cycles}}
+    found = pm.explore(GEMM, ARCH, "energy", tiles="divide", constraints=limits, time_limit_s=1)
+    assert found.cost is None or found.cost.latency_cycles <= least.cost.latency_cycles
+    assert pm.explore(GEMM, ARCH, "energy", tiles="divide").status == "OPTIMAL"  # which no step touches
+
+
+def test_what_is_not_covered_is_refused_in_words() -> None:
+    program = pm.program(["T[i] = 2 * A[i]", "B[i] = T[i] + A[i]"], i=4)
+    with pytest.raises(OptionError, match="PM485.*several statements"):
+        pm.explore(program, ARCH, "energy", time_limit_s=1)
+    with pytest.raises(OptionError, match=r"PM485.*cut A's elements of 24 bits|PM485.*cut .*24 bits"):
+        pm.explore(pm.einsum("C[i] += A[i]", i=4, bits=24), ARCH, "energy", time_limit_s=1)
+    with pytest.raises(OptionError, match="PM550.*steps"):
+        pm.choose_tiles(GEMM, ARCH, objective="latency")
+    with pytest.raises(OptionError, match="PM485"):
+        scale_of(GEMM, ARCH, "latency")
+    with pytest.raises(OptionError, match="single steps"):
+        pm.to_timeloop(GEMM, ARCH)
+
+
+def test_explanations_name_what_binds() -> None:
+    outer, inner, *rest = ARCH.without_steps().nodes
+    assert isinstance(inner, pm.MemoryLevel)
+    slow = replace(ARCH.without_steps(), nodes=(outer, replace(inner, step_cycles=Fraction(10_000)), *rest))
+    document = {"nodes": [{"for": "m", "tile": 1}, {"store": inner.name, "tensors": ["A", "B", "C"]}]}
+    points = [{"for": dim, "tile": 1} for dim in "nk"]
+    mapping = pm.io.mapping_from_document({"nodes": [*document["nodes"], *points, {"compute": "S"}]})
+    cost = pm.evaluate(GEMM, slow, mapping)
+    text = explain(GEMM, slow, mapping, cost)
+    assert "issue binds in 8 of 8 steps" in " ".join(text.split())
+    assert "tiles are too small" in text
+    assert cost.bottleneck == inner.name
+
+
+def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
+    truth = {"start_cycles": 2.0, "DRAM.request_latency_cycles": 0.5, "GLB.step_cycles": 3.0}
+    outer, inner, *rest = ARCH.nodes
+    assert isinstance(outer, pm.MemoryLevel)
+    assert isinstance(inner, pm.MemoryLevel)
+    machine = replace(
+        ARCH,
+        nodes=(
+            replace(outer, request_latency_cycles=outer.request_latency_cycles / 2, in_flight=1),
+            replace(inner, step_cycles=inner.step_cycles * 3),
+            *rest,
+        ),
+        start_cycles=ARCH.start_cycles * 2,
+    )
+    begin = replace(ARCH, nodes=(replace(outer, in_flight=1), inner, *rest))
+    runs: list[pm.study.MeasuredRun] = []
+    for size in (8, 12):
+        layer = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=size, n=8, k=8, bits=8)
+        layer = replace(layer, name=f"gemm{size}")
+        for mapping in pm.sample_mappings(layer, begin, 6, seed=size).mappings:
+            cycles = pm.evaluate(layer, machine, mapping).latency_cycles
+            runs.append(pm.study.MeasuredRun(layer, begin, mapping, cycles))
+                pm.study.MeasuredRun(layer, begin, mapping, pm.evaluate(layer, machine, mapping).latency_cycles)
+            )
+    fit = pm.study.fit_machine(runs, tuple(truth))
+    assert fit.error < 0.02
+    assert fit.left_out_error < 0.05
+    assert dict(fit.factors)["GLB.step_cycles"] == pytest.approx(3, rel=0.2)
+    assert "gemm12: 6 runs" in str(fit)
+    with pytest.raises(OptionError, match=r"PM486.*GLB.step_cycle'"):
+        pm.study.fit_machine(runs, ("GLB.step_cycle",))
+    with pytest.raises(OptionError, match="PM486"):
+        pm.study.fit_machine((), ("start_cycles",))
+    with pytest.raises(OptionError, match="PM486.*is 0"):
+        pm.study.fit_machine(runs, ("RF.step_cycles",))
+
+
+def test_ranks_and_least_points() -> None:
+    rng = random.Random(0)
+    values = [rng.random() for _ in range(20)]
+    assert rank_correlation(values, [value**3 for value in values]) == pytest.approx(1)
+    assert rank_correlation(values, [-value for value in values]) == pytest.approx(-1)
+    assert rank_correlation([1, 2, 2, 4], [1, 3, 2, 4]) == pytest.approx(0.9486833)  # ties at their mean rank
+    assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
+    found = downhill(lambda at: (at[0] - 1) ** 2 + 3 * (at[1] + 2) ** 2, [0.0, 0.0], 120)
+    assert found == pytest.approx([1, -2], abs=1e-2)
