@@ -27,7 +27,7 @@ with lazy(__name__):
         builtin_network as builtin_network,
         network_of_nodes as network_of_nodes,
     )
-    from polymap.networks.reading import (
+    from polymap.networks.read_back import (
         network_answer_from_document as network_answer_from_document,
         reading as reading,
         sweep_from_document as sweep_from_document,

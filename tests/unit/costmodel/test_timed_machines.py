@@ -158,8 +158,6 @@ def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
         for mapping in pm.sample_mappings(layer, begin, 6, seed=size).mappings:
             cycles = pm.evaluate(layer, machine, mapping).latency_cycles
             runs.append(pm.study.MeasuredRun(layer, begin, mapping, cycles))
-                pm.study.MeasuredRun(layer, begin, mapping, pm.evaluate(layer, machine, mapping).latency_cycles)
-            )
     fit = pm.study.fit_machine(runs, tuple(truth))
     assert fit.error < 0.02
     assert fit.left_out_error < 0.05
