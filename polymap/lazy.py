@@ -67,7 +67,7 @@ class lazy:
     def _get(self, name: str) -> object:
         """Return a name of the package, imported now."""
         if name not in self._home:
-            raise AttributeError(f"module '{self._package}' has no attribute '{name}'")
+            raise AttributeError(f"module '{self._package}' has no attribute '{name}'{self._place_of(name)}")
         from importlib import import_module
 
         module = self._home[name]
@@ -75,3 +75,11 @@ class lazy:
         value = import_module(f"{module}.{name}") if inner else getattr(import_module(module), name)
         self._namespace[name] = value
         return value
+
+    def _place_of(self, name: str) -> str:
+        """Return which package inside this one has a name, as the end of a message; "" where none has."""
+        if name.startswith("_"):
+            return ""  # what interpreters and tools ask for
+        inner = [one for one, module in self._home.items() if module == self._package]
+        found = [one for one in inner if name in getattr(self._get(one), "__all__", ())]
+        return f"; it is {self._package}.{found[0]}.{name}" if found else ""

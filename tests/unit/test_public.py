@@ -94,8 +94,15 @@ def test_the_top_level_is_small_and_each_name_has_one_home() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(AttributeError, match="module 'polymap' has no attribute 'evalute'"):
+    with pytest.raises(AttributeError, match="module 'polymap' has no attribute 'evalute'$"):
         pm.evalute  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_names_of_namespaces_are_told_where_they_are_missed() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'OptionError'; it is polymap\.errors\.OptionError"):
+        pm.OptionError  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"it is polymap\.io\.arch_from_document"):
+        pm.arch_from_document  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_explore_is_the_function_whatever_is_imported_first() -> None:
