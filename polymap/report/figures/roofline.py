@@ -190,14 +190,24 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
         shapes.append(
             svg.text(place - 5, FRAME.bottom - 8, "compulsory traffic only", size=10.5, fill=svg.GREY, anchor="end")
         )
+    labels: list[tuple[float, float]] = []
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
         words = f"{short(point.operations_per_byte)} ops per byte, {short(point.operations_per_cycle)} ops per cycle"
         told = " ".join(filter(None, (point.label, f"at {point.level}: {words}")))
         shapes.append(svg.hint([svg.circle(left, base, 6.5, fill=colours[point.level])], told))
         if several:
-            shapes.append(svg.text(left, base + 19, point.label, size=10.5, fill=svg.GREY, anchor="middle"))
+            labels.append(_free_place(left, base, svg.text_width(point.label, 10.5), labels))
+            shapes.append(svg.text(*labels[-1], point.label, size=10.5, fill=svg.GREY))
     return shapes
+
+
+def _free_place(x: float, y: float, room: float, labels: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return where the label of a point stands, at its right: beside it, or as little above or below as leaves the
+    other labels free."""
+    places = [(x + 10, y + 4 + down) for down in (0, -13, 13, -26, 26, -39, 39)]
+    free = [at for at in places if all(abs(at[0] - one) > room or abs(at[1] - other) > 12 for one, other in labels)]
+    return (free or places)[0]
 
 
 def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polymap.formatting import listing
 from polymap.inputs import expected_kind
 from polymap.ir import Shown, show_as_picture
 from polymap.report.figures.svg import GREY, INK, Picture, line, picture, text, text_width
@@ -32,10 +33,13 @@ def scattering_text(matrix: ScatteringMatrix) -> str:
 
 
 def schedule_svg(figure: ScheduleFigure) -> Picture:
-    """Return the matrices below each other: counters above the columns, the times t0, t1, ... before the rows."""
+    """Return the matrices below each other: counters above the columns, the times t0, t1, ... before the rows. Times
+    that are 0 in all statements order nothing and are left out."""
     figure = expected_kind(figure, ScheduleFigure, "the figure")
     shapes = [text(24, 34, f"Schedule of {figure.title}", size=15, bold=True)]
     y, width = _TOP, 320.0
+    longest = max((len(matrix.rows) for matrix in figure.matrices), default=0)
+    kept = [t for t in range(longest) if any(any(m.rows[t]) for m in figure.matrices if t < len(m.rows))]
     for matrix in figure.matrices:
         shapes += [text(24, y, matrix.statement, bold=True), text(60, y, scattering_text(matrix), mono=True)]
         width = max(width, 84 + text_width(scattering_text(matrix), 12, mono=True))
@@ -47,16 +51,22 @@ def schedule_svg(figure: ScheduleFigure) -> Picture:
             text(x - 8, top - 8, name, size=11, fill=GREY, anchor="end", mono=True)
             for x, name in zip(ends, matrix.columns, strict=True)
         ]
-        for place, row in enumerate(matrix.rows):
+        rows = [(time, matrix.rows[time]) for time in kept if time < len(matrix.rows)]
+        for place, (time, row) in enumerate(rows):
             base = top + 16 + place * _HIGH
-            shapes.append(text(76, base, f"t{place}", size=11, fill=GREY, anchor="end", mono=True))
+            shapes.append(text(76, base, f"t{time}", size=11, fill=GREY, anchor="end", mono=True))
             shapes += [
                 text(x - 8, base, str(value), fill=INK if value else GREY, anchor="end", bold=bool(value), mono=True)
                 for x, value in zip(ends, row, strict=True)
             ]
-        bottom = top + len(matrix.rows) * _HIGH
+        bottom = top + len(rows) * _HIGH
         shapes += [*_bracket(88, top, bottom, 5), *_bracket(ends[-1] + 2, top, bottom, -5)]
         y = bottom + _GAP
+    if len(kept) < longest:
+        left = listing([f"t{time}" for time in range(longest) if time not in kept])
+        words = f"0 in all statements: {left}"
+        shapes.append(text(24, y, words, size=11, fill=GREY))
+        y, width = y + 24, max(width, 48 + text_width(words, 11))
     return picture(width, y - 8, f"Schedule of {figure.title}", shapes, figure)
 
 

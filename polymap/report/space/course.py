@@ -30,7 +30,7 @@ from polymap.report.figures import (
     text,
     unit_text,
 )
-from polymap.report.space.axes import Shapes, grid, log_word
+from polymap.report.space.axes import Shapes, grid
 from polymap.search.problem import unit_of
 from polymap.search.result import SearchResult
 
@@ -142,24 +142,34 @@ def history_svg(result: SearchResult) -> Picture:
 
 
 def course_svg(figure: CourseFigure) -> Picture:
-    """Return value and bound as stairs over seconds; where they meet, the optimum is proven."""
+    """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
+    value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""
     figure = expected_kind(figure, CourseFigure, "the figure")
-    everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
-    wide = max(everything) > 20 * min(everything)
     x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
-    y = round_axis(everything if wide else [0.0, *everything], FRAME.bottom, FRAME.top, logarithmic=wide)
+    y = round_axis(_near_the_end(figure), FRAME.bottom, FRAME.top)
     unit = unit_text(figure.objective)
     shapes = [*head(f"Best {figure.objective} and its bound", figure.title)]
     shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
     for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
-        placed = [(x.place(when), y.place(value)) for when, value in points]
+        placed = [(x.place(when), y.place(min(max(value, y.low), y.high))) for when, value in points]
         if placed:
             corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
             shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
     spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
-    shapes += [FRAME.across("seconds"), FRAME.up(log_word(f"{figure.objective}{spelled}", y))]
+    shapes += [FRAME.across("seconds"), FRAME.up(f"{figure.objective}{spelled}")]
     shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
     return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes, figure)
+
+
+def _near_the_end(figure: CourseFigure) -> list[float]:
+    """Return the values and bounds that are within a fifth of the last value (all, where there is none)."""
+    everything = [value for _, value in (*figure.values, *figure.bounds)] or [1.0]
+    if not figure.values:
+        return [0.0, *everything]
+    last = figure.values[-1][1]
+    near = [value for value in everything if 0.8 * last <= value <= 1.2 * last]
+    final = [points[-1][1] for points in (figure.values, figure.bounds) if points]
+    return [*near, *final, 1.05 * last]
 
 
 show_as_picture(FateFigure, fate_svg)

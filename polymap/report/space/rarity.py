@@ -35,7 +35,8 @@ from polymap.report.figures import (
 )
 from polymap.report.space.axes import grid, log_word
 
-FRAME = Frame(left=86, right=640, top=96, bottom=380)
+FRAME = Frame(left=86, right=640, top=96, bottom=260)
+_BARS = Frame(left=86, right=640, top=300, bottom=400)
 _BINS = 48
 
 
@@ -74,27 +75,30 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
 
 
 def rarity_svg(figure: RarityFigure) -> Picture:
-    """Return bars, and the cumulative share as a line over the same logarithmic axis."""
+    """Return the cumulative share as a line, and below it the share of each bin, over one logarithmic axis."""
     figure = expected_kind(figure, RarityFigure, "the figure")
     x = round_axis([1.0, figure.bins[-1][1]], FRAME.left, FRAME.right, logarithmic=True)
     top = max(share for _, _, share in figure.bins)
     y = round_axis([0.0, 1.0], FRAME.bottom, FRAME.top)
-    shapes = [*head("How rare is a good mapping?", figure.title), *grid(FRAME, x, y, lambda v: f"{v:g}x", percent)]
+    tall = round_axis([0.0, top], _BARS.bottom, _BARS.top)
+    shapes = [*head("How rare is a good mapping?", figure.title), *grid(FRAME, x, y, lambda _: "", percent)]
+    shapes += grid(_BARS, x, tall, lambda v: f"{v:g}x", percent)
     for low, high, share in figure.bins:
-        left, above = x.place(low), FRAME.bottom - (FRAME.bottom - FRAME.top) * share / top
+        left, above = x.place(low), tall.place(share)
         width = max(0.5, x.place(high) - left - 1)
-        bar = rect(left, above, width, FRAME.bottom - above, fill=tint(FOUND, 0.45))
+        bar = rect(left, above, width, _BARS.bottom - above, fill=tint(FOUND, 0.45))
         if share:
             words = f"{percent(share)} of the mappings cost {low:.3g} to {high:.3g} times the optimum"
             shapes.append(hint([bar], words))
     every = max(1, len(figure.cumulative) // 600)
     shapes.append(polyline([(x.place(a), y.place(b)) for a, b in figure.cumulative[::every]], stroke=BOUND, width=2.2))
-    shapes.append(line(x.place(1), FRAME.top, x.place(1), FRAME.bottom, stroke=INK, width=1.5))
-    shapes += [FRAME.across(log_word("cost over the optimum", x)), FRAME.up("share of the space")]
+    for frame in (FRAME, _BARS):
+        shapes.append(line(x.place(1), frame.top, x.place(1), frame.bottom, stroke=INK, width=1.5))
     shapes += [
-        *FRAME.key(0, tint(FOUND, 0.45), f"per bin (highest {percent(top)})"),
-        *FRAME.key(1, BOUND, "at most so bad"),
+        _BARS.across(log_word("cost over the optimum", x)),
+        FRAME.up("share of the space that is at most so bad"),
     ]
+    shapes.append(_BARS.up("share of the space in each bin"))
     best = figure.cumulative[0][0]
     rows = [
         (f"within {times:g}x", percent(share) if (share := figure.share_within(times)) else "none")
@@ -102,10 +106,10 @@ def rarity_svg(figure: RarityFigure) -> Picture:
     ]
     rows += [("best sampled", f"{best:.2f}x"), ("sampled", short(figure.sampled))]
     for row, (what, number) in enumerate(rows):
-        base = FRAME.top + 80 + 22 * row
+        base = FRAME.top + 16 + 22 * row
         shapes.append(text(FRAME.right + 24, base, what, size=12, fill=GREY))
         shapes.append(text(FRAME.right + 190, base, number, size=12, anchor="end"))
-    return picture(870, 436, f"How rare is a good mapping: {figure.title}", shapes, figure)
+    return picture(870, 456, f"How rare is a good mapping: {figure.title}", shapes, figure)
 
 
 show_as_picture(RarityFigure, rarity_svg)
