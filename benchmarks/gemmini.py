@@ -114,7 +114,7 @@ def runs_of(rows: list[dict[str, object]], parts: tuple[str, ...]) -> list[pm.st
         arch = machines.setdefault(key, machine(key[0], parts, key[1]))
         workload = layer(row)
         workload = layers.setdefault(workload.name, workload)
-        found.append(pm.study.MeasuredRun(workload, arch, executed(row), float(str(row["rtl_cycles"]))))
+        found.append(pm.study.MeasuredRun(workload, executed(row), float(str(row["rtl_cycles"])), arch))
     return found
 
 
@@ -130,7 +130,9 @@ def main() -> None:
     for name, parts in LADDER.items():
         start = time.perf_counter()
         constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part not in KNOWN))
-        fit = pm.study.fit_machine(runs_of(rows, parts), constants)
+        runs = runs_of(rows, parts)
+        assert runs[0].arch is not None, "runs_of names the machine of each"
+        fit = pm.study.fit_machine(runs[0].arch, runs, constants)
         rank = mean(each.rank for each in fit.left_out if each.rank is not None)
         error = median(each.error for each in fit.left_out)
         factors = ", ".join(f"{key} {value:.3g}" for key, value in fit.factors)

@@ -19,7 +19,9 @@ from polymap.costmodel.counts import Counts
 from polymap.costmodel.step_counts import StepCounts, counted_in_steps
 from polymap.costmodel.step_latency import latency_of_steps
 from polymap.costmodel.tuning import TUNING
+from polymap.inputs import as_fraction, expected_list, is_list, shown
 from polymap.ir import Architecture, Fanout, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
+from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, arch_of, mapping_of, workload_of
 from polymap.schedules import check_mapping
 
 _FITTED = (
@@ -36,12 +38,13 @@ _FITTED = (
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """Cycles that a mapping took. arch: the machine with the constants to begin with; machines of runs may differ."""
+    """Cycles that a mapping took. arch: the machine that it ran on, with the constants to begin with, where that is
+    another one than `fit_machine` is asked about (arrays of several sizes)."""
 
     workload: Workload
-    arch: Architecture
     mapping: Mapping
     cycles: float
+    arch: Architecture | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class MachineFit(Shown):
-    """Constants fitted to measured cycles. factors: (constant, by what the machine's own value is multiplied); archs:
-    the machine of each run with these; error: the median of |predicted / measured - 1|; left_out: per workload."""
+    """Constants fitted to measured cycles. arch: the machine with these; factors: (constant, by what its own value was
+    multiplied); archs: the machine of each run, likewise; error: the median of |predicted / measured - 1|; left_out: per
+    workload."""
 
+    arch: Architecture
     factors: tuple[tuple[str, float], ...]
     archs: tuple[Architecture, ...]
     error: float
@@ -84,6 +89,7 @@ class _Counted:
     """A run and its counts."""
 
     run: MeasuredRun
+    arch: Architecture
     counts: Counts
     steps: StepCounts | None
 
@@ -93,48 +99,73 @@ class _Counted:
         return latency if self.steps is None else max(latency, math.ceil(latency_of_steps(arch, self.steps).cycles))
 
 
-def fit_machine(runs: Sequence[MeasuredRun], constants: Sequence[str]) -> MachineFit:
-    """Return the factors of constants with which latencies are nearest to measured cycles, and how far off they are for
-    workloads that are left out of the fit.
+def fit_machine(
+    arch: ArchitectureLike,
+    table: Sequence[MeasuredRun | tuple[WorkloadLike, MappingLike, float]],
+    constants: Sequence[str] | None = None,
+) -> MachineFit:
+    """Return the machine whose latencies are nearest to measured cycles, and how far off these are for workloads that
+    are left out of the fit.
 
-    constants: "start_cycles", or a node and a field, such as "DRAM.request_latency_cycles", with a value above 0 in the
-    machine of each run, which is multiplied. Raises OptionError (PM486) for other ones, and for no runs; BudgetError
-    where a run is not counted.
+    table: (workload, mapping, cycles) of each run. constants: what is fitted: "start_cycles", or a node and a field,
+    such as "DRAM.request_latency_cycles", with a value above 0 in the machine of each run, which is multiplied (None:
+    all that the machine states). Raises OptionError (PM486) for other ones, and for no runs; BudgetError where a run is
+    not counted.
     """
-    _check(runs, constants)
-    known = [_counted(run) for run in runs]
+    arch = arch_of(arch)
+    runs = [_run(row, number) for number, row in enumerate(expected_list(table, "the table of runs"))]
+    constants = [name for name in _names(arch) if _value(arch, name)] if constants is None else list(constants)
+    known = [_counted(run, run.arch or arch) for run in _checked(runs, arch, constants)]
     best = _fitted(known, constants, [1.0] * len(constants), TUNING.fit_steps)
     names = list(dict.fromkeys(run.workload.name for run in runs))
     left_out = tuple(_left_out(known, constants, best, name) for name in names) if len(names) > 1 else ()
-    archs = tuple(_scaled(run.arch, constants, best) for run in runs)
+    archs = tuple(_scaled(one.arch, constants, best) for one in known)
     error = median(_error(one, arch) for one, arch in zip(known, archs, strict=True))
-    return MachineFit(tuple(zip(constants, best, strict=True)), archs, error, left_out)
+    factors = tuple(zip(constants, best, strict=True))
+    return MachineFit(_scaled(arch, constants, best), factors, archs, error, left_out)
 
 
-def _counted(run: MeasuredRun) -> _Counted:
-    check_mapping(run.workload, run.arch, run.mapping)
-    counts, _ = counted(run.workload, run.arch, run.mapping, seconds=TUNING.count_limit_s)
-    timed = run.arch.is_timed_by_step
-    return _Counted(run, counts, counted_in_steps(run.workload, run.arch, run.mapping, counts) if timed else None)
+def _run(row: object, number: int) -> MeasuredRun:
+    """Return a row of the table as a run."""
+    if isinstance(row, MeasuredRun):
+        return row
+    if not is_list(row) or len(row) != 3:
+        hint = "Expected (workload, mapping, cycles)."
+        raise OptionError(Mistake("PM486", f"row {number} of the table of runs is {shown(row)}", hint))
+    cycles = as_fraction(row[2])
+    return MeasuredRun(workload_of(row[0]), mapping_of(row[1]), 0.0 if cycles is None else float(cycles))
 
 
-def _check(runs: Sequence[MeasuredRun], constants: Sequence[str]) -> None:
+def _counted(run: MeasuredRun, arch: Architecture) -> _Counted:
+    check_mapping(run.workload, arch, run.mapping)
+    counts, _ = counted(run.workload, arch, run.mapping, seconds=TUNING.count_limit_s)
+    steps = counted_in_steps(run.workload, arch, run.mapping, counts) if arch.is_timed_by_step else None
+    return _Counted(run, arch, counts, steps)
+
+
+def _checked(runs: list[MeasuredRun], arch: Architecture, constants: Sequence[str]) -> list[MeasuredRun]:
     if not runs or not constants:
-        hint = "Expected runs such as MeasuredRun(workload, arch, mapping, cycles) and names of constants."
+        hint = "Expected rows (workload, mapping, cycles), and a machine that states constants."
         raise OptionError(Mistake("PM486", "there is nothing to fit: no runs or no constants", hint))
-    for run in runs:
-        known = ["start_cycles", *(f"{node.name}.{field}" for node in run.arch.nodes for field in _fields(node))]
+    for machine in dict.fromkeys([arch, *(run.arch for run in runs if run.arch is not None)]):
+        known = _names(machine)
         for name in constants:
             if name not in known:
                 hint = did_you_mean(name, known) or f"Expected one of {', '.join(known)}."
-                raise OptionError(Mistake("PM486", f"{run.arch.name} has no constant '{name}' to fit", hint))
-            if not _value(run.arch, name):
+                raise OptionError(Mistake("PM486", f"{machine.name} has no constant '{name}' to fit", hint))
+            if not _value(machine, name):
                 hint = "A factor is fitted: give it a value to begin with."
-                raise OptionError(Mistake("PM486", f"'{name}' is 0 or unlimited in {run.arch.name}", hint))
+                raise OptionError(Mistake("PM486", f"'{name}' is 0 or unlimited in {machine.name}", hint))
+    for run in runs:
         if not (run.cycles > 0 and math.isfinite(run.cycles)):
-            raise OptionError(
-                Mistake("PM486", f"a run of {run.workload.name} took {run.cycles} cycles", "Expected > 0.")
-            )
+            what = f"a run of {run.workload.name} took {run.cycles} cycles"
+            raise OptionError(Mistake("PM486", what, "Expected a number above 0."))
+    return runs
+
+
+def _names(arch: Architecture) -> list[str]:
+    """Return the constants of a machine that can be fitted."""
+    return ["start_cycles", *(f"{node.name}.{field}" for node in arch.nodes for field in _fields(node))]
 
 
 def _fields(node: object) -> list[str]:
@@ -169,9 +200,9 @@ def _fitted(known: Sequence[_Counted], constants: Sequence[str], begin: Sequence
         machines: dict[int, Architecture] = {}
         total = 0.0
         for one in known:
-            key = id(one.run.arch)
+            key = id(one.arch)
             if key not in machines:
-                machines[key] = _scaled(one.run.arch, constants, [math.exp(log) for log in logs])
+                machines[key] = _scaled(one.arch, constants, [math.exp(log) for log in logs])
             total += abs(math.log(max(1, one.cycles(machines[key])) / one.run.cycles))
         return total / len(known)
 
@@ -182,7 +213,7 @@ def _left_out(known: Sequence[_Counted], constants: Sequence[str], best: Sequenc
     own = [one for one in known if one.run.workload.name == name]
     others = [one for one in known if one.run.workload.name != name]
     factors = _fitted(others, constants, best, TUNING.refit_steps)
-    archs = [_scaled(one.run.arch, constants, factors) for one in own]
+    archs = [_scaled(one.arch, constants, factors) for one in own]
     predicted = [float(one.cycles(arch)) for one, arch in zip(own, archs, strict=True)]
     error = median(_error(one, arch) for one, arch in zip(own, archs, strict=True))
     return LeftOut(name, len(own), error, rank_correlation(predicted, [one.run.cycles for one in own]))

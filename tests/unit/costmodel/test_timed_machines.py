@@ -151,24 +151,28 @@ def test_constants_are_found_again_from_the_cycles_that_they_give() -> None:
         start_cycles=ARCH.start_cycles * 2,
     )
     begin = replace(ARCH, nodes=(replace(outer, in_flight=1), inner, *rest))
-    runs: list[pm.study.MeasuredRun] = []
+    runs: list[tuple[pm.Workload, pm.Mapping, float]] = []
     for size in (8, 12):
         layer = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=size, n=8, k=8, bits=8)
         layer = replace(layer, name=f"gemm{size}")
         for mapping in pm.sample_mappings(layer, begin, 6, seed=size).mappings:
             cycles = pm.evaluate(layer, machine, mapping).latency_cycles
-            runs.append(pm.study.MeasuredRun(layer, begin, mapping, cycles))
-    fit = pm.study.fit_machine(runs, tuple(truth))
+            runs.append((layer, mapping, cycles))
+    fit = pm.study.fit_machine(begin, runs, tuple(truth))
+    assert pm.study.fit_machine(begin, runs[:2]).factors  # all constants that the machine states
     assert fit.error < 0.02
     assert fit.left_out_error < 0.05
     assert dict(fit.factors)["GLB.step_cycles"] == pytest.approx(3, rel=0.2)
     assert "gemm12: 6 runs" in str(fit)
     with pytest.raises(OptionError, match=r"PM486.*GLB.step_cycle'"):
-        pm.study.fit_machine(runs, ("GLB.step_cycle",))
+        pm.study.fit_machine(begin, runs, ("GLB.step_cycle",))
     with pytest.raises(OptionError, match="PM486"):
-        pm.study.fit_machine((), ("start_cycles",))
+        pm.study.fit_machine(begin, (), ("start_cycles",))
+    for rows in ([3], [(1, 2)], [(layer, runs[0][1], "many")]):
+        with pytest.raises(pm.PolymapError, match="PM"):
+            pm.study.fit_machine(begin, rows)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="PM486.*is 0"):
-        pm.study.fit_machine(runs, ("RF.step_cycles",))
+        pm.study.fit_machine(begin, runs, ("RF.step_cycles",))
 
 
 def test_ranks_and_least_points() -> None:
