@@ -61,8 +61,8 @@ class LeftOut:
 @dataclass(frozen=True, slots=True)
 class MachineFit(Shown):
     """Constants fitted to measured cycles. arch: the machine with these; factors: (constant, by what its own value was
-    multiplied); archs: the machine of each run, likewise; error: the median of |predicted / measured - 1|; left_out: per
-    workload."""
+    multiplied); archs: the machine of each run, likewise; error: the median of |predicted / measured - 1|; left_out:
+    per workload."""
 
     arch: Architecture
     factors: tuple[tuple[str, float], ...]
