@@ -22,7 +22,7 @@ from polymap.codegen.native import (
 from polymap.codegen.programs import may_overflow, program_function
 from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
-from polymap.inputs import LIMITS, shown
+from polymap.inputs import LIMITS, answers_in_words, shown
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -109,6 +109,7 @@ class CompiledFunction:
         return self.function.packed
 
 
+@answers_in_words
 def compile(
     workload: WorkloadLike,
     arch: ArchitectureLike = "host_cpu",

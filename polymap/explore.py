@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polymap.inputs import answers_in_words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from polymap.search.run import Table
 
 
+@answers_in_words
 def explore(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel import evaluate
+from polymap.inputs import answers_in_words
 from polymap.ir import Mapping, Mistake, OptionError, Shown
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import Found, best_product_tiles, solve
@@ -33,6 +34,7 @@ class TileChoice(Shown):
     is_proven: bool
 
 
+@answers_in_words
 def choose_tiles(
     workload: WorkloadLike,
     arch: ArchitectureLike,

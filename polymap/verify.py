@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 # `import polymap` loads this module (it and the function share their name), so what it needs is loaded when it is used.
+from polymap.inputs import answers_in_words
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 Table = dict[str, object]
 
 
+@answers_in_words
 def verify(
     text: str,
     workload: WorkloadLike | None = None,

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.host import host_cpu
-from polymap.inputs import expected_text, mistakes_in, parse_json, parse_toml, read_text, refuse_yaml, shown
+from polymap.inputs import (
+    answers_in_words,
+    expected_text,
+    mistakes_in,
+    parse_json,
+    parse_toml,
+    read_text,
+    refuse_yaml,
+    shown,
+)
 from polymap.ir import ArchError, Architecture, Mistake, did_you_mean
 
 HOST = "host_cpu"
@@ -22,6 +31,7 @@ def preset_names() -> tuple[str, ...]:
     return tuple(sorted((*stored, HOST)))
 
 
+@answers_in_words
 def load_arch(name_or_path: str | Path) -> Architecture:
     """Return a preset by its name, or the machine of a .json or .toml file.
 

@@ -10,13 +10,14 @@ from polymap.costmodel.cost import Cost
 from polymap.costmodel.counting import counted
 from polymap.costmodel.counts import Counts
 from polymap.costmodel.tuning import TUNING
-from polymap.inputs import expected_seconds
+from polymap.inputs import answers_in_words, expected_seconds
 from polymap.ir import Architecture, Mapping, Operator, Violation, Workload
 from polymap.processes import ending_within
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, mapping_of, question_of
 from polymap.schedules import check_mapping, placement_violations
 
 
+@answers_in_words
 def evaluate(
     workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, *, time_limit_s: float | None = None
 ) -> Cost:
@@ -53,6 +54,7 @@ def cost_of_counts(
         return _cost(workload, arch, mapping, counts, "steps", seconds)
 
 
+@answers_in_words
 def simulate(workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike) -> Cost:
     """Return the cost of a mapping counted by walking its steps: the referee, for small cases."""
     (workload, arch), mapping = question_of(workload, arch), mapping_of(mapping)
@@ -63,6 +65,7 @@ def simulate(workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLik
     return _cost(workload, arch, mapping, counts, "simulation", TUNING.count_limit_s)
 
 
+@answers_in_words
 def violations(
     workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, *, time_limit_s: float | None = None
 ) -> tuple[Violation, ...]:

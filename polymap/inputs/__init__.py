@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.inputs.arguments import answers_in_words as answers_in_words
     from polymap.inputs.limits import LIMITS as LIMITS
     from polymap.inputs.mappings import (
         mapping_from_document as mapping_from_document,

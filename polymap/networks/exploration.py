@@ -11,7 +11,16 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from polymap.explore import explore, search
-from polymap.inputs import as_integer, expected_kind, expected_method, is_list, mapping_from_document, parse_json, shown
+from polymap.inputs import (
+    answers_in_words,
+    as_integer,
+    expected_kind,
+    expected_method,
+    is_list,
+    mapping_from_document,
+    parse_json,
+    shown,
+)
 from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
@@ -160,6 +169,7 @@ class NetworkAnswer(Tabled):
 OnLayer = Callable[[int, int, LayerAnswer], None]
 
 
+@answers_in_words
 def explore_network(
     net: Network | str,
     arch: ArchitectureLike,

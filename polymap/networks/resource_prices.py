@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from polymap.explore import search
-from polymap.inputs import as_fraction, is_table, shown
+from polymap.inputs import answers_in_words, as_fraction, is_table, shown
 from polymap.ir import (
     Architecture,
     ComputeUnit,
@@ -99,6 +99,7 @@ class Sensitivity(Tabled):
     seconds: float
 
 
+@answers_in_words
 def sensitivity(
     asked: SearchResult | WorkloadLike,
     arch: ArchitectureLike | None = None,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from polymap.arch import arch_from_document, arch_to_document
-from polymap.inputs import expected_method, is_list, is_table, shown
+from polymap.inputs import answers_in_words, expected_method, is_list, is_table, shown
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -115,6 +115,7 @@ class SweepTable(Tabled):
         return kept
 
 
+@answers_in_words
 def sweep(
     workloads: Iterable[Workload | Network | str],
     machines: Table[str, Any] | Iterable[ArchitectureLike | Table[str, Any]],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import overload
 
-from polymap.inputs import as_integer
+from polymap.inputs import answers_in_words, as_integer
 from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Shown, Workload
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling.scores import Scores, score_mappings
@@ -50,6 +50,7 @@ class Sample(Shown):
         return self.mappings[number]
 
 
+@answers_in_words
 def sample_mappings(
     workload: WorkloadLike,
     arch: ArchitectureLike,

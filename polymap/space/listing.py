@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping as Table
 
 from polymap.arithmetic import split
+from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mistake, OptionError, Workload
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import check_machine
@@ -13,6 +14,7 @@ from polymap.search.problem import AtMost, Rules, analyse, rules_from_document
 from polymap.space.structure import MappingStructure, keeps_dependences, signs_of
 
 
+@answers_in_words
 def structures(
     workload: WorkloadLike, arch: ArchitectureLike, constraints: Table[str, object] | None = None
 ) -> Iterator[MappingStructure]:

@@ -10,7 +10,7 @@ from math import ceil
 
 from polymap.costmodel.analysis import BufferCurve, CurvePoint, compulsory_bits, least_traffic_bits
 from polymap.explore import search
-from polymap.inputs import as_bits, is_list, shown
+from polymap.inputs import answers_in_words, as_bits, is_list, shown
 from polymap.ir import Architecture, Branch, Mapping, MemoryLevel, Mistake, OptionError, Workload, did_you_mean
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.problem import analyse, is_confirmed, parse_objective
@@ -19,6 +19,7 @@ from polymap.search.run import Hints, Options, most_refunded_bits
 from polymap.search.single_level import OfSize, solve_sizes
 
 
+@answers_in_words
 def buffer_curve(
     workload: WorkloadLike,
     arch: ArchitectureLike,

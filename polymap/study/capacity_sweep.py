@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from polymap.explore import search
 from polymap.formatting import size
+from polymap.inputs import answers_in_words
 from polymap.ir import Shown
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.run import Options
@@ -77,6 +78,7 @@ def knee_of(points: Sequence[CapacityPoint]) -> int | None:
     return None
 
 
+@answers_in_words
 def capacity(
     workload: WorkloadLike,
     arch: ArchitectureLike,

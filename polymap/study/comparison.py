@@ -11,7 +11,7 @@ from typing import NamedTuple
 from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.analysis import dataflow as dataflow_of
 from polymap.explore import search
-from polymap.inputs import expected_list, expected_text
+from polymap.inputs import answers_in_words, expected_list, expected_text
 from polymap.ir import (
     Architecture,
     BudgetError,
@@ -64,11 +64,13 @@ TUNING = Tuning()
 Scored = tuple[Mapping, Cost]
 
 
+@answers_in_words
 def order(dims: str) -> dict[str, object]:
     """Return a table for `constraints=`: all loops over a dim stand outside all loops over the next ("m r s p q")."""
     return {"order": expected_text(dims, "the order", OptionError).replace(",", " ").split()}
 
 
+@answers_in_words
 def dataflow(name: str) -> dict[str, object]:
     """Return a table for `constraints=`: the textbook's form of a dataflow. The innermost private level holds the
     operand that stays, and all loops over dims that index it stand outside all others.
@@ -121,6 +123,7 @@ class Comparison(Tabled):
         return next(each for each in self.members if each.family == _SHORT.get(family.upper(), family))
 
 
+@answers_in_words
 def compare(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from polymap.costmodel import Cost
 from polymap.explore import search
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
     Branch,
@@ -120,6 +121,7 @@ class Fusion(Shown):
                 return f"Whether fusion pays is not known: {known}; {told}."
 
 
+@answers_in_words
 def fusion(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polymap.costmodel.tables import evaluate_many
-from polymap.inputs import as_integer, shown
+from polymap.inputs import answers_in_words, as_integer, shown
 from polymap.ir import Mapping, Mistake, OptionError, Shown, Spatial, Temporal, Workload
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
@@ -25,6 +25,7 @@ class TileStudy(Shown):
     own: tuple[int, int]
 
 
+@answers_in_words
 def tiles(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping, across: int, up: int) -> TileStudy:
     """Return the costs when the tiles of two temporal loops (their numbers among all loops, outermost 0) vary over all
     that divide the enclosing tile and are divided by the next one inside; everything else stays. Of two loops over one

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polymap.costmodel.analysis import dataflow
 from polymap.explore import search
-from polymap.inputs import expected_list, shown
+from polymap.inputs import answers_in_words, expected_list, shown
 from polymap.ir import Mistake, OptionError, Shown
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.run import Options
@@ -39,6 +39,7 @@ class WinnerStudy(Shown):
     winners: tuple[tuple[Winner, ...], ...]
 
 
+@answers_in_words
 def winners(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from polymap.inputs import LIMITS, as_integer, shown
+from polymap.inputs import LIMITS, answers_in_words, as_integer, shown
 from polymap.ir import Apply, Expression, Mistake, Read, Role, Workload, WorkloadError, did_you_mean
 from polymap.workload.einsums import Extras, build, checked_label, listed_names, roles_of, widths_of
 from polymap.workload.joining import join_nests, links_by_name
@@ -98,6 +98,7 @@ def sizes_within(text: str, sizes: Mapping[str, int]) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if name in inside}
 
 
+@answers_in_words
 def attention(
     *,
     heads: int,

@@ -45,7 +45,7 @@ class Kind(StrEnum):
     REDUCTION = "reduction"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dependence(Shown):
     """All pairs of one kind between two statements through one tensor.
 

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from polymap.inputs import (
     Fields,
+    answers_in_words,
     expected_kind,
     expected_text,
     is_list,
@@ -153,6 +154,7 @@ def _c_document(workload: Workload, original: Original, refusal: WorkloadError) 
     return document
 
 
+@answers_in_words
 def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
     """Return the workload that WORKLOAD names: a built-in, a .json or .c file, an einsum, or "conv2d" or "matmul".
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from polymap.inputs import is_list, shown
+from polymap.inputs import answers_in_words, is_list, shown
 from polymap.ir import (
     Apply,
     Convert,
@@ -91,6 +91,7 @@ class Einsum:
         return body
 
 
+@answers_in_words
 def program(
     statements: Sequence[str],
     *,

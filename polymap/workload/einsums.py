@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polymap.inputs import LABEL_RULE, LIMITS, as_integer, is_label, is_list, is_name, is_table, shown
+from polymap.inputs import LABEL_RULE, LIMITS, answers_in_words, as_integer, is_label, is_list, is_name, is_table, shown
 from polymap.ir import (
     Access,
     Affine,
@@ -54,6 +54,7 @@ class Extras:
     name: object = None
 
 
+@answers_in_words
 def einsum(
     text: str,
     *,

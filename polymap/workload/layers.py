@@ -16,7 +16,7 @@ from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
-from polymap.inputs import shown
+from polymap.inputs import answers_in_words, shown
 from polymap.ir import (
     Affine,
     Apply,
@@ -58,6 +58,7 @@ _MOVES = {"stride": 1, "padding": 0, "dilation": 1}  # least values
 _POOLINGS = {"max": "max=", "mean": "+=", "sum": "+="}
 
 
+@answers_in_words
 def conv2d(
     *,
     K: int | None = None,
@@ -94,6 +95,7 @@ def conv2d(
     return _convolution(_CONV2D, given, aliases, (stride, padding, dilation), extras, skip=skip_padding)
 
 
+@answers_in_words
 def conv1d(
     *,
     K: int | None = None,
@@ -127,6 +129,7 @@ def conv1d(
     return _convolution(_CONV1D, given, aliases, (stride, padding, dilation), extras, skip=skip_padding)
 
 
+@answers_in_words
 def conv3d(
     *,
     K: int | None = None,
@@ -168,6 +171,7 @@ def conv3d(
     return _convolution(_CONV3D, {**given, "groups": groups}, aliases, moves, extras, skip=skip_padding)
 
 
+@answers_in_words
 def depthwise(
     *,
     C: int | None = None,
@@ -203,6 +207,7 @@ def depthwise(
     return _convolution(_DEPTHWISE, given, aliases, (stride, padding, dilation), extras, skip=skip_padding)
 
 
+@answers_in_words
 def pool(
     *,
     C: int | None = None,
@@ -237,6 +242,7 @@ def pool(
     return _pooling(kind, sizes, aliases, (stride, padding, dilation), extras, skip=skip_padding)
 
 
+@answers_in_words
 def matmul(
     m: int,
     n: int,

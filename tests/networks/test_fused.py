@@ -139,7 +139,7 @@ def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) ->
     document = json.loads(json.dumps(answer_document(separable)))
     assert document["passing"][0] | {"sentence": ""} == {
         "producer": "depthwise", "consumers": ["relu"], "tensor": "O", "times": 1,
-        "level": first.level, "on_chip": True,
+        "level": first.level, "through": "DRAM", "shape": list(first.shape), "on_chip": True,
         "tile": list(first.tile), "tile_bits": prod(first.tile) * 32, "writes": 0, "reason": "", "sentence": "",
     }  # fmt: skip
     assert document["groups"][0]["nests"] == [["depthwise", "relu", "pointwise"]]

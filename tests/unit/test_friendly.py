@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.costmodel.analysis.nest import mapping_text
+from polymap.inputs import answers_in_words
 from polymap.report.figures.machine import machine_svg
 from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.text.explanation import explain
@@ -331,3 +333,28 @@ def test_documents_stand_for_objects() -> None:
 def test_wrong_calls_get_an_error_of_polymap(what: str) -> None:
     with pytest.raises(pm.PolymapError, match=r"^PM\d\d\d .*\S"):
         WRONG[what]()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: API.explore(LAYER, FLAT, objectve="energy"), r"explore\(\) has no argument 'objectve'\n.*'objective'"),
+        (lambda: API.explore(LAYER), r"explore\(\) lacks the argument 'arch'\n.*workload, arch, objective"),
+        (lambda: API.matmul(m=3, n=3), r"matmul\(\) lacks the argument 'k'"),
+        (lambda: API.evaluate(LAYER, FLAT, BEST, 1, 2), r"evaluate\(\): too many positional arguments"),
+        (lambda: API.compile(LAYER, layot="NHWC"), r"'layot'\n.*'layout'"),
+        (lambda: API.study.capacity(LAYER, FLAT, "GLB", sizes=[8]), r"(?s)'sizes'.*'sizes_bits'.*lacks.*'sizes_bits'"),
+    ],
+)
+def test_arguments_that_are_unknown_or_missing_are_told(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(pm.errors.OptionError, match=told):
+        call()
+
+
+def test_mistakes_inside_a_function_are_its_own() -> None:
+    def broken(*, value: int) -> int:
+        return value + ""  # type: ignore[operator]
+
+    with pytest.raises(TypeError, match="unsupported operand"):
+        answers_in_words(broken)(value=3)
+    assert inspect.signature(pm.explore).parameters["objective"].default == "energy"

@@ -15,7 +15,7 @@ from polymap.codegen.execute.reference import Reference, operations_of, referenc
 from polymap.codegen.forms import Form, form_of, lower
 from polymap.codegen.lower import INCLUDES, MAIN, TRANSFER, ElementType, element_types, emit, has_values_at_start
 from polymap.costmodel import Traffic
-from polymap.inputs import as_integer, shown
+from polymap.inputs import answers_in_words, as_integer, shown
 from polymap.ir import (
     Architecture,
     Branch,
@@ -59,6 +59,7 @@ class CRun(Shown):
     seconds: float
 
 
+@answers_in_words
 def generate_c(
     workload: WorkloadLike, arch: ArchitectureLike, mapping: MappingLike, form: Form | str = "faithful"
 ) -> str:
@@ -73,6 +74,7 @@ def generate_c(
     return emit(lower(workload, arch, mapping, form))
 
 
+@answers_in_words
 def run_c(
     workload: WorkloadLike,
     arch: ArchitectureLike,

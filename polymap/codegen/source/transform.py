@@ -23,7 +23,7 @@ from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.codegen.source.values import known_size
-from polymap.inputs import expected_kind, expected_text, shown
+from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
 from polymap.poly import budget
 from polymap.schedules import Schedule
@@ -35,6 +35,7 @@ _WIDE = ("int", "long", "")
 _CORE = Core(256, 0, 2**20)  # of no machine in particular; no registers: the text has no register tiles
 
 
+@answers_in_words
 def transform_c(
     source: str,
     sizes: Mapping[str, int] | None = None,

@@ -14,6 +14,7 @@ from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
 from polymap.costmodel.tables.loops import Booleans
 from polymap.costmodel.tables.tuning import TUNING
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
     Branch,
@@ -50,7 +51,7 @@ class TrafficArrays:
         return hash((self.level, self.tensor, len(self.reads)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CostArrays(Shown):
     """The figures of `Cost` as arrays, one entry per mapping in the order of the rows.
 
@@ -90,6 +91,7 @@ def _are_equal(one: object, other: object) -> bool:
     return one == other
 
 
+@answers_in_words
 def evaluate_many(workload: WorkloadLike, arch: ArchitectureLike, tree: Mapping, tiles: ArrayLike) -> CostArrays:
     """Return the costs of many mappings that share the nodes of `tree` and differ in their tiles.
 

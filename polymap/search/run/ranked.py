@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import as_integer
+from polymap.inputs import answers_in_words, as_integer
 from polymap.ir import Mapping, Mistake, OptionError
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import solve
@@ -27,6 +27,7 @@ from polymap.search.run.options import Options
 from polymap.search.run.programs import sampled
 
 
+@answers_in_words
 def candidates(
     workload: WorkloadLike,
     arch: ArchitectureLike,

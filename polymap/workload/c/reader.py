@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from polymap.inputs import LIMITS, expected_seconds, expected_text, is_name, shown
+from polymap.inputs import LIMITS, answers_in_words, expected_seconds, expected_text, is_name, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.poly import raised
 from polymap.workload.c.assign import Variables
@@ -18,6 +18,7 @@ from polymap.workload.c.tensors import Site, tensors_of, with_initial
 from polymap.workload.c.tree import Complaints, Program
 
 
+@answers_in_words
 def from_c(
     source: str,
     sizes: Mapping[str, int] | None = None,
