@@ -7,7 +7,7 @@ from collections.abc import Mapping as Table, Sequence
 
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
-from polymap.inputs import expected_kind, is_list, is_table, shown
+from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
 from polymap.ir import Mapping, Mistake, OptionError, Workload
 from polymap.networks import Sensitivity, SweepTable
 from polymap.report.figures import (
@@ -92,6 +92,7 @@ __all__ = [
 ]
 
 
+@answers_in_words
 def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Picture:
     """Return the loop nest of a mapping, what each level holds where, and what is filled and drained there.
 
@@ -103,12 +104,14 @@ def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Pi
     return mapping_svg(found.workload, found.arch, found.mapping, found.cost, width_px=width_px)
 
 
+@answers_in_words
 def traffic(result: SearchResult | Cost) -> Picture:
     """Return what moves at each level, and the energy that it takes, by tensor."""
     found = subject_of(result)
     return traffic_svg(found.workload, found.arch, found.cost)
 
 
+@answers_in_words
 def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table[str, SearchResult | Cost]) -> Picture:
     """Return operations per byte against operations per cycle, with a roof per level.
 
@@ -131,38 +134,45 @@ def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table
     return roofline_svg(first.workload, first.arch, [(label, each.cost) for label, each in named.items()])
 
 
+@answers_in_words
 def machine(arch: ArchitectureLike) -> Picture:
     """Return the levels, fan-outs and compute units of a machine."""
     return machine_svg(arch)
 
 
+@answers_in_words
 def residency(result: SearchResult | Cost, *, width_px: int = 890) -> Picture:
     """Return what each level holds over time, tile by tile; of a program statement by statement."""
     found = subject_of(result)
     return residency_svg(residency_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
 
+@answers_in_words
 def array(result: SearchResult | Cost) -> Picture:
     """Return which compute unit works when, and which never does."""
     found = subject_of(result)
     return array_svg(array_figure(found.workload, found.arch, found.mapping))
 
 
+@answers_in_words
 def front(result: SearchResult) -> Picture:
     """Return the points of a Pareto front (objective `pareto:...`), the proven ones filled."""
     return front_svg(expected_kind(result, SearchResult, "the result"))
 
 
+@answers_in_words
 def convergence(result: SearchResult) -> Picture:
     """Return value and bound over the seconds of a search; where they meet, the optimum is proven."""
     return course_svg(course_figure(result))
 
 
+@answers_in_words
 def fate(result: SearchResult) -> Picture:
     """Return what became of the structures of a search over dividing tiles: searched, refuted, without a mapping."""
     return fate_svg(fate_figure(result))
 
 
+@answers_in_words
 def compare(
     result: SearchResult | Cost, other: SearchResult | Cost, names: tuple[str, str] = ("first", "second")
 ) -> Picture:
@@ -174,17 +184,20 @@ def compare(
     return side_by_side_svg(side_by_side(one.workload, one.arch, one.mapping, two.mapping, names))
 
 
+@answers_in_words
 def fusion(result: Fusion | SearchResult) -> Picture:
     """Return what fusing saves: elements moved at each level, fused and nest after nest (of `pm.study.fusion`); of a
     result of `explore` about a program, what each level holds while each statement runs."""
     return fusion_svg(result) if isinstance(result, Fusion) else residency(result)
 
 
+@answers_in_words
 def cloud(sample: Sample, families: Comparison | None = None) -> Picture:
     """Return energy against latency of sampled mappings, with their front; families: of `pm.compare`, marked."""
     return cloud_svg(cloud_figure(sample, families))
 
 
+@answers_in_words
 def rarity(sample: Sample, optimum: SearchResult | float | None = None) -> Picture:
     """Return how many times the least energy the sampled mappings that fit cost. optimum: a result of `explore` for
     energy, or pJ; without one, the least energy of the sample."""
@@ -200,32 +213,38 @@ def rarity(sample: Sample, optimum: SearchResult | float | None = None) -> Pictu
     return rarity_svg(rarity_figure(title, fitting, min(fitting) if least is None else float(least)))
 
 
+@answers_in_words
 def smoothness(sample: Sample) -> Picture:
     """Return the energies of sampled mappings against those of their neighbours."""
     return smooth_svg(smooth_figure(sample))
 
 
+@answers_in_words
 def coordinates(sample: Sample) -> Picture:
     """Return a line per sampled mapping over axes of energy, latency, compute units, what levels hold and move."""
     return coordinates_svg(coordinates_figure(sample))
 
 
+@answers_in_words
 def orders(workload: WorkloadLike, arch: ArchitectureLike) -> Picture:
     """Return all orders of up to seven loops, in classes of equal traffic; every tensor is held one element at a time
     in the innermost level that may hold it."""
     return order_svg(order_figure(workload, arch))
 
 
+@answers_in_words
 def tiles(study: TileStudy) -> Picture:
     """Return what two tile sizes of one mapping cost (of `pm.study.tiles`)."""
     return tile_map_svg(study)
 
 
+@answers_in_words
 def winners(study: WinnerStudy) -> Picture:
     """Return which dataflow wins over the sizes of two buffers (of `pm.study.winners`)."""
     return winner_svg(study)
 
 
+@answers_in_words
 def capacity(curve: CapacityCurve | BufferCurve, *, width_px: int = 860) -> Picture:
     """Return traffic (and energy) against the size of a buffer, with what nothing beats: of `pm.study.capacity`, or of
     `pm.study.buffer_curve`, whose picture can be of another width."""
@@ -234,16 +253,19 @@ def capacity(curve: CapacityCurve | BufferCurve, *, width_px: int = 860) -> Pict
     return capacity_svg(curve)
 
 
+@answers_in_words
 def sensitivity(answer: Sensitivity) -> Picture:
     """Return what more and less of each resource does to the optimum (of `pm.study.sensitivity`)."""
     return sensitivity_svg(answer)
 
 
+@answers_in_words
 def machines(table: SweepTable) -> Picture:
     """Return the machines of a sweep: the first objective against on-chip memory, those that none beats joined."""
     return machine_front_svg(machine_front_figure(table))
 
 
+@answers_in_words
 def binding(table: SweepTable, across: str | None = None, up: str | None = None) -> Picture:
     """Return which level takes most on each machine of a sweep's grid over two fields (the first two, if none are
     named)."""
@@ -258,6 +280,7 @@ def binding(table: SweepTable, across: str | None = None, up: str | None = None)
     return binding_svg(binding_figure(table, across, up))
 
 
+@answers_in_words
 def domain(workload: WorkloadLike, statement: str | None = None, *, tile: tuple[int, int] = (4, 4)) -> Picture:
     """Return the instances of a statement of two loops with dependences, tiles and wavefronts. statement: its name (the
     first, if none is named); tile: instances along each loop."""
@@ -266,11 +289,13 @@ def domain(workload: WorkloadLike, statement: str | None = None, *, tile: tuple[
     return domain_svg(domain_figure(workload, "S" if statement is None else statement, tile=tile))
 
 
+@answers_in_words
 def schedule(schedule: Schedule) -> Picture:
     """Return a schedule as one scattering matrix per statement."""
     return schedule_svg(schedule_figure(schedule))
 
 
+@answers_in_words
 def dependences(workload: Workload) -> Picture:
     """Return the statements of a program and the dependences between them, with their distances."""
     return dependence_graph_svg(dependence_graph(workload))

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from polymap.arch.tuning import TUNING
-from polymap.inputs import Fields, as_whole, expected_kind, is_list, is_table, kinds_found, shown
+from polymap.inputs import Fields, answers_in_words, as_whole, expected_kind, is_list, is_table, kinds_found, shown
 from polymap.ir import (
     ROLE_WORDS,
     ArchError,
@@ -80,6 +80,7 @@ _COMPUTE_FIELDS = (
 _CAPACITIES = ("capacity_bits", "capacity_bytes", "capacity_words")
 
 
+@answers_in_words
 def arch_from_document(document: object, where: str = "machine") -> Architecture:
     """Return the architecture that a JSON or TOML table describes; `where` names it in messages.
 

@@ -37,6 +37,20 @@ class Verdict(NamedTuple):
     seconds: float
     bound: Fraction | None = None
 
+    def __str__(self) -> str:
+        """Return the verdict in a sentence."""
+        if self.reason or self.value is None:
+            return f"REFUSED: {self.reason}"
+        value = f"{self.objective} {float(self.value):.15g}, {self.structures:,} structures checked"
+        if self.unproven:
+            return f"NOT PROVEN: {value}, {len(self.unproven):,} on the solver's word (see unproven)"
+        if self.bound is None or self.bound == self.value:
+            return f"PROVEN: no mapping with {'dividing' if self.bound is None else 'any'} tiles beats {value}"
+        return f"PROVEN BOUND: no mapping is below {float(self.bound):.15g}; the given one has {value}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{str(self).replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')}</pre>"
+
     @property
     def accepted(self) -> bool:
         """Return `proven`, by its old name."""

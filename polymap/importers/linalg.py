@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
 from polymap.importers.operators import NotMapped, Operand
-from polymap.inputs import expected_text
+from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
 from polymap.networks import Network, Part
 from polymap.workload import einsum
@@ -26,6 +26,7 @@ _CASTS = ("ext", "trunc", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast", "in
 _DAMAGE = (ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError, NotImplementedError)
 
 
+@answers_in_words
 def from_linalg(text: str, *, name: str = "linalg", bits: int | None = None) -> Network:
     """Return the network of the operations of linalg in a module of MLIR; needs the extra `xdsl`.
 

@@ -12,7 +12,7 @@ from polymap.importers.nodes import OUTER, Inner, Nodes, extra
 from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
 from polymap.importers.operators import Call, NotMapped, Shape
 from polymap.importers.tuning import TUNING
-from polymap.inputs import as_integer, expected_kind, is_list, is_table, shown
+from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
@@ -21,6 +21,7 @@ _PLACE = re.compile(r"(.+)\[(\d{1,4})\]", re.DOTALL)
 _NO_NAME = re.compile(r"\W*|unk__\d+|-?\d+|[Nn]one")  # what exporters write where a dim has no name
 
 
+@answers_in_words
 def from_onnx(
     path: str | Path,
     *,

@@ -11,7 +11,7 @@ from typing import Any
 from polymap.importers.timeloop_arch import machine_of
 from polymap.importers.timeloop_loops import constraints_of, mapping_of
 from polymap.importers.yaml_tables import Value, read_yaml
-from polymap.inputs import expected_kind, shown
+from polymap.inputs import answers_in_words, expected_kind, shown
 from polymap.ir import InputError, PolymapError, Workload, did_you_mean
 from polymap.workload import einsum
 
@@ -26,6 +26,7 @@ _IGNORED = ("mapper", "compound_components", "components", "variables", "globals
             "sparse_optimizations")  # fmt: skip
 
 
+@answers_in_words
 def from_timeloop(
     problem: str | Path,
     arch: str | Path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import prod
 
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
     Fanout,
@@ -24,6 +25,7 @@ from polymap.schedules import check_mapping, view_of
 Lines = list[str]
 
 
+@answers_in_words
 def to_timeloop(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping | None = None) -> str:
     """Return one YAML text with the keys problem, architecture, ERT (the energies), and mapping where one is given.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
 from polymap.importers.operators import Call, NotMapped, Operand, Shape
-from polymap.inputs import is_list, is_table, shown
+from polymap.inputs import answers_in_words, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
@@ -60,6 +60,7 @@ _REASONS = {
 }
 
 
+@answers_in_words
 def from_torch(
     model: Any, example_inputs: Sequence[Any], *, bits: int | None = None, name: str | None = None
 ) -> Network:

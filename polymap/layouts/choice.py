@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from polymap.inputs import expected_kind, expected_seconds, is_list, shown
+from polymap.inputs import answers_in_words, expected_kind, expected_seconds, is_list, shown
 from polymap.ir import Mistake, OptionError, Shown
 from polymap.layouts.assignment import solved
 from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout, Edge
@@ -37,6 +37,7 @@ class LayoutChoice(Shown):
     left_out: tuple[tuple[str, str, str], ...]
 
 
+@answers_in_words
 def choose_layouts(
     answer: NetworkAnswer,
     edges: Iterable[tuple[str, str] | tuple[str, str, str]] | None = None,

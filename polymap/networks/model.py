@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
-from polymap.inputs import expected_text, shown
+from polymap.inputs import answers_in_words, expected_text, shown
 from polymap.ir import Mistake, Shown, Workload, WorkloadError, did_you_mean
 from polymap.workload import builtin_networks, builtin_workload, network_layers
 
@@ -186,6 +186,7 @@ def network_of_nodes(
     return Network(name, tuple(layers.values()), tuple(views), tuple(left_out), *rest)
 
 
+@answers_in_words
 def network(name: str) -> Network:
     """Return a built-in network ("resnet50", "vgg16", "mobilenet_v2", "bert_base", ...), batch 1, 8 bits.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from polymap.arithmetic import split
 from polymap.costmodel import evaluate
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
     Branch,
@@ -29,6 +30,7 @@ from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question
 Factors = list[tuple[MappingNode, int]]  # nodes with their trips, 1 for storage
 
 
+@answers_in_words
 def neighbours(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> tuple[Mapping, ...]:
     """Return the legal mappings (capacity aside) one step away, in a fixed order: two nodes that stand next to each
     other exchanged, a prime factor moved from one loop of a dim to another, or a tensor no longer held by a node.
@@ -54,6 +56,7 @@ def _is_legal(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
     return all(violation.kind == "capacity" for violation in violations)
 
 
+@answers_in_words
 def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -> NDArray[np.float64]:
     """Return a mapping as a vector: per fan-out and dim log2 of the trips, then per tensor, level below the outermost
     and dim log2 of the tile there (of the tile further out, where the level does not hold the tensor), then whether it
@@ -81,6 +84,7 @@ def features(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping) -
     return np.array([*spread.values(), *sizes])
 
 
+@answers_in_words
 def distance(workload: WorkloadLike, arch: ArchitectureLike, one: Mapping, other: Mapping) -> float:
     """Return the Euclidean distance of the two vectors of `features`."""
     return float(np.linalg.norm(features(workload, arch, one) - features(workload, arch, other)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from polymap.inputs import answers_in_words
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.sampling import (
     distance as distance,
@@ -17,6 +18,7 @@ from polymap.search.run import Options
 __all__ = ["distance", "features", "neighbours", "sample", "score", "size"]
 
 
+@answers_in_words
 def size(workload: WorkloadLike, arch: ArchitectureLike, tiles: str = "divide") -> SpaceSize:
     """Return the exact numbers of canonical loop trees, syntactic and legal ones (docs/counting.md, "The mapping
     space"); None where they are not known, and then why. tiles: "divide" or "any"."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from polymap.arch import arch_from_document
-from polymap.inputs import expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
+from polymap.inputs import answers_in_words, expected_kind, is_table, parse_json, read_text, refuse_yaml, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import network_answer_from_document, reading, sweep_from_document
 from polymap.search.result import mapping_with_cost, parsed_number, result_from_document
@@ -22,6 +22,7 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@answers_in_words
 def load_result(path: str | Path) -> Any:
     """Return the answer that its `save(path)` or a command's `--json` wrote: a SearchResult (`explore`), NetworkAnswer
     (`explore` of a network), SweepTable (`sweep`) or Comparison (`compare`); it equals the original.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from polymap.inputs import answers_in_words
 from polymap.schedules import Loop, LoopKind, Schedule, TimeDim
 from polymap.transform.advice import interchange_advice, parallel_advice
 from polymap.transform.edits import blocked, edited, jammed
 from polymap.transform.legality import checked, impossible
 
 
+@answers_in_words
 def unroll(schedule: Schedule, loop: str, *, factor: int = 0) -> Schedule:
     """Return the schedule with the loop's body written out `factor` times (0: once per iteration). No order changes.
 
@@ -22,6 +24,7 @@ def unroll(schedule: Schedule, loop: str, *, factor: int = 0) -> Schedule:
     return _marked(schedule, schedule.loop(loop), LoopKind.UNROLLED, factor).normal()
 
 
+@answers_in_words
 def unroll_and_jam(schedule: Schedule, loop: str, *, factor: int, unsafe: bool = False) -> Schedule:
     """Return the schedule with `factor` iterations of an outer loop run together in each innermost iteration.
 
@@ -43,6 +46,7 @@ def unroll_and_jam(schedule: Schedule, loop: str, *, factor: int, unsafe: bool =
     return checked(after, step, unsafe=unsafe, advice=advice)
 
 
+@answers_in_words
 def vectorize(schedule: Schedule, loop: str, *, width: int | None = None, unsafe: bool = False) -> Schedule:
     """Return the schedule with an innermost loop run as vectors of `width` iterations (None: of all iterations).
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table, Sequence
 
+from polymap.inputs import answers_in_words
 from polymap.schedules import Loop, Schedule
 from polymap.transform.advice import (
     distribute_advice,
@@ -24,6 +25,7 @@ from polymap.transform.legality import checked, impossible
 Sizes = int | Sequence[int]
 
 
+@answers_in_words
 def split(schedule: Schedule, loop: str, *, inner: int, unsafe: bool = False) -> Schedule:
     """Return the schedule with a loop split in two: over blocks of `inner` iterations, and in a block.
 
@@ -36,6 +38,7 @@ def split(schedule: Schedule, loop: str, *, inner: int, unsafe: bool = False) ->
     return _blocked(schedule, {loop: (inner,)}, unsafe=unsafe, step=f"split {loop} by {inner}")
 
 
+@answers_in_words
 def tile(schedule: Schedule, sizes: Table[str, Sizes], *, unsafe: bool = False) -> Schedule:
     """Return the schedule with a band of perfectly nested loops tiled, at any number of levels.
 
@@ -61,6 +64,7 @@ def _blocked(schedule: Schedule, levels: Table[str, tuple[int, ...]], *, unsafe:
     return checked(after, step, unsafe=unsafe, advice=lambda: tile_advice(schedule, loops, sizes))
 
 
+@answers_in_words
 def interchange(schedule: Schedule, outer: str, inner: str, *, unsafe: bool = False) -> Schedule:
     """Return the schedule with two loops of one perfect nest exchanged.
 
@@ -75,6 +79,7 @@ def interchange(schedule: Schedule, outer: str, inner: str, *, unsafe: bool = Fa
     return checked(after, step, unsafe=unsafe, advice=lambda: interchange_advice(schedule, one, other))
 
 
+@answers_in_words
 def skew(schedule: Schedule, loop: str, *, by: str, factor: int = 1, unsafe: bool = False) -> Schedule:
     """Return the schedule with `factor` times the counter of `by` added to the counter of `loop`, in one nest.
 
@@ -94,6 +99,7 @@ def skew(schedule: Schedule, loop: str, *, by: str, factor: int = 1, unsafe: boo
     )
 
 
+@answers_in_words
 def shift(
     schedule: Schedule, loop: str, *, by: int, statements: Sequence[str] | None = None, unsafe: bool = False
 ) -> Schedule:
@@ -113,6 +119,7 @@ def shift(
     return checked(after, step, unsafe=unsafe, advice=lambda: shift_advice(schedule, one, names))
 
 
+@answers_in_words
 def reverse(schedule: Schedule, loop: str, *, unsafe: bool = False) -> Schedule:
     """Return the schedule with a loop run backwards.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Table, Sequence
 from dataclasses import replace
 
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Access,
     Affine,
@@ -31,6 +32,7 @@ from polymap.transform.lifetimes import flow_of, is_foldable
 from polymap.workload import domain_of
 
 
+@answers_in_words
 def split_index_set(schedule: Schedule, statement: str, *, loop: str, at: int) -> Schedule:
     """Return the schedule of a workload in which a statement is two: with the counter of `loop` below `at`, and from
     `at` on. No instance moves; `distribute` then gives each part its own loop.
@@ -75,6 +77,7 @@ def _after(other: Statement, own: Statement) -> Statement:
     return replace(other, position=(*other.position[:depth], other.position[depth] + 1, *other.position[depth + 1 :]))
 
 
+@answers_in_words
 def inline(workload: Workload, producer: str, *, unsafe: bool = False) -> Workload:
     """Return the workload with a temporary tensor's values computed where they are read, its statement gone.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from polymap.inputs import answers_in_words
 from polymap.ir import Access, Mistake, ScheduleError, Violation, dim
 from polymap.poly import budget, ends_of, first_pair, function, same_value
 from polymap.schedules import Fold, Schedule, instance_text, point
@@ -12,6 +13,7 @@ from polymap.transform.legality import checked, impossible
 from polymap.transform.lifetimes import flow_of, is_foldable, smallest_moduli, with_fold
 
 
+@answers_in_words
 def contract(schedule: Schedule, tensor: str, *, moduli: Sequence[int] | None = None, unsafe: bool = False) -> Schedule:
     """Return the schedule with a temporary tensor kept in a circular buffer: the index of axis a modulo moduli[a].
 
@@ -43,6 +45,7 @@ def contract(schedule: Schedule, tensor: str, *, moduli: Sequence[int] | None = 
     return checked(after, f"contract {tensor} to {chosen}", unsafe=unsafe, advice=advice)
 
 
+@answers_in_words
 def expand(schedule: Schedule, tensor: str, *, loops: Sequence[str], unsafe: bool = False) -> Schedule:
     """Return the schedule over a workload in which each iteration of some loops has its own copy of a temporary tensor.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Branch,
     Mapping,
@@ -89,6 +90,7 @@ def move_storage(mapping: Mapping, at: Place, *, by: int) -> Mapping:
     return _edited(mapping, at, moved)
 
 
+@answers_in_words
 def stage(mapping: Mapping, at: Place, *, level: str, tensor: str) -> Mapping:
     """Return the mapping with a tile of a tensor copied into a level: a new Storage node before the node at `at`.
 

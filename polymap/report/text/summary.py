@@ -35,6 +35,8 @@ def status_text(result: SearchResult) -> str:
     gap = "-" if result.gap is None else f"{100 * result.gap:.3g} %"
     if result.front:
         return f"{status}: {result.objective}, {plural(len(result.front), 'point')}, {result.seconds:.1f} s"
+    if result.value is None and result.bound is None:
+        return f"{status}: no mapping, {result.seconds:.1f} s"
     values = result.values or ((result.objective, result.value),)
     bounds = dict(result.bounds or ((result.objective, result.bound),))
     parts = [

@@ -1,0 +1,125 @@
+"""What scripts outside this repository rely on: names, arguments, fields of answers, exit codes, words for mistakes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import polymap as pm
+from polymap.cli import main
+
+API: Any = pm
+PRODUCT = "C[m,n] += A[m,k] * B[k,n]"
+LAYER = pm.einsum(PRODUCT, m=16, n=8, k=12)
+FLAT = pm.load_arch("flat3")
+RESULT = pm.explore(LAYER, FLAT, objective="energy", tiles="divide", time_limit_s=60, workers=1, seed=0)
+WORDS = [PRODUCT, "m=16", "n=8", "k=12"]
+SIGNATURES = {
+    "conv2d": "K C H W R S stride padding N groups dilation bits",
+    "explore": "workload arch objective tiles time_limit_s workers seed constraints work_limit",
+    "candidates": "workload arch objective limit",
+    "verify": "text workload arch objective",
+    "compare": "workload arch families objective",
+    "sample_mappings": "workload arch n seed tiles within_capacity",
+    "explore_network": "net arch objective executor",
+    "sweep": "workloads machines objective store executor",
+}
+FIELDS: list[tuple[Callable[[], object], str]] = [
+    (lambda: RESULT, "status best cost value bound gap space workload arch dividing explain show table c save top "),
+    (lambda: RESULT, "mapping_text report plot"),
+    (lambda: RESULT.space, "syntactic legal distinct evaluated pruned listed infeasible"),
+    (lambda: RESULT.cost, "legal violations instances method traffic occupancy_bits energy_pj energy_by_level_pj"),
+    (lambda: RESULT.cost, "compute_cycles latency_cycles utilization bottleneck"),
+    (lambda: pm.network("alexnet"), "layers views unmapped macs"),
+    (lambda: pm.network("alexnet").layers[0], "name workload multiplicity"),
+    (lambda: pm.plot.mapping(RESULT), "data svg save _repr_svg_"),
+    (lambda: pm.verify("no certificate"), "proven unproven reason _repr_html_"),
+]
+EVALUATED = "legal violations instances method traffic occupancy_bits energy_pj energy_by_level_pj compute_cycles "
+EVALUATED += "latency_cycles utilization bottleneck schema version workload arch"
+EXPLORED = "status objective value bound gap seconds mapping cost space schema version workload arch options"
+DOCUMENTS = {
+    "explore": ([*WORDS, "--arch", "flat3", "--tiles", "divide"], EXPLORED),
+    "evaluate": ([*WORDS, "--arch", "flat3", "--mapping", "MAPPING"], EVALUATED),
+    "codegen": ([*WORDS, "--arch", "flat3", "--mapping", "MAPPING", "--run"], "run code mapping cost"),
+    "check": ([*WORDS, "--mapping", "MAPPING"], "dependences loops orders parallel violations"),
+}
+REFUSED = {
+    "no such workload": (["explore", "nonsense", "--arch", "flat3"], 2),
+    "no such machine": (["explore", *WORDS, "--arch", "nope"], 2),
+    "an option misspelt": (["explore", *WORDS, "--arch", "flat3", "--objectve", "energy"], 2),
+    "no such folder": (["explore", *WORDS, "--arch", "flat3", "--tiles", "divide", "--json", "/nonexistent/x"], 4),
+}
+MISTAKEN: list[tuple[Callable[[], object], str]] = [
+    (lambda: API.plot.mapping(RESULT, widht_px=3), r"mapping\(\) has no argument 'widht_px'\n.*'width_px'"),
+    (lambda: API.plot.traffic(), r"traffic\(\) lacks the argument 'result'"),
+    (lambda: API.space.size(LAYER, FLAT, tile="divide"), r"size\(\) has no argument 'tile'\n.*'tiles'"),
+    (lambda: API.from_timeloop(), r"from_timeloop\(\) lacks the argument 'problem'"),
+    (lambda: API.io.arch_from_document(), r"lacks the argument 'document'"),
+    (lambda: API.transform.tile(RESULT.best), r"tile\(\) lacks the argument 'sizes'"),
+    (lambda: API.layouts.choose_layouts(), r"lacks the argument 'answer'"),
+    (lambda: API.network(), r"network\(\) lacks the argument 'name'"),
+    (lambda: API.load_result(), r"load_result\(\) lacks the argument 'path'"),
+]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_functions_take_the_arguments_of_the_contract(name: str) -> None:
+    parameters = list(inspect.signature(getattr(pm, name)).parameters)
+    assert set(SIGNATURES[name].split()) <= set(parameters), parameters
+
+
+@pytest.mark.parametrize(("value", "names"), FIELDS)
+def test_values_have_the_fields_of_the_contract(value: Callable[[], object], names: str) -> None:
+    assert [name for name in names.split() if not hasattr(value(), name)] == []
+
+
+@pytest.mark.parametrize("command", DOCUMENTS)
+def test_documents_have_the_fields_of_the_contract(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, names = DOCUMENTS[command]
+    mapping = tmp_path / "mapping.json"
+    mapping.write_text(json.dumps(pm.io.mapping_to_document(RESULT.best)), encoding="utf-8")
+    words = [str(mapping) if word == "MAPPING" else word for word in words]
+    assert main([command, *words, "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(names.split()) <= set(document)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_mistakes_end_with_the_exit_code_of_the_contract(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, code = REFUSED[what]
+    assert main(words) == code
+    assert "PM" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("call", "told"), MISTAKEN)
+def test_wrong_arguments_of_names_in_namespaces_are_told(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(pm.errors.OptionError, match=told):
+        call()
+
+
+def test_verdicts_are_sentences() -> None:
+    certificate = RESULT.certificate()
+    proven = pm.verify(certificate)
+    assert str(proven).startswith(f"PROVEN: no mapping with dividing tiles beats energy {RESULT.value:.15g}, ")
+    assert str(proven._replace(bound=proven.value)).startswith("PROVEN: no mapping with any tiles beats energy ")
+    assert str(proven._replace(unproven=("a", "b"))).startswith("NOT PROVEN: ")
+    assert f"is below {RESULT.value - 1:.15g}; " in str(proven._replace(bound=proven.value - 1))  # type: ignore[operator]
+    refused = pm.verify("nothing")
+    assert str(refused) == f"REFUSED: {refused.reason}"
+    assert refused._repr_html_() == f"<pre>{escape(str(refused), quote=False)}</pre>"
+
+
+def test_the_summary_of_an_answer_without_mapping_has_no_empty_numbers() -> None:
+    nodes = [{"level": "D"}, {"level": "R", "capacity_bits": 1, "must_hold": ["@input"]}, {"compute": "M", "pj": 1}]
+    nothing = pm.explore(LAYER, pm.io.arch_from_document({"name": "tiny", "nodes": nodes}))
+    assert nothing.status == "INFEASIBLE"
+    assert repr(nothing).splitlines()[0].startswith("INFEASIBLE: no mapping, ")
