@@ -40,7 +40,7 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
     try:
         signature.bind(*args, **words)
     except TypeError as error:
-        known = list(signature.parameters)
+        known = [name for name in signature.parameters if name != "self"]
         name = f"{function.__name__}()"
         found = [
             Mistake("PM123", f"{name} has no argument '{word}'", did_you_mean(word, known) or _all(known))
@@ -55,7 +55,9 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
             if each not in plain or number >= len(args)
         ]
         found += [Mistake("PM123", f"{name} lacks the argument '{each}'", _all(known)) for each in missing]
-        return found or [Mistake("PM123", f"{name}: {error}", _all([each.name for each in plain]))]
+        return found or [
+            Mistake("PM123", f"{name}: {error}", _all([each.name for each in plain if each.name in known]))
+        ]
     return []
 
 

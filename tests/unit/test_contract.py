@@ -20,6 +20,7 @@ LAYER = pm.einsum(PRODUCT, m=16, n=8, k=12)
 FLAT = pm.load_arch("flat3")
 RESULT = pm.explore(LAYER, FLAT, objective="energy", tiles="divide", time_limit_s=60, workers=1, seed=0)
 WORDS = [PRODUCT, "m=16", "n=8", "k=12"]
+ANY: Any = RESULT
 SIGNATURES = {
     "conv2d": "K C H W R S stride padding N groups dilation bits",
     "explore": "workload arch objective tiles time_limit_s workers seed constraints work_limit",
@@ -41,8 +42,10 @@ FIELDS: list[tuple[Callable[[], object], str]] = [
     (lambda: pm.plot.mapping(RESULT), "data svg save _repr_svg_"),
     (lambda: pm.verify("no certificate"), "proven unproven reason _repr_html_"),
 ]
-EVALUATED = "legal violations instances method traffic occupancy_bits energy_pj energy_by_level_pj compute_cycles "
-EVALUATED += "latency_cycles utilization bottleneck schema version workload arch"
+EVALUATED = (
+    "legal violations instances method traffic occupancy_bits energy_pj energy_by_level_pj compute_cycles "
+    "latency_cycles utilization bottleneck schema version workload arch"
+)
 EXPLORED = "status objective value bound gap seconds mapping cost space schema version workload arch options"
 DOCUMENTS = {
     "explore": ([*WORDS, "--arch", "flat3", "--tiles", "divide"], EXPLORED),
@@ -64,6 +67,8 @@ MISTAKEN: list[tuple[Callable[[], object], str]] = [
     (lambda: API.io.arch_from_document(), r"lacks the argument 'document'"),
     (lambda: API.transform.tile(RESULT.best), r"tile\(\) lacks the argument 'sizes'"),
     (lambda: API.layouts.choose_layouts(), r"lacks the argument 'answer'"),
+    (lambda: ANY.top(n=3), r"top\(\) has no argument 'n'\n +Known: count\."),
+    (lambda: ANY.report(), r"report\(\) lacks the argument 'path'\n +Its arguments: path, other"),
     (lambda: API.network(), r"network\(\) lacks the argument 'name'"),
     (lambda: API.load_result(), r"load_result\(\) lacks the argument 'path'"),
 ]

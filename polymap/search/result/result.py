@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from polymap.costmodel import Cost
+from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload, page_of, prices_text
 
 
@@ -123,6 +124,7 @@ class SearchResult(Reported):
     arch: Architecture | MaybeNone = field(default=None, repr=False)
     settings: Settings = field(default=Settings(), compare=False, repr=False)
 
+    @answers_in_words
     def explain(self, other: Reported | None = None, *, sensitivity: bool = False, time_limit_s: float = 60) -> str:
         """Return sentences on the answer: what moves what, where energy and time go, what is proven.
 
@@ -133,6 +135,7 @@ class SearchResult(Reported):
         text = Reported.explain(self, other)
         return f"{text}\n\n{prices_text(self, time_limit_s)}" if sensitivity and self.best is not None else text
 
+    @answers_in_words
     def report(self, path: str | Path, other: Reported | None = None) -> None:
         """Write the answer as one self-contained page of HTML, completely or not at all.
 
@@ -152,6 +155,7 @@ class SearchResult(Reported):
             raise OptionError(Mistake("PM516", what, "An OPTIMAL answer over dividing tiles has one."))
         return self.proof()
 
+    @answers_in_words
     def top(self, count: int) -> Scored:
         """Return the `count` best legal mappings with their costs, best first, by another search (see `candidates`).
 
