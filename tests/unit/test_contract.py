@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,8 @@ def test_the_summary_of_an_answer_without_mapping_has_no_empty_numbers() -> None
     nothing = pm.explore(LAYER, pm.io.arch_from_document({"name": "tiny", "nodes": nodes}))
     assert nothing.status == "INFEASIBLE"
     assert repr(nothing).splitlines()[0].startswith("INFEASIBLE: no mapping, ")
+
+
+def test_the_summary_of_a_search_that_ended_early_says_that_its_space_is_not_counted() -> None:
+    space = type(RESULT.space)(syntactic=None, legal=None, distinct=None, evaluated=0, pruned=0)
+    assert str(replace(RESULT, space=space)).splitlines()[1] == "space: not counted before the search ended"

@@ -116,9 +116,8 @@ def space_text(result: SearchResult) -> str:
         ("infeasible", space.infeasible),
         ("structures listed", space.listed),
     )
-    return f"space{f' of {space.name}' if space.name else ''}: " + ", ".join(
-        f"{_exact(count)} {what}" for what, count in parts if count is not None
-    )
+    known = ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
+    return f"space{f' of {space.name}' if space.name else ''}: {known or 'not counted before the search ended'}"
 
 
 def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
