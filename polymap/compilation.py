@@ -83,6 +83,7 @@ class CompiledFunction:
             started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
+    @answers_in_words
     def pack_weights(self, weights: object) -> PackedWeights:
         """Return the operand `packed` (by default the last one) in the order that the function reads it in.
 

@@ -9,7 +9,7 @@ from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
 from polymap.ir import Mapping, Mistake, OptionError, Workload
-from polymap.networks import Sensitivity, SweepTable
+from polymap.networks import NetworkAnswer, Sensitivity, SweepTable
 from polymap.report.figures import (
     Picture,
     array_figure,
@@ -21,7 +21,10 @@ from polymap.report.figures import (
     domain_figure,
     domain_svg,
     front_svg,
-    layers as layers,
+    layer_bars_figure,
+    layer_bars_svg,
+    layer_matrix,
+    layer_matrix_svg,
     machine_svg,
     mapping_svg,
     residency_figure,
@@ -92,6 +95,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @answers_in_words
 def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Picture:
     """Return the loop nest of a mapping, what each level holds where, and what is filled and drained there.
@@ -132,6 +139,20 @@ def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table
         what = "the answers are about different workloads or machines"
         raise OptionError(Mistake("PM120", what, "Draw one roofline for each workload and machine."))
     return roofline_svg(first.workload, first.arch, [(label, each.cost) for label, each in named.items()])
+
+
+@answers_in_words
+def layers(answer: NetworkAnswer | Sequence[NetworkAnswer]) -> Picture:
+    """Return what the layers of a network cost: one answer as a bar per layer, its energy by level; several (of one
+    network, on different machines) as a matrix of layers and machines.
+
+    Raises OptionError for anything else, no answers, and answers about different layers or objectives.
+    """
+    given: object = answer
+    if not is_list(given):
+        return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")))
+    answers = [expected_kind(each, NetworkAnswer, "an answer") for each in given]
+    return layer_matrix_svg(layer_matrix(answers))
 
 
 @answers_in_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Table
 from typing import TYPE_CHECKING
 
-from polymap.inputs import expected_seconds, is_table, mapping_from_document, shown
+from polymap.inputs import answers_in_words, expected_seconds, is_table, mapping_from_document, shown
 from polymap.ir import ArchError, Architecture, Mapping, MappingError, Mistake, PolymapError, Workload, WorkloadError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def mapping_of(value: object) -> Mapping:
     raise MappingError(Mistake("PM120", f"the mapping is {shown(value)}", hint))
 
 
+@answers_in_words
 def dependences(workload: Workload | str, *, time_limit_s: float | None = None) -> tuple[Dependence, ...]:
     """Return the memory-based dependences of a program, tensor by tensor in program order.
 

@@ -184,6 +184,7 @@ def no_energies(arch: Architecture) -> str:
     return f"machine '{arch.name}' states no energies (read_pj, write_pj, pj): every mapping costs 0 pJ"
 
 
+@answers_in_words
 def arch_to_document(arch: Architecture) -> dict[str, object]:
     """Return the JSON table of an architecture, defaults left out; `arch_from_document` reads it back.
 

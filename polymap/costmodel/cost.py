@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from polymap.costmodel.counts import Traffic, WireUse
+from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, BudgetError, Mapping, MaybeNone, Mistake, Reported, Violation, Workload
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Cost(Reported):
         """The energy of the whole run in pJ, exactly: accesses, leakage and compute."""
         return sum((energy for _, energy in self.energy_by_level_pj_exact), Fraction(0))
 
+    @answers_in_words
     def formula(self, level: str, tensor: str) -> Formula:
         """Return what `tensor` moves at `level` as sympy expressions in the mapping's tiles, and where they hold.
 

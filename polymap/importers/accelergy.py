@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from polymap.importers.yaml_tables import Value, read_yaml
-from polymap.inputs import expected_kind, shown
+from polymap.inputs import answers_in_words, expected_kind, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of
 
@@ -28,6 +28,7 @@ _RANGE = re.compile(r"\[.*?\]")
 Found = TypeVar("Found")
 
 
+@answers_in_words
 def from_accelergy(
     arch: ArchitectureLike, ert: str | Path, art: str | Path | None = None, *, ignore: Sequence[str] = ()
 ) -> tuple[Architecture, dict[str, Fraction]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from polymap.inputs.arguments import answers_in_words
 from polymap.inputs.limits import LIMITS
 from polymap.inputs.reading import (
     NAME_RULE,
@@ -40,6 +41,7 @@ _FIELDS = {
 }
 
 
+@answers_in_words
 def mapping_from_document(document: object, where: str = "mapping") -> Mapping:
     """Return the loop tree that a JSON table describes; `where` names it in messages.
 
@@ -95,6 +97,7 @@ def with_names_of(workload: Workload, mapping: Mapping) -> Mapping:
     return Mapping(renamed(mapping.nodes))
 
 
+@answers_in_words
 def mapping_to_document(mapping: Mapping) -> dict[str, object]:
     """Return the JSON table of a loop tree; `mapping_from_document` reads it back."""
     nodes = expected_kind(mapping, Mapping, "the mapping", MappingError).nodes

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from polymap.costmodel import Blocks, Cost, Traffic, evaluate, exchanged, sending_of
-from polymap.inputs import is_table, shown
+from polymap.inputs import answers_in_words, is_table, shown
 from polymap.ir import (
     Architecture,
     Branch,
@@ -79,6 +79,7 @@ class BurstCounts(Shown):
         return self.bursts * self.burst_bits
 
 
+@answers_in_words
 def burst_counts(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
+from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Shown, Workload
 from polymap.layouts.bursts import expected_layouts
 from polymap.layouts.layout import Layout
@@ -56,6 +57,7 @@ class CacheMisses(Shown):
         raise KeyError((level, tensor))
 
 
+@answers_in_words
 def cache_misses(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -268,6 +268,7 @@ def network_of(value: object) -> Network:
     raise WorkloadError(Mistake("PM120", f"the network is {shown(value)}", hint))
 
 
+@answers_in_words
 def run_question(document: Mapping[str, Any]) -> Document:
     """Return the answer, as `result.save` writes it, to a question: workload and arch (documents or names), objective,
     options of `explore`, and what is known before (dividing tiles, one value): start, a legal mapping; least, a proven

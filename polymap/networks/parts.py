@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from polymap.arch import arch_to_document
 from polymap.explore import explore
-from polymap.inputs import as_integer, expected_method, parse_json, shown
+from polymap.inputs import answers_in_words, as_integer, expected_method, parse_json, shown
 from polymap.ir import BudgetError, Mistake, OptionError
 from polymap.networks.exploration import Document, Executor, run_question
 from polymap.networks.open_structures import open_document, open_from_document
@@ -27,6 +27,7 @@ from polymap.workload import workload_to_document
 _PROVEN = ("OPTIMAL", "INFEASIBLE")
 
 
+@answers_in_words
 def explore_in_parts(
     workload: WorkloadLike,
     arch: ArchitectureLike,

@@ -49,6 +49,11 @@ class OtherAmount:
     status: str
     how: str
 
+    @property
+    def lack(self) -> str:
+        """Why there is no value, in words."""
+        return {"INFEASIBLE": "nothing fits", "DISMISSED": "not asked"}.get(self.status, "none known")
+
 
 @dataclass(frozen=True, slots=True)
 class NextChange:

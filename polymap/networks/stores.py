@@ -18,7 +18,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from polymap.inputs import as_fraction, is_table, shown
+from polymap.inputs import answers_in_words, as_fraction, is_table, shown
 from polymap.ir import Mistake, OptionError, OutputError, PolymapError
 from polymap.networks.tuning import TUNING
 from polymap.version import __version__
@@ -109,6 +109,7 @@ def opened_store(path: str | Path | None) -> Generator[Store | None, None, None]
         store.close()
 
 
+@answers_in_words
 def merge_stores(target: str | Path, parts: Iterable[str | Path]) -> int:
     """Put all entries of the parts into the target, the better answer where several have one; return how many entries
     the target then has. Raises OutputError (PM703) for a part that does not exist or is no store."""

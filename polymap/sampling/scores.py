@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from polymap.costmodel import evaluate
 from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.costmodel.tables import evaluate_many
-from polymap.inputs import expected_list
+from polymap.inputs import answers_in_words, expected_list
 from polymap.ir import (
     Architecture,
     Branch,
@@ -64,6 +64,7 @@ class Scores(Shown):
         return self.energy_pj * self.latency_cycles
 
 
+@answers_in_words
 def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Mapping]) -> Scores:
     """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
     divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import prod
 
 from polymap.costmodel import Cost, evaluate, stale_copies
+from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
     Compute,
@@ -106,6 +107,7 @@ class MappingStructure:
         """Whether the plainest tree adds into each element in the order of the program, as rounding may demand."""
         return _keeps_order(self, strict=True)
 
+    @answers_in_words
     def score(self, objective: str = "energy", *, time_limit_s: float = 60) -> StructureScore:
         """Return the best mapping of the structure with dividing tiles, within capacities, under the constraints and
         limits that the list was asked with. Where all scores are proven, their least is the optimum of

@@ -60,6 +60,7 @@ class CapacityCurve(Shown):
         return f"From {size(self.knee)} on {saved}; each smaller size shown costs over 5 % more."
 
 
+@answers_in_words
 def knee_of(points: Sequence[CapacityPoint]) -> int | None:
     """Return the least size (of points by rising size) whose least energy is at most 1.05 times that of the largest
     size; None where values and bounds do not prove which one that is.

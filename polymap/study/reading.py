@@ -14,13 +14,6 @@ from polymap.search.result import mapping_with_cost, parsed_number, result_from_
 from polymap.study.comparison import Comparison, Member
 from polymap.workload import workload_from_document
 
-_READERS: dict[str, Callable[[Any, str], Any]] = {
-    "polymap.result/1": result_from_document,
-    "polymap.network/1": network_answer_from_document,
-    "polymap.sweep/1": sweep_from_document,
-    "polymap.comparison/1": lambda document, where: _comparison(document, where),
-}
-
 
 @answers_in_words
 def load_result(path: str | Path) -> Any:
@@ -61,3 +54,11 @@ def _comparison(document: Table[str, Any], where: str) -> Comparison:
             members.append(Member(str(each["family"]), str(each["status"]), *found, value, float(bound or 0)))
         optimum = parsed_number(document["optimum"])
         return Comparison(workload, arch, str(document["objective"]), tuple(members), optimum, bool(document["proven"]))
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "polymap.result/1": result_from_document,
+    "polymap.network/1": network_answer_from_document,
+    "polymap.sweep/1": sweep_from_document,
+    "polymap.comparison/1": _comparison,
+}

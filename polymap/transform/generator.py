@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from polymap.inputs import answers_in_words
 from polymap.ir import Affine, Workload
 from polymap.poly import Clock, Effort, Map, at_same_time, budget, computed_order, within_work
 from polymap.schedules import Schedule, TimeDim
@@ -12,6 +13,7 @@ from polymap.transform.tuning import TUNING
 from polymap.workload import Kind, dependence_relations, domain_of
 
 
+@answers_in_words
 def isl_schedule(workload: Workload, *, strict: bool = False, time_limit_s: float | None = None) -> Schedule:
     """Return the legal schedule that isl's scheduler (Pluto-like) computes: fused nests, skewed where that makes bands
     permutable, parallel loops outermost where it finds them.
@@ -26,6 +28,7 @@ def isl_schedule(workload: Workload, *, strict: bool = False, time_limit_s: floa
     return checked(found, "isl's schedule", unsafe=False, advice=lambda: "Please report this as a bug.")
 
 
+@answers_in_words
 def isl_order(
     workload: Workload,
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
+from polymap.inputs import answers_in_words
 from polymap.ir import Mapping
 from polymap.schedules import Schedule
 from polymap.transform import marks, order, trees
@@ -15,6 +16,7 @@ from polymap.transform.trees import Place
 def split(subject: Schedule, loop: str, *, inner: int, unsafe: bool = False) -> Schedule: ...
 @overload
 def split(subject: Mapping, loop: str, *, inner: int) -> Mapping: ...
+@answers_in_words
 def split(subject: Schedule | Mapping, loop: str, *, inner: int, unsafe: bool = False) -> Schedule | Mapping:
     """Return the schedule or loop tree with a loop split in two: over blocks of `inner` iterations, and in a block.
 
@@ -35,6 +37,7 @@ def split(subject: Schedule | Mapping, loop: str, *, inner: int, unsafe: bool = 
 def interchange(subject: Schedule, loop: str, other: str, *, unsafe: bool = False) -> Schedule: ...
 @overload
 def interchange(subject: Mapping, loop: Place) -> Mapping: ...
+@answers_in_words
 def interchange(
     subject: Schedule | Mapping, loop: str | Place, other: str = "", *, unsafe: bool = False
 ) -> Schedule | Mapping:
@@ -55,6 +58,7 @@ def interchange(
 def parallelize(subject: Schedule, loop: str, *, unsafe: bool = False) -> Schedule: ...
 @overload
 def parallelize(subject: Mapping, loop: Place, *, fanout: str) -> Mapping: ...
+@answers_in_words
 def parallelize(
     subject: Schedule | Mapping, loop: str | Place, *, fanout: str = "", unsafe: bool = False
 ) -> Schedule | Mapping:
@@ -76,6 +80,7 @@ def parallelize(
 def serialize(subject: Schedule, loop: str) -> Schedule: ...
 @overload
 def serialize(subject: Mapping, loop: Place) -> Mapping: ...
+@answers_in_words
 def serialize(subject: Schedule | Mapping, loop: str | Place) -> Schedule | Mapping:
     """Return the schedule or loop tree with a loop run in order again (of a tree: the spatial loop at a place).
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from polymap.inputs import answers_in_words
 from polymap.ir import Dim, InstancePoint, Mistake, ScheduleError, Violation, Workload
 from polymap.poly import Clock, Map, at_same_time, budget, first_pair
 from polymap.schedules import Loop, LoopKind, Schedule, instance_text, point, schedule_violations
@@ -14,6 +15,7 @@ UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
 Advice = Callable[[], str]
 
 
+@answers_in_words
 def violations(schedule: Schedule) -> tuple[Violation, ...]:
     """Return what the schedule breaks, each with two statement instances; () where it is legal.
 

@@ -143,6 +143,7 @@ def band(schedule: Schedule, names: Sequence[str]) -> tuple[Loop, ...]:
     return loops
 
 
+@answers_in_words
 def fuse(schedule: Schedule, first: str, second: str, *, shift: int = 0, unsafe: bool = False) -> Schedule:
     """Return the schedule with two loops made one, which has the first one's name.
 
@@ -173,6 +174,7 @@ def _outside(schedule: Schedule, loop: Loop) -> tuple[str, ...]:
     )
 
 
+@answers_in_words
 def distribute(
     schedule: Schedule, loop: str, *, parts: Sequence[Sequence[str]] | None = None, unsafe: bool = False
 ) -> Schedule:

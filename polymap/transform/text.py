@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from polymap.inputs import answers_in_words
 from polymap.ir import Affine, Floor, Mistake, ScheduleError, Statement, Workload, affine, dim
 from polymap.schedules import Fold, LoopKind, Schedule, TimeDim, scattering_matrices
 
@@ -19,6 +20,7 @@ _FOLD = re.compile(r"^fold (\w+)((?:\[mod \d+\])*)\s*$", re.MULTILINE)
 _KINDS = {kind.value: kind for kind in LoopKind}
 
 
+@answers_in_words
 def schedule_from_text(workload: Workload, text: str, *, strict: bool = False) -> Schedule:
     """Return the schedule of a text with one `S[i,j] -> [time, ...]` per statement, in lines or as an isl map.
 
@@ -161,6 +163,7 @@ def _floor(value: Affine, divisor: int) -> Affine:
     return affine(((1, Floor(value, divisor)),))
 
 
+@answers_in_words
 def matrices(schedule: Schedule) -> str:
     """Return the scattering functions as matrices: one column per loop, one per floor, and the constants.
 
@@ -187,6 +190,7 @@ def matrices(schedule: Schedule) -> str:
 Row = list[int]
 
 
+@answers_in_words
 def to_openscop(schedule: Schedule) -> str:
     """Return the scatterings of all statements as OpenScop relations, in the workload's order."""
     parts: list[str] = []
@@ -227,6 +231,7 @@ def _row_of(value: Affine, columns: tuple[str | Floor, ...]) -> Row:
     return [*(table.get(column, 0) for column in columns), value.constant]
 
 
+@answers_in_words
 def from_openscop(workload: Workload, text: str, *, strict: bool = False) -> Schedule:
     """Return the schedule of the SCATTERING relations in a text, one per statement in the workload's order.
 

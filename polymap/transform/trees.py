@@ -68,6 +68,7 @@ def interchange(mapping: Mapping, at: Place) -> Mapping:
     return _edited(mapping, at, exchanged)
 
 
+@answers_in_words
 def move_storage(mapping: Mapping, at: Place, *, by: int) -> Mapping:
     """Return the mapping with the Storage node at `at` moved inwards by `by` nodes (outwards where `by` is negative).
 
@@ -104,6 +105,7 @@ def stage(mapping: Mapping, at: Place, *, level: str, tensor: str) -> Mapping:
     return _edited(mapping, at, _inserting(Storage(level, (tensor,))))
 
 
+@answers_in_words
 def bypass(mapping: Mapping, *, level: str, tensor: str) -> Mapping:
     """Return the mapping without the node of `tensor` in `level`; other tensors of that node stay.
 
@@ -155,6 +157,7 @@ def serialize(mapping: Mapping, at: Place) -> Mapping:
     return _edited(mapping, at, sequential)
 
 
+@answers_in_words
 def places(mapping: Mapping) -> Iterator[tuple[tuple[int, ...], MappingNode]]:
     """Yield the place and the node of every node, from the outside in, a Branch before its children."""
     yield from _places(mapping.nodes, ())

@@ -32,6 +32,7 @@ _OTHER_FILES = (".toml", ".yaml", ".yml", ".txt", ".cpp", ".cc", ".h", ".py", ".
 _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 
 
+@answers_in_words
 def workload_from_document(document: object) -> Workload:
     """Return the workload that a document (a parsed JSON file) describes; WorkloadError with every mistake.
 
@@ -73,6 +74,7 @@ def workload_from_document(document: object) -> Workload:
     return build(table["einsum"], sizes if is_table(sizes) else {}, extras, mistakes, constraints)
 
 
+@answers_in_words
 def workload_to_document(workload: Workload) -> dict[str, object]:
     """Return the document that `workload_from_document` reads back as an equal workload.
 

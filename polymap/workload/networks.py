@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polymap.inputs import expected_text, shown
+from polymap.inputs import answers_in_words, expected_text, shown
 from polymap.ir import Mistake, Workload, WorkloadError, did_you_mean
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import LAYERS, conv2d, matmul
@@ -187,6 +187,7 @@ NETWORKS: dict[str, tuple[Row, ...]] = {
 }
 
 
+@answers_in_words
 def builtin_names() -> tuple[str, ...]:
     """Return the names of all built-in workloads, network by network, layers in the network's order."""
     return tuple(f"{network}.{layer}" for network, rows in NETWORKS.items() for layer, _, _ in rows)
@@ -202,6 +203,7 @@ def network_layers(network: str) -> tuple[tuple[str, int], ...]:
     return tuple((f"{network}.{layer}", count) for layer, count, _ in NETWORKS[network])
 
 
+@answers_in_words
 def builtin_workload(name: str) -> Workload:
     """Return the built-in workload of that name, such as `resnet50.conv2_x` (WorkloadError if there is none)."""
     network, _, layer = expected_text(name, "the workload's name", WorkloadError).partition(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -104,6 +104,21 @@ def test_mistakes_end_with_the_exit_code_of_the_contract(what: str, capsys: pyte
     words, code = REFUSED[what]
     assert main(words) == code
     assert "PM" in capsys.readouterr().err
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
+    """Every function of the public faces but `nest`, whose keywords are sizes of any name."""
+    for face in (pm, pm.plot, pm.io, pm.study, pm.space, pm.layouts, pm.transform):
+        for name in face.__all__:
+            value = getattr(face, name)
+            if inspect.isfunction(value) and value is not pm.nest:
+                yield f"{face.__name__}.{name}", value
+
+
+@pytest.mark.parametrize(("name", "function"), list(public_functions()))
+def test_every_public_function_tells_an_argument_that_it_has_not(name: str, function: Callable[..., object]) -> None:
+    with pytest.raises(pm.PolymapError, match="no_such_argument"):
+        function(no_such_argument=1)
 
 
 @pytest.mark.parametrize(("call", "told"), MISTAKEN)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from polymap.codegen.execute.compile import find_compiler, plain_english
 from polymap.codegen.execute.tuning import TUNING
-from polymap.inputs import read_text, shown
+from polymap.inputs import answers_in_words, read_text, shown
 from polymap.ir import CompilerError, Mistake, OptionError
 from polymap.processes import Caps, run_within
 
@@ -22,6 +22,7 @@ _LIMITS = Caps(cpu_s=60)
 _SYSTEM = "3"  # the mark of lines from the system's headers
 
 
+@answers_in_words
 def preprocessed(path: str | Path, flags: Iterable[str] = ()) -> str:
     """Return the text of a C file after `cc -E`, as `from_c` reads it.
 

@@ -15,7 +15,7 @@ from polymap.codegen.source.dependences import accumulate, original_times
 from polymap.codegen.source.region import Reference, Region, SourceStatement, region_of
 from polymap.codegen.source.transform import check_types
 from polymap.codegen.source.tuning import TUNING
-from polymap.inputs import expected_text
+from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Shown
 from polymap.poly import CountFormula, budget, count_formula
 from polymap.workload.c import checked_sizes, read_program
@@ -76,6 +76,7 @@ class SymbolicCheckup(Shown):
     bands: tuple[tuple[tuple[str, ...], ...], ...]
 
 
+@answers_in_words
 def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, file: str = "C source") -> SymbolicCheckup:
     """Return the properties of a C region that hold for all values of its parameters; those in `sizes` are fixed.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from polymap.costmodel.evaluation import evaluate
-from polymap.inputs import expected_kind, expected_text
+from polymap.inputs import answers_in_words, expected_kind, expected_text
 from polymap.ir import (
     Architecture,
     Mapping,
@@ -74,6 +74,7 @@ class Crossover:
     stretches: tuple[Stretch, ...]
 
 
+@answers_in_words
 def crossover(
     workload: WorkloadLike,
     arch: ArchitectureLike,

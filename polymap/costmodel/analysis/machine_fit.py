@@ -19,7 +19,7 @@ from polymap.costmodel.counts import Counts
 from polymap.costmodel.step_counts import StepCounts, counted_in_steps
 from polymap.costmodel.step_latency import latency_of_steps
 from polymap.costmodel.tuning import TUNING
-from polymap.inputs import as_fraction, expected_list, is_list, shown
+from polymap.inputs import answers_in_words, as_fraction, expected_list, is_list, shown
 from polymap.ir import Architecture, Fanout, Mapping, Mistake, OptionError, Shown, Workload, did_you_mean
 from polymap.resolve import ArchitectureLike, MappingLike, WorkloadLike, arch_of, mapping_of, workload_of
 from polymap.schedules import check_mapping
@@ -99,6 +99,7 @@ class _Counted:
         return latency if self.steps is None else max(latency, math.ceil(latency_of_steps(arch, self.steps).cycles))
 
 
+@answers_in_words
 def fit_machine(
     arch: ArchitectureLike,
     table: Sequence[MeasuredRun | tuple[WorkloadLike, MappingLike, float]],

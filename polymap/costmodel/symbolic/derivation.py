@@ -44,12 +44,13 @@ from polymap.costmodel.symbolic.progressions import (
     differs,
     shape_of,
 )
-from polymap.inputs import expected_text
+from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Mapping, Mistake, OptionError, did_you_mean
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.schedules import check_mapping
 
 
+@answers_in_words
 def formula(workload: WorkloadLike, arch: ArchitectureLike, mapping: Mapping, level: str, tensor: str) -> Formula:
     """Return reads, writes, fills and drains of a tensor at a level in the tiles of the mapping's loops.
 

@@ -17,11 +17,17 @@ with lazy(__name__):
         round_axis as round_axis,
         stairs as stairs,
         ticks_of as ticks_of,
+        unit_after as unit_after,
         unit_text as unit_text,
     )
     from polymap.report.figures.domain import domain_figure as domain_figure, domain_svg as domain_svg
     from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
-    from polymap.report.figures.layer_bars import layers as layers
+    from polymap.report.figures.layer_bars import (
+        layer_bars_figure as layer_bars_figure,
+        layer_bars_svg as layer_bars_svg,
+        layer_matrix as layer_matrix,
+        layer_matrix_svg as layer_matrix_svg,
+    )
     from polymap.report.figures.machine import machine_svg as machine_svg, machine_text as machine_text
     from polymap.report.figures.nest_svg import bare_svg as bare_svg, mapping_svg as mapping_svg
     from polymap.report.figures.residency import residency_figure as residency_figure, residency_svg as residency_svg

@@ -10,6 +10,7 @@ from polymap.formatting import energy, short, size
 from polymap.inputs import as_integer, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
+from polymap.search.problem import unit_of
 
 FOUND, BOUND = "#2f6fde", "#e4572e"  # what was found, what nothing beats
 LEAST_PX, BESIDE_PX, KEY_PX = 320, 640, 216  # narrowest picture, narrowest with its key at the right, that key
@@ -23,6 +24,11 @@ def unit_text(objective: str) -> Callable[[float], str]:
     if objective.startswith(("traffic:", "capacity:")):
         return lambda bits: size(round(bits))
     return short
+
+
+def unit_after(objective: str) -> str:
+    """Return the unit that `unit_text` leaves out, after a space."""
+    return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from polymap.formatting import exact, percent, table
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of, unit_text
+from polymap.report.figures.chart import BOUND, FOUND, Frame, head, round_axis, stairs, ticks_of, unit_after, unit_text
 from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
@@ -103,5 +103,5 @@ def front_svg(result: SearchResult) -> svg.Picture:
 
 def _label(name: str) -> str:
     """Return a name with its unit, where the numbers of `unit_text` do not say it."""
-    spelled = "" if name == "energy" or name.startswith(("traffic:", "capacity:")) else unit_of(name)
+    spelled = unit_after(name)
     return f"{name},{spelled}" if spelled else name

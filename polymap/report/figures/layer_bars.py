@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polymap.formatting import percent, plural, times
-from polymap.inputs import expected_kind, is_list
+from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
 from polymap.networks import LayerAnswer, NetworkAnswer
 from polymap.report.figures import svg
-from polymap.report.figures.chart import BOUND, Frame, head, round_axis, ticks_of, unit_text
-from polymap.search.problem import unit_of
+from polymap.report.figures.chart import BOUND, Frame, head, round_axis, ticks_of, unit_after, unit_text
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right
@@ -71,19 +70,6 @@ class LayerMatrix(Shown):
     cells: tuple[tuple[LayerBar, ...], ...]
 
 
-def layers(answer: NetworkAnswer | Sequence[NetworkAnswer]) -> svg.Picture:
-    """Return what the layers of a network cost: one answer as a bar per layer, its energy by level; several (of one
-    network, on different machines) as a matrix of layers and machines.
-
-    Raises OptionError for anything else, no answers, and answers about different layers or objectives.
-    """
-    given: object = answer
-    if not is_list(given):
-        return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")))
-    answers = [expected_kind(each, NetworkAnswer, "an answer") for each in given]
-    return layer_matrix_svg(layer_matrix(answers))
-
-
 def layer_bars_figure(answer: NetworkAnswer) -> LayerBarsFigure:
     """Return the layers of an answer about a network."""
     bars = tuple(_bar_of(each, answer.objective) for each in answer.layers)
@@ -118,7 +104,7 @@ def layer_bars_svg(figure: LayerBarsFigure) -> svg.Picture:
     figure = expected_kind(figure, LayerBarsFigure, "the figure")
     frame = Frame(left=_LEFT, right=_RIGHT, top=_TOP, bottom=_TOP + _ROW * len(figure.bars))
     x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
-    unit, spelled = unit_text(figure.objective), _spelled(figure.objective)
+    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
     count = sum(bar.multiplicity for bar in figure.bars)
     told = f"{plural(len(figure.bars), 'layer')}, {count:,} with repetition: {unit(figure.total)}{spelled} in all"
     open_ones = sum(bar.status != _PROVEN for bar in figure.bars)
@@ -165,23 +151,18 @@ def _told(figure: LayerBarsFigure, number: int) -> str:
     bar = figure.bars[number]
     if bar.value is None:
         return f"{bar.name}: no mapping is known ({bar.status})"
-    unit, spelled = unit_text(figure.objective), _spelled(figure.objective)
+    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
     one, total = f"{unit(bar.value)}{spelled}", f"{unit(bar.total)}{spelled}"
     parts = "".join(f"; {level} {unit(pj)}" for level, pj in bar.by_level_pj)
     share = percent(figure.share(number))
     return f"{bar.name}: {bar.multiplicity} of {one}, in all {total} ({share}), {bar.status}{parts}"
 
 
-def _spelled(objective: str) -> str:
-    """Return the unit after a number, "" where `unit_text` writes it."""
-    return "" if objective == "energy" or objective.startswith(("traffic:", "capacity:")) else unit_of(objective)
-
-
 def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
     """Return a cell for each layer and machine: darker the more it costs over the best machine for this layer; "?"
     where it is not proven."""
     figure = expected_kind(figure, LayerMatrix, "the figure")
-    unit, spelled = unit_text(figure.objective), _spelled(figure.objective)
+    unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
     shapes = head("Which machine suits which layer", figure.title)
     for column, name in enumerate(figure.machines):
         middle = _LEFT + _CELL * (column + 0.5)
@@ -211,7 +192,7 @@ def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
 def _value(bar: LayerBar, figure: LayerMatrix) -> str:
     if bar.value is None:
         return f"no mapping is known ({bar.status})"
-    return f"{unit_text(figure.objective)(bar.value)}{_spelled(figure.objective)}, {bar.status}"
+    return f"{unit_text(figure.objective)(bar.value)}{unit_after(figure.objective)}, {bar.status}"
 
 
 def _cell(left: float, top: float, bar: LayerBar, least: float, unit: Callable[[float], str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr, unescape
 
-from polymap.inputs import shown, write_bytes, write_text
+from polymap.inputs import answers_in_words, shown, write_bytes, write_text
 from polymap.ir import MissingPackageError, Mistake, OptionError, Role, Workload
 
 SANS = "Inter, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif"
@@ -38,6 +38,7 @@ class Picture(str):
         """The SVG document."""
         return str(self)
 
+    @answers_in_words
     def save(self, path: str | Path) -> None:
         """Write the picture to a file that ends in .svg or .png, completely or not at all.
 

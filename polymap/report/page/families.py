@@ -114,11 +114,7 @@ def tiles_text(study: TileStudy) -> str:
 
 def costs_text(costs: CostArrays) -> str:
     """Return least, median and greatest energy and latency of the rows, and how many are legal."""
-    count = len(costs.legal)
-    columns = (("energy, pJ", costs.energy_pj), ("latency, cycles", costs.latency_cycles))
-    rows = [(name, *(exact(each) for each in _spread(column.tolist()))) for name, column in columns] if count else []
-    told = f"{exact(int(costs.legal.sum()))} of {plural(count, 'mapping')} legal"
-    return f"{table(('figure', 'least', 'median', 'greatest'), rows, prose=1)}\n\n{told}"
+    return _spreads(costs, costs.legal.tolist(), "legal")
 
 
 def sample_text(sample: Sample) -> str:
@@ -131,14 +127,13 @@ def sample_text(sample: Sample) -> str:
 
 def scores_text(scores: Scores) -> str:
     """Return least, median and greatest energy and latency of the mappings, and the share that fits."""
-    columns = (("energy, pJ", scores.energy_pj), ("latency, cycles", scores.latency_cycles))
-    rows = (
-        [(name, *(exact(each) for each in _spread(column.tolist()))) for name, column in columns]
-        if len(scores.fits)
-        else []
-    )
-    fits = int(scores.fits.sum())
-    told = f"{exact(fits)} of {plural(len(scores.fits), 'mapping')} within capacity"
+    return _spreads(scores, scores.fits.tolist(), "within capacity")
+
+
+def _spreads(found: CostArrays | Scores, good: list[bool], is_good: str) -> str:
+    columns = (("energy, pJ", found.energy_pj), ("latency, cycles", found.latency_cycles))
+    rows = [(name, *(exact(each) for each in _spread(column.tolist()))) for name, column in columns] if good else []
+    told = f"{exact(sum(good))} of {plural(len(good), 'mapping')} {is_good}"
     return f"{table(('figure', 'least', 'median', 'greatest'), rows, prose=1)}\n\n{told}"
 
 

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 from polymap.formatting import plural, short, size, table
 from polymap.networks import NextChange, OtherAmount, ResourcePrice, Sensitivity
-from polymap.report.figures import unit_text
-from polymap.search.problem import unit_of
+from polymap.report.figures import unit_after, unit_text
 from polymap.search.result import head_document
 
 _HEAD = ("resource", "now", "raised to", "value", "lowered to", "value", "worth", "d log f / d log r")
@@ -17,7 +16,7 @@ _KIB = 8192
 def sensitivity_text(answer: Sensitivity) -> str:
     """Return a row per resource, and a sentence on each that binds or where a capacity first counts."""
     told = unit_text(answer.objective)
-    unit = "" if answer.objective == "energy" else unit_of(answer.objective)
+    unit = unit_after(answer.objective)
     title = f"{answer.workload.name} on {answer.arch.name}: best {answer.objective} {told(float(answer.value))}{unit}"
     rows = [_row(answer, price) for price in answer.prices]
     sentences = [text for price in answer.prices if (text := _sentence(answer, price))]
@@ -48,7 +47,7 @@ def _amount(resource: str, amount: Fraction) -> str:
 
 def _value(answer: Sensitivity, other: OtherAmount) -> str:
     if other.value is None:
-        return {"INFEASIBLE": "nothing fits", "DISMISSED": "not asked"}.get(other.status, "none known")
+        return other.lack
     mark = "" if other.status == "OPTIMAL" else " (not proven)"
     return f"{unit_text(answer.objective)(float(other.value))}{mark}"
 
@@ -61,7 +60,7 @@ def _worth(answer: Sensitivity, price: ResourcePrice) -> str:
     field = price.resource.rpartition(".")[2]
     per = {"capacity_bits": "KiB", "size": "sibling", "per_cycle": "instance/cycle"}.get(field, "bit/cycle")
     value = price.price * (_KIB if field == "capacity_bits" else 1)
-    unit = "" if answer.objective == "energy" else unit_of(answer.objective)
+    unit = unit_after(answer.objective)
     return f"{unit_text(answer.objective)(float(value))}{unit} per {per}"
 
 

@@ -28,10 +28,10 @@ from polymap.report.figures import (
     round_axis,
     stairs,
     text,
+    unit_after,
     unit_text,
 )
 from polymap.report.space.axes import Shapes, grid
-from polymap.search.problem import unit_of
 from polymap.search.result import SearchResult
 
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
@@ -155,7 +155,7 @@ def course_svg(figure: CourseFigure) -> Picture:
         if placed:
             corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
             shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
-    spelled = "" if figure.objective == "energy" else unit_of(figure.objective)
+    spelled = unit_after(figure.objective)
     shapes += [FRAME.across("seconds"), FRAME.up(f"{figure.objective}{spelled}")]
     shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
     return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes, figure)

@@ -22,10 +22,10 @@ from polymap.report.figures import (
     round_axis,
     text,
     ticks_of,
+    unit_after,
     unit_text,
 )
 from polymap.report.space.axes import Shapes
-from polymap.search.problem import unit_of
 
 _ROW = 26.0
 
@@ -64,7 +64,7 @@ def _share(answer: Sensitivity, other: OtherAmount) -> float:
 
 
 def _value(answer: Sensitivity, value: object) -> str:
-    spelled = "" if answer.objective == "energy" else unit_of(answer.objective)
+    spelled = unit_after(answer.objective)
     return f"{unit_text(answer.objective)(float(value))}{spelled}"  # type: ignore[arg-type]  # a Fraction
 
 
@@ -72,23 +72,18 @@ def _name(price: ResourcePrice) -> str:
     return price.resource.replace(".capacity_bits", " capacity").replace(".bandwidth_bits_per_cycle", " bandwidth")
 
 
-def _nothing(other: OtherAmount) -> str:
-    """Return what stands where there is no value."""
-    return {"INFEASIBLE": "nothing fits", "DISMISSED": "not asked"}.get(other.status, "none known")
-
-
 def _told(answer: Sensitivity, price: ResourcePrice, other: OtherAmount) -> str:
     amounts = (price.amount, other.amount)
     is_size = price.resource.endswith(".capacity_bits")
     before, after = (size(int(amount)) if is_size else short(float(amount)) for amount in amounts)
-    value = _nothing(other) if other.value is None else _value(answer, other.value)
+    value = other.lack if other.value is None else _value(answer, other.value)
     return f"{_name(price)} {after} instead of {before}: {_value(answer, answer.value)} -> {value}"
 
 
 def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: str) -> Shapes:
     zero = x.place(0)
     if other.value is None:
-        return [text(zero + 6, top + 17, _nothing(other), size=11, fill=colour)]
+        return [text(zero + 6, top + 17, other.lack, size=11, fill=colour)]
     share = _share(answer, other)
     end = x.place(share)
     words = "no change" if abs(share) < 0.005 else f"{share:+.3g} %"

@@ -144,6 +144,7 @@ class SearchResult(Reported):
         """
         page_of(self)(self, path, other)
 
+    @answers_in_words
     def certificate(self) -> str:
         """Return the certificate of the answer, which `verify` checks (docs/certificate.md).
 
@@ -163,6 +164,7 @@ class SearchResult(Reported):
         """
         return () if self.more is None else self.more(count)
 
+    @answers_in_words
     def resume(
         self, time_limit_s: float = 60, memory_limit_mb: int | None = None, work_limit: int | None = None
     ) -> SearchResult:
