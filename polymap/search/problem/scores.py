@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from polymap.costmodel import Cost, assemble
 from polymap.costmodel.closed_form import count_closed_form
@@ -24,7 +25,10 @@ class Scored:
 
 
 def exact_score(workload: Workload, arch: Architecture, objective: Objective, mapping: Mapping) -> Scored | None:
-    """Return the score of a mapping; None where it is illegal for another reason, or the closed form does not apply."""
+    """Return the score of a mapping; None where it is illegal for another reason, or the closed form does not apply.
+
+    The value of one that exceeds capacities is without what single steps take.
+    """
     try:
         check_mapping(workload, arch, mapping)
         if placement_violations(workload, arch, mapping):
@@ -32,11 +36,17 @@ def exact_score(workload: Workload, arch: Architecture, objective: Objective, ma
         counts = count_closed_form(workload, arch, mapping, metered=True)
         if counts is None:
             return None
-        cost = assemble(workload, arch, counts, (), "closed form", mapping)
+        excess = Fraction(0)
+        for level, use in zip(arch.levels, counts.uses, strict=True):
+            if level.capacity_bits is not None:
+                excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
+        timed = _without_steps(arch) if excess and arch.is_timed_by_step else arch
+        cost = assemble(workload, timed, counts, (), "closed form", mapping)
     except PolymapError:
         return None
-    excess = Fraction(0)
-    for level, use in zip(arch.levels, counts.uses, strict=True):
-        if level.capacity_bits is not None:
-            excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
     return Scored(excess, objective_values(workload, arch, objective, cost)[0], cost)
+
+
+@lru_cache(maxsize=16)
+def _without_steps(arch: Architecture) -> Architecture:
+    return arch.without_steps()
