@@ -146,6 +146,8 @@ def _on_buses(
     found: dict[str, BusUse] = {}
     for stream in stage.streams:
         level, bits = stream.sender, stream.tensor.bits
+        if not level.has_bandwidth and level.in_flight is None:
+            continue  # its messages take no time
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
         for sent, times in moved(stage, stream, advance):
