@@ -99,6 +99,11 @@ class Nodes:
         """Note which values are the results of a node, in order."""
         self._producer.update((value, (node, place)) for place, value in enumerate(values))
 
+    def renames(self, value: str, name: str) -> None:
+        """Note another name of a value: a block's result is that of a node inside."""
+        if value in self._producer:
+            self._producer[name] = self._producer[value]
+
     def returns(self, values: Iterable[str]) -> None:
         """Note values that are results of the model, or of a graph inside it."""
         self._returned += values

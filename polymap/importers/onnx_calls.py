@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from polymap.importers.onnx_scopes import Scope
 from polymap.importers.operators import Call, NotMapped, Operand, Shape
 from polymap.inputs import as_integer, is_list
 
@@ -88,8 +89,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class NodeCall:
-    """A node whose call is asked for. inputs: None for those that are left out. values: small constants by name.
-    constants: names of what is known before the run. bits: of all tensors, instead of the model's types."""
+    """A node whose call is asked for. inputs: None for those that are left out. scope: what is known of the values of
+    its graph. bits: of all tensors, instead of the model's types."""
 
     operator: str
     domain: str
@@ -97,8 +98,7 @@ class NodeCall:
     inputs: tuple[Value | None, ...]
     output: Value
     opset: int
-    values: Mapping[str, tuple[int, ...]]
-    constants: frozenset[str] | set[str]
+    scope: Scope
     bits: int | None = None
 
     def call(self) -> Call | None:
@@ -206,10 +206,10 @@ class NodeCall:
             return tuple(self.given["axes"])
         if len(self.inputs) < 2 or self.inputs[1] is None:
             return ()
-        name = self.inputs[1].name
-        if name not in self.values:
+        axes = self.scope.integers(self.inputs[1].name)
+        if axes is None:
             raise NotMapped("its axes are not known before the run")
-        return self.values[name]
+        return axes
 
     def _other(self) -> Call | None:
         data = self.present[0]
@@ -233,7 +233,7 @@ class NodeCall:
                 return self._normalised(data)
 
     def _gather(self, data: Value, indices: Value) -> Call | None:
-        if indices.name in self.constants:
+        if self.scope.is_constant(indices.name):
             return None
         if self.given.get("axis", 0) == 0 and len(data.known_shape()) == 2:
             return self._of("embedding", (data,))

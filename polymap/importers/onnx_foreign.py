@@ -1,0 +1,96 @@
+"""Results of onnxruntime's own operators (domain com.microsoft), of which onnx infers no shapes. Source: onnxruntime,
+docs/ContribOperators.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from polymap.importers.operators import Shape
+from polymap.inputs import as_integer
+
+MICROSOFT = "com.microsoft"
+FLOAT = 1  # TensorProto.FLOAT
+
+Result = tuple[int, Shape]  # element type and shape
+_LIKE_FIRST = frozenset((
+    *("FastGelu", "Gelu", "BiasGelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"),
+    *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding"),
+    *("BiasSplitGelu", "BiasAdd", "GroupNorm", "BiasSoftmax", "BiasDropout", "Inverse"),
+))  # fmt: skip
+_BROADCAST = {"QLinearAdd": (0, 3), "QLinearMul": (0, 3)}
+_OF_NEW_TYPE = {"QuantizeLinear": 2, "DequantizeLinear": 1}  # the input whose type the result has
+# Matrix products: which inputs are multiplied, and which one's type the result has (None: float32).
+_MATRICES: dict[str, tuple[int, int, int | None]] = {
+    "FusedMatMul": (0, 1, 0), "TransposeMatMul": (0, 1, 0), "QGemm": (0, 3, 8), "MatMulIntegerToFloat": (0, 1, None),
+    "DynamicQuantizeMatMul": (0, 1, 0), "QLinearMatMul": (0, 3, 7), "FusedGemm": (0, 1, 0), "GemmFastGelu": (0, 1, 0),
+}  # fmt: skip
+
+
+def results_of(
+    node: Any, given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]
+) -> list[Result]:
+    """Return the results of a node in order as far as they are known. elements: types of its inputs, 0 without one."""
+    if node.domain != MICROSOFT or not shapes:
+        return []
+    name = node.op_type
+    if name == "MatMulNBits":
+        return _packed(given, shapes, elements)
+    if name in _MATRICES:
+        first, second, typed = _MATRICES[name]
+        shape = _product(_at(shapes, first), _at(shapes, second), given)
+        element = FLOAT if typed is None or typed >= len(elements) else elements[typed] or FLOAT
+        return [] if shape is None else [(element, shape)]
+    if name in ("MultiHeadAttention", "GroupQueryAttention"):
+        return _attention(given, shapes, elements)
+    if name in _BROADCAST:
+        shape = _broadcast(*(_at(shapes, place) for place in _BROADCAST[name]))
+        return [] if shape is None else [(elements[0], shape)]
+    first = shapes[0]
+    if first is None or not (name in _LIKE_FIRST or name in _OF_NEW_TYPE):
+        return []
+    place = _OF_NEW_TYPE.get(name, 0)
+    return [(elements[place] if name != "DequantizeLinear" else FLOAT, first)] if place < len(elements) else []
+
+
+def _at(shapes: Sequence[Shape | None], place: int) -> Shape | None:
+    return shapes[place] if place < len(shapes) else None
+
+
+def _product(left: Shape | None, right: Shape | None, given: Mapping[str, Any]) -> Shape | None:
+    if left is None or right is None or len(left) < 2 or len(right) < 2:
+        return None
+    if given.get("transBatchA") or given.get("transBatchB"):
+        return None
+    rows, columns = left[-1 if given.get("transA") else -2], right[-2 if given.get("transB") else -1]
+    leading = _broadcast(left[:-2], right[:-2])
+    return None if leading is None else (*leading, rows, columns)
+
+
+def _broadcast(left: Shape | None, right: Shape | None) -> Shape | None:
+    if left is None or right is None:
+        return None
+    rank = max(len(left), len(right))
+    pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
+    sizes = [sorted({*pair}) for pair in pairs]
+    return tuple(each[-1] for each in sizes) if all(len(each) == 1 or each[0] == 1 for each in sizes) else None
+
+
+def _packed(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    """Return the product with a matrix [N, K] of packed numbers."""
+    wide, high, rows = as_integer(given.get("K")), as_integer(given.get("N")), shapes[0]
+    if not rows or high is None or high < 1 or wide != rows[-1]:
+        return []
+    return [(elements[0], (*rows[:-1], high))]
+
+
+def _attention(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    """Return the context of attention with queries [batch, length, width]: where keys and values have three axes."""
+    queries, values = shapes[0], _at(shapes, 2)
+    heads = as_integer(given.get("num_heads"))
+    kept = as_integer(given.get("kv_num_heads")) or heads
+    if queries is None or len(queries) != 3 or not heads or not kept:
+        return []
+    if values is None or len(values) != 3:
+        return [(elements[0], queries)] if values is None and _at(shapes, 1) is not None else []
+    return [(elements[0], (*queries[:2], values[2] // kept * heads))]
