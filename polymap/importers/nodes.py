@@ -7,7 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from polymap.importers.operators import Call, NotMapped, Operand, operand_tensors, parts_of
+from polymap.importers.calls import Call, NotMapped, Operand
+from polymap.importers.operators import operand_tensors, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
 from polymap.networks import Feed, MappedNode, Network, Part, Unmapped, View, network_of_nodes
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from polymap.importers.calls import Call, NotMapped, Operand, Shape
 from polymap.importers.onnx_scopes import Scope
-from polymap.importers.operators import Call, NotMapped, Operand, Shape
 from polymap.inputs import as_integer, is_list
 
 VIEWS = (

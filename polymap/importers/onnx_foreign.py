@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from polymap.importers.operators import Shape
+from polymap.importers.calls import Shape
 from polymap.inputs import as_integer
 
 MICROSOFT = "com.microsoft"

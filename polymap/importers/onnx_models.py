@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from polymap.importers.calls import Call, NotMapped
 from polymap.importers.nodes import OUTER, Inner, Nodes, extra
 from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
 from polymap.importers.onnx_loops import entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
-from polymap.importers.operators import Call, NotMapped
 from polymap.importers.tuning import TUNING
 from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake

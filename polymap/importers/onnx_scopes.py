@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polymap.importers.calls import Shape
 from polymap.importers.nodes import extra
 from polymap.importers.onnx_foreign import results_of
-from polymap.importers.operators import Shape
 from polymap.importers.tuning import TUNING
 
 OWN_DOMAINS = ("", "ai.onnx")

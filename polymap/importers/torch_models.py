@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
+from polymap.importers.calls import Call, NotMapped, Operand, Shape
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
-from polymap.importers.operators import Call, NotMapped, Operand, Shape
 from polymap.inputs import answers_in_words, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
