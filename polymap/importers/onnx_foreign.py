@@ -18,10 +18,33 @@ _LIKE_FIRST = frozenset((
     *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding"),
     *("BiasSplitGelu", "BiasAdd", "GroupNorm", "BiasSoftmax", "BiasDropout", "Inverse"),
 ))  # fmt: skip
+# Operators of one loop nest of the table, and at which inputs its operands stand.
+FOREIGN_CALLS = {
+    "Gelu": ("gelu", (0,)), "FastGelu": ("gelu", (0,)), "QuickGelu": ("silu", (0,)),
+    "BiasGelu": ("biased_gelu", (0, 1)),
+    "BiasAdd": ("add", (0, 1, 2)), "QLinearAdd": ("add", (0, 3)), "QLinearMul": ("multiply", (0, 3)),
+    "QLinearSigmoid": ("sigmoid", (0,)), "QLinearLeakyRelu": ("leaky_relu", (0,)), "QuantizeLinear": ("copy", (0,)),
+    "DequantizeLinear": ("copy", (0,)), "QLinearSoftmax": ("softmax", (0,)),
+}  # fmt: skip
+FOREIGN_VIEWS = ("QLinearConcat", "ExpandDims", "Pad")
+FOREIGN_WITHOUT_MACS = (
+    *("RotaryEmbedding", "EmbedLayerNormalization", "QEmbedLayerNormalization", "GatherBlockQuantized", "BiasSoftmax"),
+    *(
+        "QLinearGlobalAveragePool",
+        "QLinearAveragePool",
+        "QLinearReduceMean",
+        "QLinearWhere",
+        "GroupNorm",
+        "SkipGroupNorm",
+    ),
+    *("BiasSplitGelu", "BiasDropout", "Trilu", "NhwcMaxPool", "GatherND", "Unique", "RemovePadding", "RestorePadding"),
+    *("Sampling", "IsAllFinite", "Tokenizer", "MaxpoolWithMask", "GemmaRotaryEmbedding", "MRotaryEmbedding"),
+)
+UNTOLD = ("SimplifiedLayerNormalization",)  # onnxruntime's own operators in the domain of ONNX
 _BROADCAST = {"QLinearAdd": (0, 3), "QLinearMul": (0, 3)}
 _OF_NEW_TYPE = {"QuantizeLinear": 2, "DequantizeLinear": 1}  # the input whose type the result has
 # Matrix products: which inputs are multiplied, and which one's type the result has (None: float32).
-_MATRICES: dict[str, tuple[int, int, int | None]] = {
+MATRICES: dict[str, tuple[int, int, int | None]] = {
     "FusedMatMul": (0, 1, 0), "TransposeMatMul": (0, 1, 0), "QGemm": (0, 3, 8), "MatMulIntegerToFloat": (0, 1, None),
     "DynamicQuantizeMatMul": (0, 1, 0), "QLinearMatMul": (0, 3, 7), "FusedGemm": (0, 1, 0), "GemmFastGelu": (0, 1, 0),
 }  # fmt: skip
@@ -31,18 +54,21 @@ def results_of(
     node: Any, given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]
 ) -> list[Result]:
     """Return the results of a node in order as far as they are known. elements: types of its inputs, 0 without one."""
-    if node.domain != MICROSOFT or not shapes:
+    if (node.domain != MICROSOFT and node.op_type not in UNTOLD) or not shapes:
         return []
     name = node.op_type
     if name == "MatMulNBits":
         return _packed(given, shapes, elements)
-    if name in _MATRICES:
-        first, second, typed = _MATRICES[name]
+    if name in MATRICES:
+        first, second, typed = MATRICES[name]
         shape = _product(_at(shapes, first), _at(shapes, second), given)
         element = FLOAT if typed is None or typed >= len(elements) else elements[typed] or FLOAT
         return [] if shape is None else [(element, shape)]
     if name in ("MultiHeadAttention", "GroupQueryAttention"):
         return _attention(given, shapes, elements)
+    if name in ("QLinearConv", "FusedConv"):
+        shape = _convolved(shapes[0], _at(shapes, 3 if name[0] == "Q" else 1), given)
+        return [] if shape is None else [(elements[7] if name[0] == "Q" and len(elements) > 7 else elements[0], shape)]
     if name in _BROADCAST:
         shape = _broadcast(*(_at(shapes, place) for place in _BROADCAST[name]))
         return [] if shape is None else [(elements[0], shape)]
@@ -94,3 +120,19 @@ def _attention(given: Mapping[str, Any], shapes: Sequence[Shape | None], element
     if values is None or len(values) != 3:
         return [(elements[0], queries)] if values is None and _at(shapes, 1) is not None else []
     return [(elements[0], (*queries[:2], values[2] // kept * heads))]
+
+
+def _convolved(data: Shape | None, weights: Shape | None, given: Mapping[str, Any]) -> Shape | None:
+    """Return the shape of a convolution with explicit padding, channels first (ONNX, Conv)."""
+    if data is None or weights is None or len(data) != len(weights) or len(data) < 3 or given.get("channels_last"):
+        return None
+    rank = len(data) - 2
+    if given.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        return None
+    pads = list(given.get("pads", [])) or [0] * 2 * rank
+    moves = [list(given.get(name, [])) or [1] * rank for name in ("strides", "dilations")]
+    if len(pads) != 2 * rank or any(len(each) != rank or min(each) < 1 for each in moves):
+        return None
+    rows = zip(data[2:], weights[2:], pads[:rank], pads[rank:], *moves, strict=True)
+    made = tuple((size + b + e - dilation * (taps - 1) - 1) // step + 1 for size, taps, b, e, step, dilation in rows)
+    return (data[0], weights[0], *made) if min(made) > 0 else None

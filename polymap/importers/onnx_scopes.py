@@ -16,7 +16,7 @@ import numpy as np
 
 from polymap.importers.calls import Shape
 from polymap.importers.nodes import extra
-from polymap.importers.onnx_foreign import results_of
+from polymap.importers.onnx_foreign import UNTOLD, results_of
 from polymap.importers.tuning import TUNING
 
 OWN_DOMAINS = ("", "ai.onnx")
@@ -124,7 +124,7 @@ class Scope:
         inputs = [name for name in node.input if name]
         if self.is_before_the_run(node):
             self._constants.update(dict.fromkeys(node.output, True))
-        if node.domain not in OWN_DOMAINS:
+        if node.domain not in OWN_DOMAINS or node.op_type in UNTOLD:
             self._learn_foreign(node)
             return
         if node.op_type == "Constant":

@@ -62,7 +62,7 @@ def operand_tensors(operator: str, parts: Sequence[Part]) -> tuple[str, ...]:
 
 
 STATISTICS = ("reduce_l2", "reduce_log_sum", "reduce_log_sum_exp", "variance", "deviation")
-_IN_ORDER = (*STATISTICS, "softmax", "log_softmax", "layer_norm", "attention")
+_IN_ORDER = (*STATISTICS, "dynamic_quantisation", "softmax", "log_softmax", "layer_norm", "attention")
 
 
 def _axis(scale: int, outer: str, dilation: int, inner: str) -> str:
@@ -342,6 +342,19 @@ def log_softmax(call: Call) -> tuple[Part, ...]:
     return nests(call, steps, sized(letters, call.inputs[0]))
 
 
+def dynamic_quantisation(call: Call) -> tuple[Part, ...]:
+    """Largest and smallest element, then each element divided by their difference over 255, as ONNX has it."""
+    letters, source = _letters(call.inputs[0]), call.operands[0] if call.operands else None
+    each, sizes = ",".join(letters), sized(_letters(call.inputs[0]), call.inputs[0])
+    ends = Apply("/", (Apply("-", (Read(1), Read(2))), Number("255.0")))
+    first = call if source is None else replace(call, element_type=source.element_type)
+    found = nests(first, (Step("largest", f"M[] max= X[{each}]"), Step("smallest", f"N[] min= X[{each}]")), sizes)
+    value = Apply("rint", (Apply("/", (Read(0), ends)),))
+    last = call.workload(f"O[{each}] += X[{each}] * M[] * N[]", sizes, "quotients", value)
+    typed = last if source is None else replace(call, operands=(source,) * 3).typed(last)
+    return (*found, Part(typed, is_product=False))
+
+
 def enlarged(call: Call) -> tuple[Part, ...]:
     """O[i,p,a] += I[i,p]: output position times*p+a of an axis repeats element p (nearest, by whole numbers)."""
     shape = call.inputs[0]
@@ -386,8 +399,13 @@ def softmax(call: Call) -> tuple[Part, ...]:
 def layer_norm(call: Call) -> tuple[Part, ...]:
     """Mean and variance of each row (the mean not for RMS normalisation), then the scaled and shifted quotient.
 
-    options: axes (how many last dims are a row), rms, epsilon. inputs: x, and the scale and the shift where there are.
+    options: axes (how many last dims are a row), rms, epsilon, skip (a second input is added first). inputs: x, what
+    is added, and the scale and the shift where there are.
     """
+    if call.options.get("skip"):
+        total = replace(call, operator="add", inputs=call.inputs[:2], output=call.inputs[0])
+        left = replace(call, inputs=(call.inputs[0], *call.inputs[2:]), options={**call.options, "skip": 0})
+        return (*elementwise(total), *layer_norm(left))
     shape, parameters = call.inputs[0], call.inputs[1:3]
     last = integer(call, "axes", 1)
     if not 1 <= last <= len(shape):
@@ -460,6 +478,7 @@ _TABLE: dict[str, Callable[[Call], tuple[Part, ...]]] = {
     "embedding": embedding,
     "log_softmax": log_softmax,
     "enlarged": enlarged,
+    "dynamic_quantisation": dynamic_quantisation,
     **dict.fromkeys(("lstm", "gru", "rnn"), recurrence),
     **dict.fromkeys(STATISTICS, statistic),
     **dict.fromkeys(REDUCTIONS, reduction),
