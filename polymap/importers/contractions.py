@@ -44,6 +44,12 @@ def contraction(call: Call) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+def is_permutation(equation: str) -> bool:
+    """Whether an equation of one operand only says its axes in another order."""
+    term, arrow, result = equation.replace(" ", "").partition("->")
+    return bool(arrow) and sorted(term) == sorted(result) and len(set(term) - {"."}) == len(term.replace(".", ""))
+
+
 def _terms(call: Call) -> tuple[list[str], str]:
     """Return the letters of the operands and of the result, an ellipsis written out in letters of its own."""
     equation = str(call.options.get("equation", "")).replace(" ", "").replace("...", _ELLIPSIS)

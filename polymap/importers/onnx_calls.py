@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from polymap.importers.calls import Call, NotMapped, Operand, Shape
+from polymap.importers.contractions import is_permutation
 from polymap.importers.onnx_foreign import (
     FOREIGN_CALLS,
     FOREIGN_VIEWS,
@@ -317,9 +318,8 @@ class NodeCall:
                 raise NotMapped("no affine loop nest is known for this operator")
 
     def _einsum(self) -> Call | None:
-        equation = self.given.get("equation", b"").decode("ascii", "replace").replace(" ", "")
-        term, arrow, result = equation.partition("->")
-        if len(self.present) == 1 and arrow and sorted(term) == sorted(result):  # axes in another order
+        equation = self.given.get("equation", b"").decode("ascii", "replace")
+        if len(self.present) == 1 and is_permutation(equation):
             return None
         return self._of("contraction", self.present, equation=equation)
 
@@ -333,7 +333,7 @@ class NodeCall:
         rounded = given.get("nearest_mode", b"round_prefer_floor" if self.operator == "Resize" else b"floor")
         if self.operator == "Resize" and self.opset < 11:
             place, rounded = b"asymmetric", b"floor"
-        is_floor = place in (b"asymmetric", b"tf_half_pixel_for_nn") and rounded == b"floor"
+        is_floor = place == b"asymmetric" and rounded == b"floor"
         is_middle = place in (b"half_pixel", b"half_pixel_symmetric", b"pytorch_half_pixel") and rounded[:5] == b"round"
         is_shaped = given.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
         if mode != b"nearest" or not (is_floor or is_middle) or not is_shaped or len(shape) != len(made):

@@ -225,19 +225,35 @@ def linear(call: Call) -> tuple[Part, ...]:
     return matrix_product(replace(call, inputs=((prod(leading), wide), weight[::-1])))
 
 
+def grouped_product(call: Call) -> tuple[Part, ...]:
+    """O[e,m,n] += A[e,m,k] * B[e,k,n]: rows routed to experts, as if all got equally many (or one more, where they do
+    not divide)."""
+    (rows, wide), (experts, high, columns) = call.inputs[:2]
+    if wide != high:
+        raise NotMapped("the shapes of the operands do not fit together", rows * wide * columns)
+    each, more = divmod(rows, experts)
+    text = "O[e,m,n] += A[e,m,k] * B[e,k,n]"
+    return tuple(
+        Part(call.workload(text, {"e": count, "m": taken, "n": columns, "k": wide}, name), is_product=True)
+        for name, count, taken in (("experts", experts - more, each), ("larger_experts", more, each + 1))
+        if count and taken
+    )
+
+
 def attention(call: Call) -> tuple[Part, ...]:
     """Scores of each head, softmax over the keys, context; queries [..., m, k], keys [..., n, k], values [..., n, d].
 
-    Fewer heads of keys than of queries are shared by consecutive heads (grouped queries). A mask is not used: all
+    Fewer heads of keys than of queries are shared by consecutive heads (grouped queries), keys without a batch by all
+    of it. A mask is not used: all
     scores are computed. options: past, how many keys and values stand in a cache before those of the operands.
     """
     queries, keys, values = (_headed(shape) for shape in call.inputs[:3])
     past = integer(call, "past", 0)
-    fits = queries[0] == keys[0] == values[0] and keys[1:3] == values[1:3] and queries[3] == keys[3]
+    fits = keys[0] == values[0] in (queries[0], 1) and keys[1:3] == values[1:3] and queries[3] == keys[3]
     if not fits or queries[1] % keys[1]:
         raise NotMapped("the shapes of queries, keys and values do not fit together")
-    shared, length = queries[1] // keys[1], past + keys[2]
-    sizes = {"b": queries[0], "h": keys[1], "m": queries[2], "n": length, "k": queries[3], "d": values[3]}
+    shared, length = queries[0] // keys[0] * (queries[1] // keys[1]), past + keys[2]
+    sizes = {"b": keys[0], "h": keys[1], "m": queries[2], "n": length, "k": queries[3], "d": values[3]}
     sizes |= {} if shared == 1 else {"g": shared}
     letters = Letters(("b", "h"), () if shared == 1 else ("g",), "m", "n", "k", "d")
     return nests(call, attention_steps(letters, context="C"), sizes)
@@ -359,7 +375,8 @@ def enlarged(call: Call) -> tuple[Part, ...]:
     """O[i,p,a] += I[i,p]: output position times*p+a of an axis repeats element p (nearest, by whole numbers)."""
     shape = call.inputs[0]
     if len(shape) != len(call.output) or any(made % size for made, size in zip(call.output, shape, strict=True)):
-        raise NotMapped("its output is not a whole number of times as large as its input", 0)
+        what = "which elements are read follows from rounding: an axis does not become a whole number of times as long"
+        raise NotMapped(what, 0)
     letters, written, sizes = _letters(shape), list[str](), sized(_letters(shape), shape)
     for letter, size, made in zip(letters, shape, call.output, strict=True):
         written.append(letter)
@@ -467,6 +484,7 @@ _TABLE: dict[str, Callable[[Call], tuple[Part, ...]]] = {
     "transposed_convolution": transposed_convolution,
     "product": matrix_product,
     "linear": linear,
+    "grouped_product": grouped_product,
     "attention": attention,
     "max_pool": pooling,
     "average_pool": pooling,

@@ -19,7 +19,8 @@ def recurrence(call: Call) -> tuple[Part, ...]:
 
     inputs: x [steps, batch, width], then for each layer and direction the weights of the inputs [gates * hidden,
     width] and of the states [gates * hidden, hidden]. options: reset_first (a GRU whose reset gate scales the state
-    before the product, not behind it). What is made of one step is counted by itself, as the next one needs it.
+    before the product, not behind it), relu (an RNN with it instead of tanh). What is made of one step is counted by
+    itself, as the next one needs it.
     """
     (steps, batch, *_), weights = call.inputs[0], call.inputs[1:]
     macs = steps * batch * sum(map(prod, weights))
@@ -81,4 +82,6 @@ def _step(call: Call, tag: str, hidden: int) -> list[Part]:
             scaled = Apply("tanh", (Apply("+", (Read(0), Apply("*", (Read(2), Read(1))))),))
             return [product("states", 3), gates, cells("candidates", "GRE", scaled), outputs]
         case _:
-            return [product("states", 1), cells("outputs", "GR", Apply("tanh", (total,)))]
+            is_relu = integer(call, "relu", 0)
+            value = Apply("max", (total, Number("0.0"))) if is_relu else Apply("tanh", (total,))
+            return [product("states", 1), cells("outputs", "GR", value)]

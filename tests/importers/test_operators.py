@@ -582,6 +582,30 @@ def test_attention_counts_all_keys_of_every_head(past: int, lead: tuple) -> None
     assert sum(part.macs for part in parts_of(asked)) == math.prod(lead) * 4 * (6 + past) * (5 + 8)
 
 
+def test_attention_shares_keys_without_a_batch() -> None:
+    asked = call("attention", ((6, 4, 3, 8), (1, 2, 5, 8), (1, 2, 5, 8)), (6, 4, 3, 8))
+    assert macs_of(asked) == 6 * 4 * 3 * 5 * 16
+    keys = parts_of(asked)[0].workload.tensor("K")
+    assert math.prod(keys.shape) == 2 * 5 * 8
+
+
+@pytest.mark.parametrize("rows, sizes", [(8, [(4, 2)]), (9, [(3, 2), (1, 3)]), (3, [(3, 1)])])
+def test_routed_rows_are_divided_evenly_among_experts(rows: int, sizes: list) -> None:
+    parts = parts_of(call("grouped_product", ((rows, 5), (4, 5, 6)), (rows, 6)))
+    assert [(p.workload.extents()["e"], p.workload.extents()["m"]) for p in parts] == sizes
+    assert sum(part.macs for part in parts) == rows * 5 * 6
+
+
+def test_dynamic_quantisation_reads_the_type_of_its_operand() -> None:
+    x = np.random.default_rng(17).normal(size=(3, 4))
+    asked = Call("dynamic_quantisation", (x.shape,), x.shape, {}, "uint8", operands=(Operand("x", "float32", 32),))
+    largest, smallest, quotients = (part.workload for part in parts_of(asked))
+    high, low = run(largest, X=x), run(smallest, X=x)
+    expected = np.rint(x / ((x.max() - x.min()) / 255))
+    np.testing.assert_allclose(run(quotients, X=x, M=high, N=low), expected)
+    assert {t.name: t.bits for t in quotients.tensors} == {"O": 8, "X": 32, "M": 32, "N": 32}
+
+
 def test_group_norm_normalises_groups_and_scales_channels() -> None:
     draw = np.random.default_rng(10)
     x, g, h = draw.normal(size=(2, 6, 4)), draw.normal(size=6), draw.normal(size=6)
@@ -619,7 +643,7 @@ def test_batch_norm_and_embedding() -> None:
         ),
         (call("convolution", ((1, 2, 9, 9), (4, 2, 3, 3)), (1, 4, 7, 7), strides=(1, 1, 1)), "3 numbers for 2 axes"),
         (call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 7), strides=(0,)), "a number below 1"),
-        (call("attention", ((2, 4, 3, 8), (1, 4, 5, 8), (1, 4, 5, 8)), (2, 4, 3, 8)), "do not fit together"),
+        (call("attention", ((2, 4, 3, 8), (3, 4, 5, 8), (3, 4, 5, 8)), (2, 4, 3, 8)), "do not fit together"),
         (call("attention", ((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 6, 8)), (2, 4, 3, 8)), "do not fit together"),
         (call("attention", ((8,), (8,), (8,)), (8,)), "not the shapes"),
         (call("contraction", ((2, 3), (3, 4), (4, 5)), (2, 5), equation="ij,jk->ik"), "does not fit the shapes"),
