@@ -71,7 +71,7 @@ def _sign(value: Expression) -> Expression:
 
 
 def _sloped(reads: tuple[Expression, ...]) -> Expression:
-    return _if_positive(reads[0], reads[0], Apply("*", (reads[1], reads[0]))) if len(reads) > 1 else reads[0]
+    return _if_positive(reads[0], reads[0], Apply("*", (reads[1], reads[0]))) if reads[1:] else reads[0]
 
 
 def _mean_of(reads: tuple[Expression, ...]) -> Expression:
@@ -82,21 +82,21 @@ def _scaled_sum(operation: str) -> Function:
     """x + f(y, z), as in addcmul and addcdiv."""
 
     def make(reads: tuple[Expression, ...]) -> Expression:
-        return Apply("+", (reads[0], Apply(operation, reads[1:]))) if len(reads) == 3 else reads[0]
+        return Apply("+", (reads[0], Apply(operation, reads[1:]))) if reads[2:] else reads[0]
 
     return Function(3, make)
 
 
 def _between(reads: tuple[Expression, ...]) -> Expression:
     """x + w (y - x); w is a half where it is no tensor."""
-    if len(reads) < 2:
+    if not reads[1:]:
         return reads[0]
-    weight = reads[2] if len(reads) > 2 else _number(0.5)
+    weight = reads[2] if reads[2:] else _number(0.5)
     return Apply("+", (reads[0], Apply("*", (weight, Apply("-", (reads[1], reads[0]))))))
 
 
 def _gated(reads: tuple[Expression, ...]) -> Expression:
-    return Apply("*", (reads[0], sigmoid(reads[1]))) if len(reads) > 1 else reads[0]
+    return Apply("*", (reads[0], sigmoid(reads[1]))) if reads[1:] else reads[0]
 
 
 def _compared(sign: str) -> Function:
@@ -104,7 +104,7 @@ def _compared(sign: str) -> Function:
 
 
 def _selected(reads: tuple[Expression, ...]) -> Expression:
-    return Apply("?:", (Apply("!=", (reads[0], _number(0))), *reads[1:])) if len(reads) == 3 else reads[0]
+    return Apply("?:", (Apply("!=", (reads[0], _number(0))), *reads[1:])) if reads[2:] else reads[0]
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -113,7 +113,7 @@ FUNCTIONS: dict[str, Function] = {
     **{name: _call(name) for name in ("exp", "log", "sqrt", "tanh", "erf", "fabs", "sin", "cos", "floor", "ceil")},
     **{name: _call(name) for name in ("tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh")},
     **{name: _call(name) for name in ("rint", "trunc", "log1p", "expm1")},
-    "power": Function(2, lambda reads: Apply("pow", reads) if len(reads) > 1 else Apply("*", (*reads, *reads))),
+    "power": Function(2, lambda reads: Apply("pow", reads) if reads[1:] else Apply("*", (*reads, *reads))),
     "negate": Function(1, lambda reads: Apply("neg", reads)),
     "reciprocal": Function(1, lambda reads: Apply("/", (_number(1), reads[0]))),
     "rsqrt": Function(1, lambda reads: Apply("/", (_number(1), Apply("sqrt", reads)))),
@@ -143,8 +143,8 @@ FUNCTIONS: dict[str, Function] = {
     "and": _compared("&&"),
     "or": _compared("||"),
     "unequal": _compared("!="),
-    "remainder": Function(2, lambda reads: Apply("fmod", reads) if len(reads) > 1 else reads[0]),
-    "atan2": Function(2, lambda reads: Apply("atan2", reads) if len(reads) > 1 else reads[0]),
+    "remainder": Function(2, lambda reads: Apply("fmod", reads) if reads[1:] else reads[0]),
+    "atan2": Function(2, lambda reads: Apply("atan2", reads) if reads[1:] else reads[0]),
     "mean_of": Function(0, _mean_of),
     "added_product": _scaled_sum("*"),
     "added_quotient": _scaled_sum("/"),

@@ -423,7 +423,7 @@ class NodeCall:
         """Return a product with a matrix [N, K] of numbers of a few bits (onnxruntime, MatMulNBits)."""
         data, weights = self._input(0), self._input(1)
         rows, wide, high = data.known_shape(), as_integer(self.given.get("K")), as_integer(self.given.get("N"))
-        if not rows or wide != rows[-1] or high is None or high < 1:
+        if not rows or wide is None or wide != rows[-1] or high is None or high < 1:
             raise NotMapped("the shapes of the operands do not fit together")
         bits = as_integer(self.given.get("bits")) or 4
         operands = (data.operand(), Operand(weights.name, None, bits, is_turned=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,7 +65,22 @@ def _read(onnx: Any, path: Path) -> Any:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: a name is not UTF-8"))
     if not model.graph.node:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: its graph has no nodes"))
+    _drop_weights(model.graph)
     return model
+
+
+def _drop_weights(graph: Any) -> None:
+    """Drop the numbers of weights: shapes need those of small constants only, and onnx copies models as it infers."""
+    tensors = [*graph.initializer, *(each.t for node in graph.node for each in node.attribute if each.HasField("t"))]
+    for tensor in tensors:
+        if min(tensor.dims, default=0) >= 0 and prod(tensor.dims) > TUNING.most_listed:
+            kept = (tensor.name, tensor.data_type, list(tensor.dims))
+            tensor.Clear()
+            tensor.name, tensor.data_type, tensor.data_location = kept[0], kept[1], 1
+            tensor.dims.extend(kept[2])
+    for node in graph.node:
+        for _, inner in graphs_of(node):
+            _drop_weights(inner)
 
 
 def _texts(graph: Any) -> Iterator[object]:
@@ -96,7 +112,10 @@ def _inlined(onnx: Any, model: Any, path: Path) -> Any:
 def _inferred(onnx: Any, model: Any, path: Path) -> Any:
     """Return the model with shapes inferred (data propagation included). Of what the file itself says of shapes inside,
     only the results of operators are kept that onnx does not know."""
-    foreign = {name for node in model.graph.node if node.domain not in ("", "ai.onnx") for name in node.output}
+    foreign = {name for node in model.graph.node if node.domain not in OWN_DOMAINS for name in node.output}
+    known = {each.domain for each in model.opset_import}
+    for domain in sorted({node.domain for node in model.graph.node} - {*known, *OWN_DOMAINS}):  # some exporters forget
+        model.opset_import.add(domain=domain, version=1)
     kept = [each for each in model.graph.value_info if each.name in foreign and _is_static(each)]
     del model.graph.value_info[:]
     model.graph.value_info.extend(kept)

@@ -13,12 +13,14 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polymap.importers.calls import Shape
 from polymap.importers.nodes import extra
 from polymap.importers.onnx_foreign import UNTOLD, results_of
 from polymap.importers.tuning import TUNING
 
+Values = NDArray[Any]
 OWN_DOMAINS = ("", "ai.onnx")
 _EVALUATED = frozenset((
     *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "CumSum"),
@@ -66,7 +68,7 @@ class Scope:
             self._constants[each.name] = True
             self._note_tensor(each.name, each)
 
-    def bind(self, name: str, kind: Any, value: np.ndarray | None = None) -> None:
+    def bind(self, name: str, kind: Any, value: Values | None = None) -> None:
         """Note what a value is, instead of what is known of it."""
         self._kinds[name] = kind
         self._forget(name)
@@ -86,17 +88,15 @@ class Scope:
         kind = self._kinds.get(name)
         return kind.tensor_type.elem_type or 1 if kind is not None and kind.HasField("tensor_type") else 1
 
-    def value(self, name: str) -> np.ndarray | None:
+    def value(self, name: str) -> Values | None:
         """Return the numbers of a small constant; None for other values."""
         found = self._values.get(name)
-        if found is None or isinstance(found, np.ndarray):
-            return found
-        try:
-            value = np.asarray(self._onnx.numpy_helper.to_array(found))
-        except Exception:  # noqa: BLE001  # a tensor whose bytes do not fit its shape
-            value = None
-        self._values[name] = value
-        return value
+        if hasattr(found, "data_type"):
+            try:
+                found = self._values[name] = np.asarray(self._onnx.numpy_helper.to_array(found))
+            except Exception:  # noqa: BLE001  # a tensor whose bytes do not fit its shape
+                found = self._values[name] = None
+        return found
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """Return the integers of a small constant in order; None for other values."""
@@ -157,7 +157,7 @@ class Scope:
         if is_small and tensor.data_location != 1 and tensor.data_type != 8:  # neither elsewhere nor text
             self._values[name] = tensor
 
-    def _note_value(self, name: str, value: np.ndarray) -> None:
+    def _note_value(self, name: str, value: Values) -> None:
         self._values[name] = value if value.size <= TUNING.most_listed else None
         self._constants[name] = True
         self._kinds[name] = self._kind(self._onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
@@ -218,7 +218,7 @@ class Scope:
 
     def _tensor(self, name: str) -> Any:
         found = self._values[name]
-        return self._onnx.numpy_helper.from_array(found, name) if isinstance(found, np.ndarray) else found
+        return found if hasattr(found, "data_type") else self._onnx.numpy_helper.from_array(found, name)
 
     def _evaluate(self, node: Any) -> None:
         """Note the numbers that a node computes; nothing where onnx's evaluator cannot."""
@@ -226,12 +226,12 @@ class Scope:
         evaluator = extra("onnx.reference", "from_onnx").ReferenceEvaluator
         try:
             with warnings.catch_warnings(), np.errstate(divide="raise", invalid="raise"):
-                warnings.simplefilter("error")
+                warnings.simplefilter("ignore")
                 results: Sequence[Any] = evaluator(node, opsets={"": self._opset.version}).run(None, given)
         except Exception:  # noqa: BLE001  # whatever an operator raises
             return
         for name, value in zip(node.output, results, strict=False):
-            if name and isinstance(value, (np.ndarray, np.generic)):
+            if name and hasattr(value, "dtype"):
                 self._note_value(name, np.asarray(value))
 
 

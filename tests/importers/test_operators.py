@@ -542,10 +542,10 @@ def test_recurrences_step_by_step_compute_the_states(kind: str, reset_first: boo
                 case "cells":
                     c = run(workload, F=f, C=c, E=i, A=a)
                 case "outputs":
-                    h = run(
-                        workload,
-                        **{"rnn": {"G": g, "R": r}, "lstm": {"E": o, "C": c}}.get(kind, {"Z": z, "A": a, "H": h}),
-                    )
+                    reads = {"rnn": {"G": g, "R": r}, "lstm": {"E": o, "C": c}, "gru": {"Z": z, "A": a, "H": h}}
+                    h = run(workload, **reads[kind])
+                case _:
+                    raise AssertionError(workload.name)
     states, cells = stepped(kind, x, w, u, reset_first=reset_first)
     np.testing.assert_allclose(h, states[-1])
     np.testing.assert_allclose(c, cells)
