@@ -28,6 +28,11 @@ VIEWS = (
     *("SequenceAt", "SequenceLength", "SplitToSequence", "ConcatFromSequence", "Optional", "OptionalGetElement"),
     *("OptionalHasElement", "CenterCropPad"),
 )
+# Operators that are read as the operators by which ONNX defines them.
+DEFINED_BY_OTHERS = frozenset((
+    *("AffineGrid", "CausalConvWithState", "LinearAttention", "MeanVarianceNormalization", "RotaryEmbedding", "SwiGLU"),
+    *("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
+))  # fmt: skip
 _SAME_SHAPE = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Max": "max", "Min": "min", "Sum": "add",
     "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh", "Erf": "erf", "Abs": "fabs", "Sin": "sin", "Cos": "cos",

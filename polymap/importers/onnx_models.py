@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from polymap.importers.calls import Call, NotMapped
 from polymap.importers.nodes import OUTER, Inner, Nodes, extra
-from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
+from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
 from polymap.importers.onnx_loops import entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
 from polymap.importers.tuning import TUNING
@@ -46,7 +46,7 @@ def from_onnx(
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
     model = _inlined(onnx, _read(onnx, path), path)
     _Sizes(path.name, batch, sizes, shapes).bind(model.graph)
-    return _Graph(onnx, _inferred(onnx, model, path), bits).network(path.stem)
+    return _Graph(onnx, _dissolved(onnx, _inferred(onnx, model, path), path), bits).network(path.stem)
 
 
 def _read(onnx: Any, path: Path) -> Any:
@@ -107,6 +107,19 @@ def _inlined(onnx: Any, model: Any, path: Path) -> Any:
         raise InputError(
             Mistake("PM640", f"{shown(path.name)}: onnx cannot inline its functions: {_line(error)}")
         ) from None
+
+
+def _dissolved(onnx: Any, model: Any, path: Path) -> Any:
+    """Return the model with the definitions of operators that ONNX defines by others, where the table has none."""
+    found = {node.op_type for node in model.graph.node if node.domain in OWN_DOMAINS} & DEFINED_BY_OTHERS
+    if not found:
+        return model
+    inline = extra("onnx.inliner", "from_onnx").inline_selected_functions
+    try:
+        model = inline(model, [("", name) for name in sorted(found)], exclude=False, inline_schema_functions=True)
+    except Exception:  # noqa: BLE001  # such as a definition for another version: the operators are told as they are
+        return model
+    return _inferred(onnx, model, path)
 
 
 def _inferred(onnx: Any, model: Any, path: Path) -> Any:

@@ -330,7 +330,7 @@ def macs_by_definition(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> i
 def _einsum_macs(equation: str, shapes: list[tuple[int, ...]]) -> int | None:
     """Return the products of an equation, two operands at a time from the left; what only one of them has, and nothing
     behind, is summed first (torch.einsum, onnxruntime)."""
-    left, arrow, result = equation.replace("...", "Z").partition("->")
+    left, arrow, result = equation.replace(" ", "").replace("...", "Z").partition("->")
     terms = left.split(",")
     if not arrow:
         result = "".join(letter for letter in sorted(set(left) - {","}) if left.count(letter) == 1)
