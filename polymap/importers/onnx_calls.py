@@ -101,17 +101,20 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a graph: its shape (None where it is not known before the run), its element type and its bits."""
+    """A value of a graph: its shape (None where it is not known before the run), its element type and its bits. cause:
+    the node from which on the shape is not known."""
 
     name: str
     shape: Shape | None
     element_type: str | None
     bits: int
+    cause: str = ""
 
     def known_shape(self) -> Shape:
         """Return the shape; raises NotMapped where it is not known."""
         if self.shape is None:
-            raise NotMapped(f"the shape of {self.name[:100]!r} is not known before the run")
+            since = f": it depends on what {self.cause} computes" if self.cause else ""
+            raise NotMapped(f"the shape of {self.name[:100]!r} is not known before the run{since}")
         return self.shape
 
     def operand(self, *, is_turned: bool = False) -> Operand:
@@ -138,7 +141,8 @@ class NodeCall:
         try:
             return self._call()
         except NotMapped as reason:
-            if reason.macs is None and not self.domain and self.operator in _WITHOUT_MACS:
+            idle = {"": _WITHOUT_MACS, MICROSOFT: FOREIGN_WITHOUT_MACS}.get(self.domain, frozenset())
+            if reason.macs is None and self.operator in idle:
                 raise NotMapped(str(reason), 0) from None
             raise
 
@@ -409,6 +413,17 @@ class NodeCall:
             return self._of(operator, [self._input(place) for place in places])
         if name in ("MultiHeadAttention", "GroupQueryAttention"):
             return self._headed(*((6, 7) if name[0] == "M" else (3, 4)))
+        if name in ("Attention", "QAttention"):
+            return self._projected(4 if name == "Attention" else 8)
+        if name == "MoE":
+            weights = [self._input(at) for at in (2, 4, 6) if at < len(self.inputs) and self.inputs[at] is not None]
+            return self._of("experts", (self._input(0), *weights), k=self.given.get("k", 1))
+        if name == "QLinearGlobalAveragePool":
+            data = self._input(0)
+            return self._of("reduce_mean", (data,), axes=tuple(range(2, len(data.known_shape()))))
+        if name == "QLinearAveragePool":
+            options = {"kernel": self.given.get("kernel_shape"), "strides": self.given.get("strides")}
+            return self._of("average_pool", (self._input(0),), **options, padding=_padding(self.given))
         return self._foreign_normalised()
 
     def _foreign_normalised(self) -> Call:
@@ -421,8 +436,7 @@ class NodeCall:
             values = [data, *([self._input(1)] if is_skip else []), *scales]
             options = {"rms": is_rms, "skip": int(is_skip), "epsilon": self.given.get("epsilon", 1e-5)}
             return self._of("layer_norm", values, axes=-axis if axis < 0 else len(x) - axis, **options)
-        known = 0 if name in FOREIGN_WITHOUT_MACS else None
-        raise NotMapped(f"no affine loop nest is known for this operator of {self.domain or 'onnxruntime'}", known)
+        raise NotMapped(f"no affine loop nest is known for this operator of {self.domain or 'onnxruntime'}")
 
     def _packed(self) -> Call:
         """Return a product with a matrix [N, K] of numbers of a few bits (onnxruntime, MatMulNBits)."""
@@ -434,13 +448,32 @@ class NodeCall:
         operands = (data.operand(), Operand(weights.name, None, bits, is_turned=True))
         return self._made("linear", operands, (rows, (high, wide)), (*rows[:-1], high))
 
+    def _projected(self, at: int) -> Call:
+        """Return a product with the weights of queries, keys and values beside each other, and the attention of them.
+        at: the input that holds past keys and values [2, batch, heads, length, width]."""
+        data, weights = self._input(0), self._input(1)
+        before = self.inputs[at] if at < len(self.inputs) else None
+        past = before.known_shape() if before is not None else ()
+        if past and (len(past) != 5 or self.given.get("past_present_share_buffer")):
+            raise NotMapped("how many past keys it reads depends on values")
+        options = {"heads": self.given.get("num_heads"), "widths": self.given.get("qkv_hidden_sizes")}
+        kept = past[3] if past else 0
+        return self._of("projected_attention", (data, weights), **options, past=kept)
+
     def _headed(self, first: int, second: int) -> Call:
         """Return the attention of onnxruntime: operands [batch, length, heads * width], past ones with heads apart."""
         heads = as_integer(self.given.get("num_heads"))
         kept = as_integer(self.given.get("kv_num_heads")) or heads
-        values = [self._input(place) for place in range(3)]
-        shapes = [each.known_shape() for each in values]
-        shapes = [s if len(s) == 4 else _in_heads(s, n) for s, n in zip(shapes, (heads, kept, kept), strict=True)]
+        first_shape = self._input(0).known_shape()
+        if self.inputs[1] is None:  # queries, keys and values stand beside each other
+            every = (heads or 0) + 2 * (kept or 0)
+            shared = _in_heads(first_shape, every)
+            values = [self._input(0)]
+            shapes = [(*shared[:1], count or 0, *shared[2:]) for count in (heads, kept, kept)]
+        else:
+            values = [self._input(place) for place in range(3)]
+            shapes = [each.known_shape() for each in values]
+            shapes = [s if len(s) == 4 else _in_heads(s, n) for s, n in zip(shapes, (heads, kept, kept), strict=True)]
         past = [self.inputs[at] if at < len(self.inputs) else None for at in (first, second)]
         before = [each.known_shape() for each in past if each is not None]
         if any(len(shape) != 4 for shape in before) or len({shape[2] for shape in before}) > 1:

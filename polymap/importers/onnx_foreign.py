@@ -16,8 +16,9 @@ Result = tuple[int, Shape]  # element type and shape
 _LIKE_FIRST = frozenset((
     *("FastGelu", "Gelu", "BiasGelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"),
     *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding"),
-    *("BiasSplitGelu", "BiasAdd", "GroupNorm", "BiasSoftmax", "BiasDropout", "Inverse"),
+    *("BiasSplitGelu", "BiasAdd", "GroupNorm", "BiasSoftmax", "BiasDropout"),
 ))  # fmt: skip
+_MIXTURES = ("MoE", "QMoE")
 # Operators of one loop nest of the table, and at which inputs its operands stand.
 FOREIGN_CALLS = {
     "Gelu": ("gelu", (0,)), "FastGelu": ("gelu", (0,)), "QuickGelu": ("silu", (0,)),
@@ -27,18 +28,37 @@ FOREIGN_CALLS = {
     "DequantizeLinear": ("copy", (0,)), "QLinearSoftmax": ("softmax", (0,)),
 }  # fmt: skip
 FOREIGN_VIEWS = ("QLinearConcat", "ExpandDims", "Pad")
-FOREIGN_WITHOUT_MACS = (
-    *("RotaryEmbedding", "EmbedLayerNormalization", "QEmbedLayerNormalization", "GatherBlockQuantized", "BiasSoftmax"),
-    *(
-        "QLinearGlobalAveragePool",
-        "QLinearAveragePool",
-        "QLinearReduceMean",
-        "QLinearWhere",
-        "GroupNorm",
-        "SkipGroupNorm",
-    ),
-    *("BiasSplitGelu", "BiasDropout", "Trilu", "NhwcMaxPool", "GatherND", "Unique", "RemovePadding", "RestorePadding"),
-    *("Sampling", "IsAllFinite", "Tokenizer", "MaxpoolWithMask", "GemmaRotaryEmbedding", "MRotaryEmbedding"),
+FOREIGN_WITHOUT_MACS = frozenset(
+    (
+        *FOREIGN_CALLS,
+        *_LIKE_FIRST,
+        *(
+            "RotaryEmbedding",
+            "EmbedLayerNormalization",
+            "QEmbedLayerNormalization",
+            "GatherBlockQuantized",
+            "BiasSoftmax",
+        ),
+        *(
+            "QLinearGlobalAveragePool",
+            "QLinearAveragePool",
+            "QLinearReduceMean",
+            "QLinearWhere",
+            "GroupNorm",
+            "SkipGroupNorm",
+        ),
+        *(
+            "BiasSplitGelu",
+            "BiasDropout",
+            "Trilu",
+            "NhwcMaxPool",
+            "GatherND",
+            "Unique",
+            "RemovePadding",
+            "RestorePadding",
+        ),
+        *("IsAllFinite", "Tokenizer", "MaxpoolWithMask", "GemmaRotaryEmbedding", "MRotaryEmbedding"),
+    )
 )
 UNTOLD = ("SimplifiedLayerNormalization",)  # onnxruntime's own operators in the domain of ONNX
 _BROADCAST = {"QLinearAdd": (0, 3), "QLinearMul": (0, 3)}
@@ -69,11 +89,13 @@ def results_of(
     if name in ("QLinearConv", "FusedConv"):
         shape = _convolved(shapes[0], _at(shapes, 3 if name[0] == "Q" else 1), given)
         return [] if shape is None else [(elements[7] if name[0] == "Q" and len(elements) > 7 else elements[0], shape)]
+    if name in _LATER:
+        return _LATER[name](given, shapes, elements)
     if name in _BROADCAST:
         shape = _broadcast(*(_at(shapes, place) for place in _BROADCAST[name]))
         return [] if shape is None else [(elements[0], shape)]
     first = shapes[0]
-    if first is None or not (name in _LIKE_FIRST or name in _OF_NEW_TYPE):
+    if first is None or not (name in _LIKE_FIRST or name in _MIXTURES or name in _OF_NEW_TYPE):
         return []
     place = _OF_NEW_TYPE.get(name, 0)
     return [(elements[place] if name != "DequantizeLinear" else FLOAT, first)] if place < len(elements) else []
@@ -117,9 +139,64 @@ def _attention(given: Mapping[str, Any], shapes: Sequence[Shape | None], element
     kept = as_integer(given.get("kv_num_heads")) or heads
     if queries is None or len(queries) != 3 or not heads or not kept:
         return []
+    if values is None and len(shapes) > 1 and elements[1] == 0:  # beside the queries
+        return [(elements[0], (*queries[:2], queries[2] // (heads + 2 * kept) * heads))]
     if values is None or len(values) != 3:
-        return [(elements[0], queries)] if values is None and _at(shapes, 1) is not None else []
+        return []
     return [(elements[0], (*queries[:2], values[2] // kept * heads))]
+
+
+def _projected(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    """Return the context of attention with the weights of queries, keys and values beside each other."""
+    data, weights = shapes[0], _at(shapes, 1)
+    if data is None or weights is None or len(data) != 3 or len(weights) != 2:
+        return []
+    widths = list(given.get("qkv_hidden_sizes", [])) or [weights[1] // 3] * 3
+    element = elements[0] if elements[0] not in (2, 3) else FLOAT  # QAttention: of int8 and uint8 operands
+    return [(element, (*data[:2], widths[2]))]
+
+
+def _embedded(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    """Return the rows of words and the number of them in each text (EmbedLayerNormalization)."""
+    words, table = shapes[0], _at(shapes, 2)
+    if words is None or table is None or len(table) != 2:
+        return []
+    return [(elements[2], (*words, table[1])), (6, words[:1])]
+
+
+def _pooled(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    data = shapes[0]
+    return [] if data is None or given.get("channels_last") else [(elements[0], (*data[:2], *(1,) * len(data[2:])))]
+
+
+def _averaged(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    data, kernel = shapes[0], tuple(given.get("kernel_shape", ()))
+    if data is None or len(kernel) != len(data) - 2 or given.get("ceil_mode"):
+        return []
+    shape = _convolved(data, (data[1], 1, *kernel), given)
+    return [] if shape is None else [(elements[0], shape)]
+
+
+def _appended(given: Mapping[str, Any], shapes: Sequence[Shape | None], elements: Sequence[int]) -> list[Result]:
+    """Return the concatenation of tensors that each have a scale and a zero point (QLinearConcat)."""
+    parts = [shape for shape in shapes[2::3] if shape is not None]
+    axis = as_integer(given.get("axis"))
+    if len(parts) < len(shapes[2::3]) or not parts or axis is None or not -len(parts[0]) <= axis < len(parts[0]):
+        return []
+    if len({len(shape) for shape in parts}) > 1:
+        return []
+    made = list(parts[0])
+    made[axis] = sum(shape[axis] for shape in parts)
+    return [(elements[1], tuple(made))]
+
+
+_LATER = {
+    **dict.fromkeys(("Attention", "QAttention"), _projected),
+    "EmbedLayerNormalization": _embedded,
+    "QLinearGlobalAveragePool": _pooled,
+    "QLinearAveragePool": _averaged,
+    "QLinearConcat": _appended,
+}
 
 
 def _convolved(data: Shape | None, weights: Shape | None, given: Mapping[str, Any]) -> Shape | None:

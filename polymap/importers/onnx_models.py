@@ -37,7 +37,8 @@ def from_onnx(
 
     batch: of the dims named batch, batch_size or N (the first of these names that the file has); without them of the
     first dim of an input, if only one is free. sizes: of further free dims, by name ("length"), or by place
-    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves. shapes: of whole
+    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves; by the name of an input that
+    is one integer, its value. shapes: of whole
     inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's types. External weights are not read.
     Raises InputError for a file that is no model, free dims without sizes, and sizes that the file contradicts;
     MissingPackageError without the package.
@@ -45,8 +46,10 @@ def from_onnx(
     onnx = extra("onnx", "from_onnx")
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
     model = _inlined(onnx, _read(onnx, path), path)
-    _Sizes(path.name, batch, sizes, shapes).bind(model.graph)
-    return _Graph(onnx, _dissolved(onnx, _inferred(onnx, model, path), path), bits).network(path.stem)
+    given = _Sizes(path.name, batch, sizes, shapes)
+    given.bind(model.graph)
+    model = _dissolved(onnx, _inferred(onnx, model, path), path)
+    return _Graph(onnx, model, bits).network(path.stem, given.values)
 
 
 def _read(onnx: Any, path: Path) -> Any:
@@ -161,6 +164,8 @@ class _Sizes:
         self._names: dict[str, int] = {}
         self._places: dict[tuple[str, int], int] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
+        self.values: dict[str, int] = {}
+        """Of inputs that are one integer."""
         self._mistakes: list[Mistake] = []
         for name, value in _table(sizes, "sizes").items():
             self._names[str(name)] = self._size(f"the size of {shown(name)}", value)
@@ -237,6 +242,8 @@ class _Sizes:
                     self._mistakes.append(
                         Mistake("PM641", f"{shown(word)} is given twice: {size} and {self._places[place]}")
                     )
+            elif word in inputs and _is_one_integer(inputs[word]):
+                self.values[word] = size
             elif word in _BATCH:
                 self._batch = size
             else:
@@ -286,6 +293,11 @@ class _Sizes:
             raise InputError(self._mistakes)
 
 
+def _is_one_integer(kind: Any) -> bool:
+    """Whether a value is an integer, or a truth, by itself: whatever else decides what runs has more elements."""
+    return kind.elem_type in (6, 7, 9) and all(_is_fixed(dim) and dim.dim_value == 1 for dim in kind.shape.dim)
+
+
 def _is_name(text: object) -> bool:
     """Whether the name of a dim is one: `?`, `unk__12` and numbers stand where exporters know none."""
     return isinstance(text, str) and _NO_NAME.fullmatch(text) is None
@@ -307,9 +319,11 @@ class _Graph:
         versions = (each.version for each in model.opset_import if each.domain in OWN_DOMAINS)
         self._opset = Opset(onnx, max(versions, default=1), model.ir_version)
 
-    def network(self, name: str) -> Network:
+    def network(self, name: str, values: Mapping[str, int]) -> Network:
         nodes, scope = Nodes(), Scope(self._opset)
         scope.note(self._graph)
+        for given, value in values.items():
+            scope.give(given, value)
         nodes.returns(each.name for each in self._graph.output)
         self._tell(nodes, self._graph, set(), OUTER, scope)
         return nodes.network(name[:200] or "model")
@@ -368,7 +382,7 @@ class _Graph:
 
     def _value(self, name: str, scope: Scope) -> Value:
         kind, bits = _element_type(self._onnx, scope.element(name))
-        return Value(name, scope.shape(name), kind, bits)
+        return Value(name, scope.shape(name), kind, bits, scope.cause(name))
 
     def _attributes(self, node: Any) -> dict[str, Any]:
         try:

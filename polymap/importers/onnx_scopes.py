@@ -53,6 +53,7 @@ class Scope:
         self._kinds: ChainMap[str, Any] = outer._kinds.new_child() if outer else ChainMap()
         self._values: ChainMap[str, Any] = outer._values.new_child() if outer else ChainMap()
         self._constants: ChainMap[str, bool] = outer._constants.new_child() if outer else ChainMap()
+        self._causes: ChainMap[str, str] = outer._causes.new_child() if outer else ChainMap()
 
     def inside(self) -> Scope:
         """Return the scope of a graph inside this one: what is noted there is not known here."""
@@ -74,6 +75,11 @@ class Scope:
         self._forget(name)
         if value is not None:
             self._note_value(name, value)
+
+    def give(self, name: str, value: int) -> None:
+        """Note the number of an input that is one integer."""
+        dtype = self._onnx.helper.tensor_dtype_to_np_dtype(self.element(name))
+        self._note_value(name, np.full(self.shape(name) or (), value, dtype))
 
     def kind(self, name: str) -> Any:
         """Return the type of a value as onnx has it; None where it is not known."""
@@ -109,6 +115,10 @@ class Scope:
         """Whether a value is known before the run: a weight, or what follows from weights and shapes."""
         return self._constants.get(name, False)
 
+    def cause(self, name: str) -> str:
+        """Return which node makes that the shape of a value is not known; "" where none does."""
+        return self._causes.get(name, "")
+
     def is_before_the_run(self, node: Any) -> bool:
         """Whether all that a node computes follows from weights and shapes."""
         if any(graphs_of(node)):
@@ -119,6 +129,15 @@ class Scope:
     def learn(self, node: Any) -> None:
         """Note what follows from the inputs of a node: the shapes of its results, and their numbers where all of its
         inputs are small constants."""
+        self._learn(node)
+        known = [self._causes[name] for name in node.input if self._causes.get(name)]
+        for name in node.output:
+            if self.shape(name) is None:
+                self._causes[name] = known[0] if known else f"{node.op_type} {(node.name or name)[:60]!r}"
+            elif name in self._causes:
+                self._causes[name] = ""
+
+    def _learn(self, node: Any) -> None:
         if any(graphs_of(node)) or not node.output:  # what a graph inside reads of the values around is no input
             return
         inputs = [name for name in node.input if name]

@@ -231,13 +231,36 @@ def grouped_product(call: Call) -> tuple[Part, ...]:
     (rows, wide), (experts, high, columns) = call.inputs[:2]
     if wide != high:
         raise NotMapped("the shapes of the operands do not fit together", rows * wide * columns)
+    return _routed(call, rows, (experts, wide, columns))
+
+
+def _routed(call: Call, rows: int, weights: Shape, tag: str = "") -> tuple[Part, ...]:
+    experts, wide, columns = weights
     each, more = divmod(rows, experts)
     text = "O[e,m,n] += A[e,m,k] * B[e,k,n]"
     return tuple(
-        Part(call.workload(text, {"e": count, "m": taken, "n": columns, "k": wide}, name), is_product=True)
+        Part(call.workload(text, {"e": count, "m": taken, "n": columns, "k": wide}, f"{name}{tag}"), is_product=True)
         for name, count, taken in (("experts", experts - more, each), ("larger_experts", more, each + 1))
         if count and taken
     )
+
+
+def experts(call: Call) -> tuple[Part, ...]:
+    """The two or three products of each expert with the rows routed to it; options: k, to how many a row goes.
+
+    inputs: rows [..., hidden], then the weights [experts, inner, hidden], the second ones [experts, hidden, inner];
+    each may stand transposed. The router and what stands between the products is not counted.
+    """
+    *leading, hidden = call.inputs[0]
+    rows = prod(leading) * integer(call, "k", 1)
+    parts: list[Part] = []
+    for place, weights in enumerate(call.inputs[1:]):
+        if len(weights) != 3 or hidden not in weights[1:]:
+            raise NotMapped("the shapes of the operands do not fit together")
+        inner = prod(weights[1:]) // hidden
+        wide, columns = (inner, hidden) if place == 1 else (hidden, inner)
+        parts += _routed(call, rows, (weights[0], wide, columns), f"_{place}" if place else "")
+    return tuple(parts)
 
 
 def attention(call: Call) -> tuple[Part, ...]:
@@ -257,6 +280,20 @@ def attention(call: Call) -> tuple[Part, ...]:
     sizes |= {} if shared == 1 else {"g": shared}
     letters = Letters(("b", "h"), () if shared == 1 else ("g",), "m", "n", "k", "d")
     return nests(call, attention_steps(letters, context="C"), sizes)
+
+
+def projected_attention(call: Call) -> tuple[Part, ...]:
+    """A product with the weights [width, queries + keys + values], then their attention; options: heads, widths (of
+    queries, keys and values; thirds of the weights without), past."""
+    if len(call.inputs[0]) != 3 or len(call.inputs[1]) != 2 or call.inputs[0][2] != call.inputs[1][0]:
+        raise NotMapped("the shapes of the operands do not fit together")
+    (batch, length, _), every, heads = call.inputs[0], call.inputs[1][1], integer(call, "heads", 0)
+    widths = call.integers("widths", 3, every // 3)
+    if heads < 1 or sum(widths) != every or any(width % heads for width in widths) or widths[0] != widths[1]:
+        raise NotMapped("its heads do not divide the width of its weights")
+    shapes = tuple((batch, heads, length, width // heads) for width in widths)
+    product = matrix_product(replace(call, output=(batch, length, every)))
+    return (*product, *attention(replace(call, inputs=shapes, output=(*shapes[0][:3], widths[2] // heads))))
 
 
 def _headed(shape: Shape) -> Shape:
@@ -485,7 +522,9 @@ _TABLE: dict[str, Callable[[Call], tuple[Part, ...]]] = {
     "product": matrix_product,
     "linear": linear,
     "grouped_product": grouped_product,
+    "experts": experts,
     "attention": attention,
+    "projected_attention": projected_attention,
     "max_pool": pooling,
     "average_pool": pooling,
     "softmax": softmax,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 
 import pytest
 import torch
@@ -374,6 +375,24 @@ def test_operands_have_the_types_of_their_values() -> None:
     kinds = (torch.zeros(32, 16, dtype=torch.int8), torch.zeros(16, 8, dtype=torch.int8))
     net = pm.from_torch(Mixed(), kinds)
     assert {each.name: each.bits for each in net.layers[0].workload.tensors} == {"C": 32, "A": 8, "B": 8}
+
+
+def test_quantised_layers_are_read_with_their_types() -> None:
+    import_module("torch.ao.quantization.fx._decomposed")  # registers the operators
+    ops = torch.ops.quantized_decomposed
+
+    class Quantised(torch.nn.Module):
+        def forward(self, x, w):
+            x = ops.quantize_per_tensor(x, 0.1, 0, -128, 127, torch.int8)
+            w = ops.dequantize_per_tensor(w, 0.1, 0, -128, 127, torch.int8)
+            return torch.nn.functional.linear(ops.dequantize_per_tensor(x, 0.1, 0, -128, 127, torch.int8), w)
+
+    import torch.ao.quantization.fx._decomposed  # registers the operators
+
+    net = pm.from_torch(Quantised(), (torch.zeros(3, 4), torch.zeros(5, 4, dtype=torch.int8)))
+    assert (net.macs, net.unmapped) == (60, [])
+    first, second = net.layers[0].workload, net.layers[1].workload
+    assert [each.bits for each in (*first.tensors, *second.tensors)] == [8, 32, 32, 8]
 
 
 def test_neighbours_of_a_block_are_known() -> None:

@@ -320,3 +320,45 @@ def test_values_that_a_division_by_zero_would_make_are_unknown(tmp_path: Path) -
     net = pm.from_onnx(saved(tmp_path, nodes, {"x": (FLOAT, (2, 8))}, {"zero": np.int64(0), "w": FILTER}))
     assert net.macs == 0
     assert [left.node for left in net.unmapped] == ["mm"]
+
+
+def test_where_a_shape_stops_being_known_is_told(tmp_path: Path) -> None:
+    nodes = [
+        node("NonZero", ["x"], ["i"], name="which"),
+        node("Transpose", ["i"], ["j"], name="turn"),
+        node("Cast", ["j"], ["f"], name="cast", to=FLOAT),
+        node("MatMul", ["f", "w"], ["y"], name="mm"),
+    ]
+    net = pm.from_onnx(saved(tmp_path, nodes, {"x": (FLOAT, (2, 8))}, {"w": np.zeros((2, 8), np.float32)}))
+    told = {left.node: left.reason for left in net.unmapped}
+    assert told["which"] == "the size of the result depends on values"
+    assert told["mm"] == "the shape of 'f' is not known before the run: it depends on what NonZero 'which' computes"
+
+
+def rated(tmp_path: Path, shape: tuple) -> Path:
+    """Return a model whose first product depends on a sampling rate."""
+    branches = {}
+    for name, weight in (("then_branch", "w"), ("else_branch", "v")):
+        inner = node("MatMul", ["x", weight], [f"{name}_y"], name="mm")
+        branches[name] = helper.make_graph([inner], name, [], [typed(f"{name}_y")])
+    nodes = [
+        node("Equal", ["sr", "high"], ["c"], name="equal"),
+        node("If", ["c"], ["y"], name="if", **branches),
+        node("MatMul", ["y", "u"], ["z"], name="last"),
+    ]
+    weights = {"w": np.zeros((8, 16)), "v": np.zeros((8, 4)), "u": np.zeros((16, 3))}
+    weights = {name: value.astype(np.float32) for name, value in weights.items()} | {"high": np.int64(16000)}
+    return saved(tmp_path, nodes, {"x": (FLOAT, (2, 8)), "sr": (INT64, shape)}, weights)
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_an_input_that_is_one_integer_takes_its_value(tmp_path: Path, shape: tuple) -> None:
+    path = rated(tmp_path, shape)
+    assert pm.from_onnx(path).unmapped[0].reason == "which branch runs depends on values"
+    net = pm.from_onnx(path, sizes={"sr": 16000})
+    assert (net.macs, net.unmapped) == (2 * 8 * 16 + 2 * 16 * 3, [])
+    assert {view.operator for view in net.views} >= {"Equal", "If"}
+    low = pm.from_onnx(path, sizes={"sr": 8000})  # its last product does not fit, and is told
+    assert (low.macs, [left.node for left in low.unmapped]) == (2 * 8 * 4, ["last"])
+    with pytest.raises(pm.errors.InputError, match="there is no free dim 'x'"):
+        pm.from_onnx(path, sizes={"x": 3})

@@ -107,6 +107,14 @@ def test_attention_of_onnxruntime(tmp_path: Path, kept: int, past: int) -> None:
     assert net.macs == 2 * 8 * 5 * (5 + past) * 32 + 2 * 5 * 128 * 7
 
 
+def test_queries_keys_and_values_beside_each_other(tmp_path: Path) -> None:
+    made = foreign("GroupQueryAttention", ["q", "", "", "pk", "pv", "l", "t"], ["a"], num_heads=8, kv_num_heads=2)
+    inputs = {"q": (1, 3, 12 * 16), "pk": (1, 2, 7, 16), "pv": (1, 2, 7, 16), "l": (TensorProto.INT32, (1,))}
+    inputs |= {"t": (TensorProto.INT32, ())}
+    net = read(tmp_path, [made, node("MatMul", ["a", "w"], ["y"], name="out")], inputs, {"w": (128, 5)})
+    assert (net.macs, net.unmapped) == (8 * 3 * 10 * 32 + 3 * 128 * 5, [])
+
+
 def test_a_known_number_of_keys_of_a_shared_cache_is_counted(tmp_path: Path) -> None:
     names = ["q", "k", "v", "pk", "pv", "l", "t"]
     made = foreign("GroupQueryAttention", names, ["a", "nk", "nv"], num_heads=8, kv_num_heads=2)
@@ -151,16 +159,59 @@ def test_fused_convolutions_keep_the_shapes_behind_them(tmp_path: Path) -> None:
     assert (net.macs, net.unmapped) == (25 * 4 * 27 + 9 * 5 * 36, [])
 
 
+@pytest.mark.parametrize("past", [0, 9])
+@pytest.mark.parametrize("widths", [None, [32, 32, 16]])
+def test_attention_with_its_projection(tmp_path: Path, past: int, widths: list | None) -> None:
+    given = {"qkv_hidden_sizes": widths} if widths else {}
+    names = ["", "", "past"] if past else []
+    q, _, v = widths or (32, 32, 32)
+    nodes = [
+        foreign("EmbedLayerNormalization", ["ids", "", "words", "places", "", "g", "b"], ["x", "m"]),
+        foreign("Attention", ["x", "w", *names], ["a"], num_heads=4, **given),
+        node("MatMul", ["a", "u"], ["y"], name="last"),
+    ]
+    inputs = {"ids": (TensorProto.INT32, (2, 6))} | ({"past": (2, 2, 4, past, 8)} if past else {})
+    weights = {"words": (50, 24), "places": (64, 24), "g": (24,), "b": (24,), "w": (24, 2 * q + v), "u": (v, 5)}
+    net = read(tmp_path, nodes, inputs, weights)
+    assert [left.node for left in net.unmapped] == ["embedlayernormalization"]
+    assert net.unmapped_macs == 0
+    assert net.macs == 12 * 24 * (2 * q + v) + 2 * 6 * (6 + past) * (q + v) + 12 * v * 5
+
+
+def test_quantised_pools_and_joins_keep_the_shapes_behind_them(tmp_path: Path) -> None:
+    scaled = ["s", "z"]
+    nodes = [
+        foreign("QLinearAveragePool", ["x", *scaled, *scaled], ["a"], kernel_shape=[2, 2], strides=[2, 2]),
+        foreign("QLinearConcat", [*scaled, "a", *scaled, "a", *scaled], ["b"], axis=1),
+        node("QLinearConv", ["b", *scaled, "w", "s", "wz", *scaled], ["c"], name="conv"),
+        foreign("QLinearGlobalAveragePool", ["c", *scaled, *scaled], ["d"]),
+        node("Flatten", ["d"], ["e"], name="flat"),
+        node("MatMulInteger", ["e", "u"], ["y"], name="last"),
+    ]
+    weights = SCALES | {"w": (INT8, (5, 8, 3, 3)), "u": (INT8, (5, 7))}
+    net = read(tmp_path, nodes, {"x": (UINT8, (1, 4, 8, 8))}, weights)
+    assert (net.macs, net.unmapped) == (4 * 5 * 8 * 9 + 35, [])
+
+
+@pytest.mark.parametrize("tokens, k", [(8, 2), (3, 1), (5, 2)])
+def test_experts_multiply_the_rows_routed_to_them(tmp_path: Path, tokens: int, k: int) -> None:
+    made = foreign("MoE", ["x", "r", "w", "", "v", "", "u"], ["a"], k=k)
+    weights = {"w": (4, 16, 8), "v": (4, 8, 16), "u": (4, 16, 8), "last": (8, 5)}
+    nodes = [made, node("MatMul", ["a", "last"], ["y"], name="last")]
+    net = read(tmp_path, nodes, {"x": (tokens, 8), "r": (tokens, 4)}, weights)
+    assert (net.macs, net.unmapped) == (tokens * k * 3 * 8 * 16 + tokens * 8 * 5, [])
+
+
 def test_what_is_not_read_of_onnxruntime_is_told(tmp_path: Path) -> None:
     nodes = [
-        foreign("QLinearGlobalAveragePool", ["q", "s", "z", "s", "z"], ["a"]),
-        foreign("MoE", ["x", "r", "w", "", "v"], ["b"], k=2),
+        foreign("QLinearReduceMean", ["q", "s", "z", "s", "z"], ["a"]),
+        foreign("QMoE", ["x", "r", "w", "", "", "v"], ["b"], k=2),
         foreign("NhwcFusedConv", ["x", "w"], ["c"]),
         node("Sorted", ["x"], ["y"], name="mine", domain="mine"),
     ]
     inputs = {"q": (UINT8, (1, 3, 4, 4)), "x": (2, 8), "r": (2, 4)}
     net = read(tmp_path, nodes, inputs, SCALES | {"w": (4, 16, 8), "v": (4, 8, 16)})
-    assert [left.node for left in net.unmapped] == ["qlinearglobalaveragepool", "moe", "nhwcfusedconv", "mine"]
-    assert dict(net.left_out_macs) == {"qlinearglobalaveragepool": 0}
+    assert [left.node for left in net.unmapped] == ["qlinearreducemean", "qmoe", "nhwcfusedconv", "mine"]
+    assert dict(net.left_out_macs) == {"qlinearreducemean": 0}
     assert net.unmapped_macs is None
     assert pm.explore_network(net, "flat3", tiles="divide").status == "UNMAPPED"
