@@ -373,6 +373,8 @@ class NodeCall:
             raise NotMapped("the shapes of its input and weights do not fit together")
         steps, batch, width = (x[1], x[0], x[2]) if self.given.get("layout") else x
         macs = steps * batch * (prod(weights) + prod(states))
+        if weights[2] != width:
+            raise NotMapped("the shapes of its input and weights do not fit together")
         lengths = self.inputs[4] if len(self.inputs) > 4 else None
         if lengths is not None and set(self.scope.integers(lengths.name) or ()) != {steps}:
             raise NotMapped("how many steps run depends on values")
@@ -462,6 +464,8 @@ class NodeCall:
 
     def _headed(self, first: int, second: int) -> Call:
         """Return the attention of onnxruntime: operands [batch, length, heads * width], past ones with heads apart."""
+        if (as_integer(self.given.get("local_window_size")) or 0) > 0:
+            raise NotMapped("its queries see a window of the keys")
         heads = as_integer(self.given.get("num_heads"))
         kept = as_integer(self.given.get("kv_num_heads")) or heads
         first_shape = self._input(0).known_shape()

@@ -18,6 +18,23 @@ def taken_branch(node: Any, scope: Scope) -> Any:
     return dict(graphs_of(node)).get("then_branch" if bool(condition.reshape(-1)[0]) else "else_branch")
 
 
+def adopt(node: Any, branch: Any, inside: Scope, scope: Scope) -> None:
+    """Note the results of the branch that runs as those of its If. inside: what is known in the branch."""
+    for name, made in zip(node.output, branch.output, strict=False):
+        scope.bind(name, inside.kind(made.name), inside.value(made.name))
+
+
+def _learn_all(graph: Any, scope: Scope) -> None:
+    """Note what follows from the inputs of a graph, known branches included."""
+    for node in graph.node:
+        scope.learn(node)
+        branch = taken_branch(node, scope)
+        if branch is not None:
+            inside = entered(node, branch, scope)
+            _learn_all(branch, inside)
+            adopt(node, branch, inside, scope)
+
+
 def runs_of(node: Any, scope: Scope, opset: int) -> int | None:
     """Return how often the graph inside a node runs; None where that depends on values.
 
@@ -49,8 +66,7 @@ def _trips(node: Any, scope: Scope) -> int | None:
     if not is_kept:
         inside = scope.inside()
         inside.note(body)
-        for each in body.node:
-            inside.learn(each)
+        _learn_all(body, inside)
         if inside.integers(body.output[0].name) != (1,):
             return None
     return trips[0] if 0 < trips[0] < 2**31 else None
@@ -79,8 +95,7 @@ def entered(node: Any, graph: Any, scope: Scope) -> Scope:
     for into, start, _ in carried:
         if start and scope.shape(start) is not None:
             trial.bind(into.name, scope.kind(start))
-    for each in graph.node:
-        trial.learn(each)
+    _learn_all(graph, trial)
     if all(trial.shape(into.name) == trial.shape(back.name) for into, _, back in carried):
         for into, _, _ in carried:
             if trial.kind(into.name) is not None:

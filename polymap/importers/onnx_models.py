@@ -12,7 +12,7 @@ from typing import Any, cast
 from polymap.importers.calls import Call, NotMapped
 from polymap.importers.nodes import OUTER, Inner, Nodes, extra
 from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
-from polymap.importers.onnx_loops import entered, runs_of, taken_branch
+from polymap.importers.onnx_loops import adopt, entered, runs_of, taken_branch
 from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
 from polymap.importers.tuning import TUNING
 from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, is_table, shown
@@ -340,11 +340,11 @@ class _Graph:
             branch = taken_branch(node, scope)
             if branch is not None:
                 nodes.tell(label, node.op_type, lambda: None, list(node.input), [], inner)
-                self._take(nodes, node, branch, used, Inner(f"{label}.", node.op_type, inner.times), scope)
+                self._take(nodes, node, branch, used, Inner(f"{label}.", inner.operator, inner.times), scope)
                 continue
-            times = runs_of(node, scope, self._opset.version) if graphs else None
-            around = inner.times if times is not None else None
-            around = Inner(f"{label}.", node.op_type, None if around is None or times is None else around * times)
+            runs = runs_of(node, scope, self._opset.version) if graphs and inner.times is not None else None
+            times = None if runs is None or inner.times is None else inner.times * runs
+            around = Inner(f"{label}.", node.op_type if inner.times is not None else inner.operator, times)
             is_view = bool(graphs) and around.times is not None  # what it computes is told of the nodes inside
             read = (lambda: None) if is_view else partial(self._call, node, scope)
             nodes.tell(label, node.op_type, read, list(node.input), list(node.output), inner)
@@ -358,7 +358,7 @@ class _Graph:
         self._tell(nodes, branch, used, inner, inside)
         for name, made in zip(node.output, branch.output, strict=False):
             nodes.renames(made.name, name)
-            scope.bind(name, inside.kind(made.name), inside.value(made.name))
+        adopt(node, branch, inside, scope)
 
     def _call(self, node: Any, scope: Scope) -> Call | None:
         """Return what a node computes, None for a view; raises NotMapped."""

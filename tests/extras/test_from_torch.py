@@ -387,8 +387,6 @@ def test_quantised_layers_are_read_with_their_types() -> None:
             w = ops.dequantize_per_tensor(w, 0.1, 0, -128, 127, torch.int8)
             return torch.nn.functional.linear(ops.dequantize_per_tensor(x, 0.1, 0, -128, 127, torch.int8), w)
 
-    import torch.ao.quantization.fx._decomposed  # registers the operators
-
     net = pm.from_torch(Quantised(), (torch.zeros(3, 4), torch.zeros(5, 4, dtype=torch.int8)))
     assert (net.macs, net.unmapped) == (60, [])
     first, second = net.layers[0].workload, net.layers[1].workload

@@ -266,6 +266,22 @@ def test_other_loops_are_told_node_by_node(tmp_path: Path, trips: object, keeps:
     assert net.unmapped_macs is None
 
 
+def test_a_branch_that_is_known_inside_a_loop_of_unknown_length_is_told_with_the_loop(tmp_path: Path) -> None:
+    inner = node("MatMul", ["h", "w"], ["t"], name="mm")
+    branch = helper.make_graph([inner], "branch", [], [typed("t")])
+    body = [node("Identity", ["c"], ["c2"], name="again"),
+            node("If", ["yes"], ["h2"], name="if", then_branch=branch, else_branch=branch)]  # fmt: skip
+    ins = [typed("i", INT64, []), typed("c", BOOL, []), typed("h")]
+    graph = helper.make_graph(body, "body", ins, [typed("c2", BOOL, []), typed("h2")])
+    loop = node("Loop", ["m", "yes", "x"], ["y"], name="loop", body=graph)
+    inputs = {"x": (FLOAT, (2, 8)), "m": (INT64, ())}
+    net = pm.from_onnx(saved(tmp_path, [loop], inputs, {"w": FILTER, "yes": np.bool_(1)}))
+    told = {left.node: left.reason for left in net.unmapped}
+    assert set(told) == {"loop", "loop.if.mm"}
+    assert told["loop.if.mm"].startswith("it stands inside Loop: whether and how often it runs")
+    assert net.macs == 0
+
+
 def test_what_a_loop_carries_and_lets_grow_has_no_known_shape(tmp_path: Path) -> None:
     net = looped(tmp_path, 5, "true", grows=True)
     assert net.macs == 0
