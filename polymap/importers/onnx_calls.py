@@ -379,7 +379,8 @@ class NodeCall:
         if lengths is not None and set(self.scope.integers(lengths.name) or ()) != {steps}:
             raise NotMapped("how many steps run depends on values")
         activations = tuple(self.given.get("activations", ()))
-        if activations not in ((), _ACTIVATIONS[self.operator] * weights[0]):
+        is_relu = self.operator == "RNN" and set(activations) == {b"Relu"}
+        if activations not in ((), _ACTIVATIONS[self.operator] * weights[0]) and not is_relu:
             raise NotMapped("its activations are others than those of its definition", macs)
         if self.given.get("input_forget") or (len(self.inputs) > 7 and self.inputs[7] is not None):
             raise NotMapped("its gates read the cells", macs)
@@ -390,6 +391,7 @@ class NodeCall:
         made = self._made(
             *(_RECURRENCES[self.operator], operands, shapes, (steps, weights[0], batch, hidden)),
             reset_first=int(is_first),
+            relu=int(is_relu),
         )
         return replace(made, element_type=self._input(0).element_type)
 

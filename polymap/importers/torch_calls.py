@@ -21,7 +21,7 @@ _VIEWS = (
     *("concatenate", "tensor_split", "identity", "slice_scatter", "select_scatter", "feature_dropout"),
     *("alpha_dropout", "_unsafe_view", "new_zeros", "new_ones", "new_full", "roll", "flip"),
     *("_set_grad_enabled", "_enter_autocast", "_exit_autocast", "lazy_load_decompositions"),
-    *("diagonal", "real", "imag", "view_as_real", "view_as_complex"),
+    *("im2col", "diagonal", "real", "imag", "view_as_real", "view_as_complex"),
     *("_vmap_increment_nesting", "_vmap_decrement_nesting", "_add_batch_dim", "_remove_batch_dim"),
 )
 _ELEMENTWISE = {
@@ -83,7 +83,7 @@ _REASONS = {
 }
 _UNKNOWN = "no affine loop nest is known for this operator"
 _WITHOUT_MACS = (
-    *("im2col", "col2im", "kron", "isinf", "isfinite", "log2", "log10", "exp2", "logit", "bernoulli", "rand_like"),
+    *("col2im", "kron", "isinf", "isfinite", "log2", "log10", "exp2", "logit", "bernoulli", "rand_like"),
     *("randn_like", "rand", "randn", "randint", "choose_qparams", "bincount", "histc", "searchsorted", "bucketize"),
     *("linalg_vector_norm", "frac", "xlogy", "glu", "rrelu_with_noise"),
 )

@@ -271,6 +271,8 @@ def test_recurrences_are_products_of_the_inputs_and_of_each_step(
 
 def test_recurrences_with_other_steps_or_functions_are_told(tmp_path: Path) -> None:
     macs = 5 * 2 * 32 * (4 + 8)
+    relu = pm.from_onnx(saved(tmp_path, *recurrent("RNN", 1, activations=["Relu"])))
+    assert (relu.macs, relu.unmapped) == (5 * 2 * 8 * (4 + 8), [])
     other = {"activations": ["Sigmoid", "Relu", "Tanh"]}
     ((_, _, reason),) = (net := pm.from_onnx(saved(tmp_path, *recurrent("LSTM", 4, **other)))).unmapped
     assert (reason, net.unmapped_macs) == ("its activations are others than those of its definition", macs)
