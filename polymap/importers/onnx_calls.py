@@ -320,6 +320,10 @@ class NodeCall:
                 if given.get("training_mode") or given.get("spatial", 1) != 1:
                     raise NotMapped("its statistics are those of the batch, or of single positions", 0)
                 return self._of("batch_norm", (data,))
+            case "LRN":
+                usual = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+                options = {key: given.get(key, value) for key, value in usual.items()}
+                return self._of("local_norm", (data,), size=given.get("size"), **options)
             case "InstanceNormalization" | "GroupNormalization":
                 groups = given.get("num_groups", 1) if self.operator[0] == "G" else (x[1] if len(x) > 1 else 1)
                 return self._of("group_norm", self.present, groups=groups, epsilon=given.get("epsilon", 1e-5))

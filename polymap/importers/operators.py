@@ -486,6 +486,25 @@ def layer_norm(call: Call) -> tuple[Part, ...]:
     return tuple(Part(call.workload(text, sizes, name, value), is_product=False) for name, text, value in steps)
 
 
+def local_norm(call: Call) -> tuple[Part, ...]:
+    """Sums of squares over neighbouring channels (padded ones are part of the input), then the scaled quotient.
+
+    options: size, alpha, beta, bias (Krizhevsky et al. 2012, section 3.3).
+    """
+    shape, size = call.inputs[0], integer(call, "size", 0)
+    if len(shape) < 2 or size < 1:
+        raise NotMapped("not over [batch, channels, ...] with a number of neighbours")
+    letters = _letters(shape)
+    each, window = ",".join(letters), ",".join((letters[0], "i1+r", *letters[2:]))
+    alpha, beta, bias = (Number(repr(float(str(call.options.get(key))))) for key in ("alpha", "beta", "bias"))
+    sums = Apply("+", (bias, Apply("*", (divided(alpha, size), Read(1)))))
+    sizes, square = sized(letters, shape), Apply("*", (Read(0), Read(0)))
+    first = call.workload(f"S[{each}] += P[{window}]", sizes | {"r": size}, "sums", square)
+    quotient = Apply("/", (Read(0), Apply("pow", (sums, beta))))
+    last = call.workload(f"O[{each}] += X[{each}] * S[{each}]", sizes, "quotients", quotient)
+    return (Part(first, is_product=False), Part(last, is_product=False))
+
+
 def batch_norm(call: Call) -> tuple[Part, ...]:
     """O[n,c,p,q] += X[n,c,p,q] * G[c] + H[c]: the statistics of inference, folded into one scale and one shift."""
     shape = call.output
@@ -530,6 +549,7 @@ _TABLE: dict[str, Callable[[Call], tuple[Part, ...]]] = {
     "softmax": softmax,
     "layer_norm": layer_norm,
     "batch_norm": batch_norm,
+    "local_norm": local_norm,
     "group_norm": group_norm,
     "contraction": contraction,
     "embedding": embedding,

@@ -4,8 +4,10 @@ that ONNX defines by other operators multiply as often as their definitions."""
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import polymap as pm
@@ -72,3 +74,26 @@ def test_operators_multiply_as_often_as_what_they_are_defined_by(networks: dict[
     assert [each for each in complete if each[1] != each[2]] == []
     assert len(complete) > 250
     assert sum(macs > 0 for _, macs, _ in complete) > 60
+
+
+# AlexNet at 224 x 224: convolutions at 54, 26 and 12 positions a side, two groups in three of them, then three products.
+ALEXNET = 54**2 * 96 * 363 + 26**2 * 256 * 1200 + 12**2 * (384 * 2304 + 384 * 1728 + 256 * 1728)
+ALEXNET += 9216 * 4096 + 4096**2 + 4096 * 1000
+# VGG-19: (side, inputs, outputs, layers) of its 3 x 3 convolutions, then three products.
+VGG = [(224, 3, 64, 1), (224, 64, 64, 1), (112, 64, 128, 1), (112, 128, 128, 1), (56, 128, 256, 1), (56, 256, 256, 3),
+       (28, 256, 512, 1), (28, 512, 512, 3), (14, 512, 512, 4)]  # fmt: skip
+VGG19 = sum(side**2 * 9 * i * o * count for side, i, o, count in VGG) + 512 * 49 * 4096 + 4096**2 + 4096 * 1000
+# The models without weights in onnx's package; None: by the shapes that onnx infers, convolution by convolution.
+LIGHT = {"squeezenet": None, "shufflenet": None, "inception_v1": None, "vgg19": VGG19, "bvlc_alexnet": ALEXNET}
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_whole_models_have_the_multiply_accumulates_of_their_shapes(name: str) -> None:
+    path = Path(onnx.__file__).parent / "backend/test/data/light" / f"light_{name}.onnx"
+    net, expected = pm.from_onnx(path), LIGHT[name]
+    if expected is None:
+        graph = onnx.shape_inference.infer_shapes(onnx.load(path)).graph
+        kinds = [*graph.input, *graph.value_info, *graph.output]
+        shapes = {each.name: tuple(dim.dim_value for dim in each.type.tensor_type.shape.dim) for each in kinds}
+        expected = sum(macs_by_definition(node, shapes) or 0 for node in graph.node)
+    assert (net.macs, net.unmapped) == (expected, [])

@@ -606,6 +606,16 @@ def test_dynamic_quantisation_reads_the_type_of_its_operand() -> None:
     assert {t.name: t.bits for t in quotients.tensors} == {"O": 8, "X": 32, "M": 32, "N": 32}
 
 
+def test_local_norm_divides_by_sums_over_neighbouring_channels() -> None:
+    x = np.random.default_rng(18).normal(size=(2, 6, 3))
+    asked = call("local_norm", (x.shape,), x.shape, size=3, alpha=0.5, beta=0.75, bias=2.0)
+    sums, quotients = (part.workload for part in parts_of(asked))
+    padded = np.pad(x, ((0, 0), (1, 1), (0, 0)))
+    made = run(quotients, X=x, S=run(sums, P=padded))
+    expected = [x[:, c] / (2 + 0.5 / 3 * (padded[:, c : c + 3] ** 2).sum(1)) ** 0.75 for c in range(6)]
+    np.testing.assert_allclose(made, np.stack(expected, 1))
+
+
 def test_group_norm_normalises_groups_and_scales_channels() -> None:
     draw = np.random.default_rng(10)
     x, g, h = draw.normal(size=(2, 6, 4)), draw.normal(size=6), draw.normal(size=6)
