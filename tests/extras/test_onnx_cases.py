@@ -76,7 +76,7 @@ def test_operators_multiply_as_often_as_what_they_are_defined_by(networks: dict[
     assert sum(macs > 0 for _, macs, _ in complete) > 60
 
 
-# AlexNet at 224 x 224: convolutions at 54, 26 and 12 positions a side, two groups in three of them, then three products.
+# AlexNet at 224 x 224: convolutions at 54, 26 and 12 positions a side, three of them in two groups, three products.
 ALEXNET = 54**2 * 96 * 363 + 26**2 * 256 * 1200 + 12**2 * (384 * 2304 + 384 * 1728 + 256 * 1728)
 ALEXNET += 9216 * 4096 + 4096**2 + 4096 * 1000
 # VGG-19: (side, inputs, outputs, layers) of its 3 x 3 convolutions, then three products.
