@@ -51,13 +51,13 @@ def _network(torch: Any, program: Any, bits: int | None, name: str) -> Network:
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     if any(_schema(node) is None and _operator(node) != "getitem" for node in calls):
         program = _decomposed(program, {})
-    graph = _Graph(program.graph_module, torch, bits)
+    graph = _Graph(program, torch, bits)
     found = graph.network(name)
     known = torch.export.default_decompositions()
     table = {target: known[target] for target in graph.counted if target in known}
     if not table:
         return found
-    return _Graph(_decomposed(program, table).graph_module, torch, bits).network(name)
+    return _Graph(_decomposed(program, table), torch, bits).network(name)
 
 
 @contextmanager
@@ -83,8 +83,10 @@ class _Graph:
     counted: operators without a workload in which torch's counter finds multiply-accumulates.
     """
 
-    def __init__(self, module: Any, torch: Any, bits: int | None) -> None:
-        self._module, self._torch, self._bits = module, torch, bits
+    def __init__(self, program: Any, torch: Any, bits: int | None) -> None:
+        self._module, self._torch, self._bits = program.graph_module, torch, bits
+        told = program.graph_signature
+        self._constants: set[str] = {*told.inputs_to_lifted_tensor_constants, *told.inputs_to_buffers}
         self.counted: dict[Any, None] = {}
         self._keys: dict[Any, str] = {}
         self._results: dict[Any, list[str]] = {}
@@ -144,6 +146,10 @@ class _Graph:
         operator, given = _operator(node), _arguments(node)
         if operator in _LOOPS or is_view(operator, given):
             return None
+        if operator in ("index", "index_select", "gather"):
+            indices = several(given.get("indices")) or several(given.get("index"))
+            if all(map(self._is_constant, indices)):  # it reorders elements
+                return None
         reason = reason_of(operator)
         if reason is not None:
             raise NotMapped(reason, 0)
@@ -161,6 +167,13 @@ class _Graph:
             has_macs = any(part.is_product for part in loops.parts)
             raise NotMapped("it runs under vmap, which torch could not dissolve", None if has_macs else 0)
         return loops
+
+    def _is_constant(self, node: Any) -> bool:
+        """Whether a node's result is a buffer, or elements of one in another order."""
+        if node.op == "placeholder":
+            return node.name in self._constants
+        is_kept = node.op == "call_function" and is_view(_operator(node), _arguments(node))
+        return is_kept and bool(node.all_input_nodes) and all(map(self._is_constant, node.all_input_nodes))
 
     def _asked(self, asked: Asked, node: Any, output: Shape) -> Call:
         """Return the call of the table that a node asks for."""

@@ -352,6 +352,14 @@ def test_forms_of_operators_are_mapped_and_count_what_they_multiply(name: str) -
     assert counter.get_total_flops() in (0, 2 * macs)  # 0: torch has no formula, as for bilinear and grouped products
 
 
+def test_elements_at_constant_places_are_a_view() -> None:
+    net = pm.from_torch(Form(lambda x: x[:, [0, 2]].relu()), (z(3, 8),))
+    assert "index" in {view.operator for view in net.views}
+    assert net.unmapped == []
+    net = pm.from_torch(Form(lambda x, i: x[:, i].relu()), (z(3, 8), z(2, dtype=torch.long)))
+    assert [left.reason for left in net.unmapped] == ["which elements are read depends on values"]
+
+
 @pytest.mark.parametrize("times", [1.5, 2.5])
 def test_enlarging_by_fractions_is_told(times: float) -> None:
     net = pm.from_torch(Form(lambda a: torch.nn.functional.interpolate(a, scale_factor=times)), (z(1, 3, 4, 4),))
