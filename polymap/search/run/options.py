@@ -183,6 +183,12 @@ class Tuning:
     most_shares: int = 20_000
     """Ways to share dims among siblings that are told apart when rules are refuted."""
 
+    traffic_beside: Fraction = Fraction(1, 16)
+    """What a cycle of the outermost bus counts beside one of latency, where steps take cycles (not swept),"""
+    buffers_divided: tuple[int, ...] = (1, 2, 4)
+    """by how much smaller buffers are tried there (not swept),"""
+    less_traffic_share: float = 0.15
+    """and each one's share of what is left of the limit (not swept)."""
     annealed_in_turn: int = 64
     """Mappings of a nest whose steps take cycles that are annealed before others are climbed to (not swept),"""
     climbed_in_turn: int = 1

@@ -3,9 +3,9 @@ through a window over priced fan-outs that unite loads: mappings to begin with, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
 
 from polymap.costmodel import bounding_machine, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
@@ -68,9 +68,36 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
     answer = answer_of(search, relative, objective, TUNING.free_wires_share)
     if answer is None:
         return [], Fraction(0)
-    answers = (one for one in (answer, answer.dividing) if one is not None and one.best is not None)
-    found = [pair for one in answers for pair in _scored(search, cast("Mapping", one.best))]
+    answers = [answer, answer.dividing]
+    if objective.goal is Goal.LATENCY and search.arch.is_timed_by_step:
+        answers += _with_less_traffic(search, relative)
+    best = dict.fromkeys(one.best for one in answers if one is not None and one.best is not None)
+    found = [pair for mapping in best for pair in _scored(search, mapping)]
     return found, at_least(relative, answer, objective) or Fraction(0)
+
+
+def _with_less_traffic(search: Search, relative: Relative) -> Iterator[SearchResult | None]:
+    """Yield answers on the machine that bounds steps, and on some with smaller buffers, where traffic counts a little
+    beside latency: first loads are waited for, which no total of a resource says, and smaller tiles are loaded
+    earlier."""
+    outer = relative.arch.levels[0]
+    band = outer.bandwidth_bits_per_cycle or outer.read_bandwidth_bits_per_cycle
+    if band is None:
+        return
+    text = f"weighted:1*latency+{float(TUNING.traffic_beside / band):.12f}*traffic:{outer.name}"
+    innermost = len(relative.arch.fanouts)
+    for divisor in TUNING.buffers_divided:
+        nodes = tuple(
+            replace(node, capacity_bits=node.capacity_bits // divisor)
+            if isinstance(node, MemoryLevel)
+            and node.capacity_bits
+            and len(relative.arch.fanouts_above(node.name)) < innermost
+            else node
+            for node in relative.arch.nodes
+        )
+        arch = replace(relative.arch, nodes=nodes)
+        asked = parse_objective(text, arch)
+        yield answer_of(search, replace(relative, arch=arch), asked, TUNING.less_traffic_share, divides=True)
 
 
 def _merged_best(search: Search, objective: Objective) -> list[tuple[Mapping, Fraction]]:

@@ -1,0 +1,95 @@
+"""Searches on machines whose steps take cycles against all trees, each counted step by step."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from polymap.costmodel import evaluate
+from polymap.explore import explore
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Workload
+from polymap.workload import einsum
+from tests.referee.all_trees import all_trees
+
+OBJECTIVES = ("latency", "edp", "ed2p", "weighted:3*latency+0.5*energy")
+
+
+def small_layer(rng: random.Random) -> Workload:
+    text, dims = rng.choice(
+        [("C[m,n] += A[m,k] * B[k,n]", "mnk"), ("O[p] += I[2*p+r] * W[r]", "pr"), ("O[k,p] += I[p+r] * W[k,r]", "kpr")]
+    )
+    sizes = {dim: rng.choice([1, 2, 2, 3, 4] if len(dims) == 3 else [3, 4, 6]) for dim in dims}
+    return einsum(text, sizes=sizes, bits=8)
+
+
+def small_machine(rng: random.Random, workload: Workload) -> Architecture:
+    dram = MemoryLevel(
+        "DRAM",
+        read_pj=Fraction(9),
+        write_pj=Fraction(10),
+        bandwidth_bits_per_cycle=Fraction(rng.choice([1, 4, 8, 24])),
+        beat_bits=rng.choice([None, 8, 32, 64]),
+        request_bits=rng.choice([None, 64]),
+        request_latency_cycles=Fraction(rng.choice([0, 3, 20])),
+        in_flight=rng.choice([None, 1, 2]),
+    )
+    names = [tensor.name for tensor in workload.tensors]
+    read = [tensor.name for tensor in workload.tensors if tensor.role.value == "input"]
+    must = tuple(name for name in names if rng.random() < 0.6)
+    buffer = MemoryLevel(
+        "Buf",
+        capacity_bits=8 * rng.choice([6, 12, 40]),
+        read_pj=Fraction(1),
+        write_pj=Fraction(2),
+        step_cycles=Fraction(rng.choice([0, 5, 30])),
+        buffering=rng.choice([1, 2]),
+        keeps=rng.random() < 0.7,
+        must_hold=must,
+    )
+    fanouts = [Fanout("X", rng.choice([2, 4]))] if rng.random() < 0.5 else []
+    register = MemoryLevel("Reg", capacity_bits=8 * rng.choice([1, 2]), holds=(read[-1],), must_hold=(read[-1],))
+    levels = [dram, buffer, *fanouts, *([register] if rng.random() < 0.6 else [])]
+    waits = {name: Fraction(rng.choice([0, 4])) for name in ("pass_least_cycles", "fill_cycles", "preload_cycles")}
+    start = Fraction(rng.choice([0, 7]))
+    return Architecture("small", (*levels, ComputeUnit("MAC", **waits)), start_cycles=start)
+
+
+def compared(seeds: range) -> Counter[str]:
+    """Compare answers with the least value over all trees that divide; return how many there were of each status, and
+    how many that are not proven have the least value all the same."""
+    met: Counter[str] = Counter()
+    for seed in seeds:
+        rng = random.Random(seed)
+        workload = small_layer(rng)
+        arch = small_machine(rng, workload)
+        trees = all_trees(workload, arch, "divide", legal=True)
+        if not arch.is_timed_by_step or len(trees) > 4000:
+            continue
+        costs = [cost for tree in sorted(trees, key=repr) if (cost := evaluate(workload, arch, tree)).legal]
+        objective = rng.choice(OBJECTIVES)
+        found = explore(workload, arch, objective, tiles="divide", work_limit=600, time_limit_s=60)
+        if not costs:
+            assert found.best is None, seed
+            continue
+        latencies = [(Fraction(cost.latency_cycles), cost.energy_pj_exact) for cost in costs]
+        least = min(
+            {"latency": time, "edp": time * pj, "ed2p": time**2 * pj}.get(objective, 3 * time + pj / 2)
+            for time, pj in latencies
+        )
+        assert found.value is None or found.value >= float(least) * (1 - 1e-12), seed
+        assert found.bound is not None, seed
+        assert found.bound <= float(least) * (1 + 1e-12), seed
+        if found.status == "OPTIMAL":
+            assert found.value == pytest.approx(float(least)), seed
+        met[found.status] += 1
+        met["least"] += found.value is not None and found.value <= float(least) * (1 + 1e-12)
+    return met
+
+
+def test_no_bound_is_above_the_best_of_all_trees() -> None:
+    met = compared(range(60))
+    assert met.total() > 30
+    assert met["least"] > 20
