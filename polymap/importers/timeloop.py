@@ -1,29 +1,53 @@
-"""Timeloop's files as workload, machine, mapping and constraints: versions 0.3 (trees) and 0.4 (lists of nodes).
+"""Timeloop's files as workload, machine, mapping and constraints: versions 0.2 to 0.4, and what its front end writes.
 
 What is read and what is refused: docs/howto/timeloop.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from polymap.importers.timeloop_arch import machine_of
-from polymap.importers.timeloop_loops import constraints_of, mapping_of
-from polymap.importers.yaml_tables import Value, read_yaml
-from polymap.inputs import answers_in_words, expected_kind, shown
-from polymap.ir import InputError, PolymapError, Workload, did_you_mean
-from polymap.workload import einsum
+from polymap.importers.findings import FileWarning, Findings
+from polymap.importers.timeloop_arch import Machine, machine_of
+from polymap.importers.timeloop_constraints import constraints_of
+from polymap.importers.timeloop_loops import mapping_of
+from polymap.importers.timeloop_parts import tell_sparse
+from polymap.importers.timeloop_problem import Problem, problem_of
+from polymap.importers.yaml_tables import Files, Value
+from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
+from polymap.ir import InputError, Mistake, Workload, did_you_mean
 
-_SHAPE = ("name", "dimensions", "coefficients", "data_spaces", "version")
-_SPACE = ("name", "projection", "read_write")
-_DENSITIES = ("densities", "commonDensity")
 _CONSTRAINTS = ("constraints", "architecture_constraints", "mapspace_constraints", "mapspace")
+_ARCHITECTURES = ("architecture", "arch")
+_MAPPINGS = ("mapping", "extra_mapping_constraints")
 # Of one of Timeloop's files: what an argument may name, and what no answer depends on: how Timeloop searches, and what
 # Accelergy computes its tables from. Expressions over variables are refused where they stand.
-_SECTIONS = ("problem", "architecture", "arch", "ERT", "ART", "mapping", *_CONSTRAINTS)
-_IGNORED = ("mapper", "compound_components", "components", "variables", "globals", "dumped_by_timeloop_front_end",
-            "sparse_optimizations")  # fmt: skip
+_SECTIONS = ("problem", *_ARCHITECTURES, "ERT", "ART", *_MAPPINGS, *_CONSTRAINTS)
+_IGNORED = ("mapper", "model", "compound_components", "components", "variables", "globals", "ERT_summary",
+            "ART_summary", "dumped_by_timeloop_front_end", "sparse_optimizations", "version")  # fmt: skip
+_LEFT_OUT = "ignore"
+"""The front end leaves out keys that end so."""
+
+
+class TimeloopFiles(tuple[Any, ...]):
+    """What files say: (workload, machine, mapping or None), and the constraints as a fourth where they were asked for."""
+
+    _warnings: tuple[FileWarning, ...] = ()
+
+    @staticmethod
+    def of(values: tuple[Any, ...], warnings: tuple[FileWarning, ...]) -> TimeloopFiles:
+        """Return the values with their warnings."""
+        found = TimeloopFiles(values)
+        found._warnings = warnings
+        return found
+
+    @property
+    def warnings(self) -> tuple[FileWarning, ...]:
+        """What was read otherwise than it stands in the files, or left out: file, line, what, and what would help."""
+        return self._warnings
 
 
 @answers_in_words
@@ -32,145 +56,142 @@ def from_timeloop(
     arch: str | Path,
     mapping: str | Path | None = None,
     constraints: str | Path | None = None,
-) -> tuple[Any, ...]:
-    """Return (workload, machine, mapping or None) of Timeloop's YAML files; needs the extra `timeloop`.
+    *,
+    strict: bool = True,
+    folders: Iterable[str | Path] = (),
+    values: Mapping[str, str | int | float | bool] | None = None,
+) -> TimeloopFiles:
+    """Return (workload, machine, mapping or None) of Timeloop's files; needs the extra `timeloop`.
 
-    Each argument is a path, or YAML as a text of several lines; all may be one file. With `constraints` there is a
-    fourth value, for `explore(constraints=)`. Energies come from a table `ERT` (of Accelergy) in the file of the
-    machine; without one they are 0. Raises InputError with file and line: PM660 for what is no YAML, PM661 for what is
-    not read.
+    Each argument is a path, or YAML as a text of several lines; all may be one file. A name that ends in .cfg is
+    libconfig. With `constraints` there is a fourth value, for `explore(constraints=)`: of the file and of the machine's
+    nodes. `.warnings` of what comes back tells what is read otherwise than it stands there; strict=False adds, and leaves
+    out, what nothing here is equal to. folders: what templates may include files from, beside the folder of a file;
+    values: of the names in templates. Energies come from a table `ERT` (of Accelergy) in the file of the machine; without
+    one they are 0. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for what
+    is not read.
     """
-    table = _section(problem, "problem")
-    machine = machine_of(_section(arch, "architecture", "arch"), _optional(arch, "ERT"))
-    workload = _workload(table, machine.bits)
-    names = [tensor.name for tensor in workload.tensors]
-    for each in machine.held:
-        if each.plain not in names:
-            raise each.refuse(f"the problem has no data space {each.told()}", did_you_mean(str(each.plain), names))
-    found = None if mapping is None else mapping_of(_section(mapping, "mapping"), workload, machine)
-    if constraints is None:
-        return workload, machine.arch, found
-    return workload, machine.arch, found, constraints_of(_section(constraints, *_CONSTRAINTS), workload, machine)
+    told = Findings(strict=strict)
+    files = _Files(Files("from_timeloop", _folders(folders), _values(values)), told)
+    found: Problem | None = None
+    with told.collecting():
+        found = problem_of(files.section(problem, "problem"), files.shape, told)
+    machine: Machine | None = None
+    with told.collecting():
+        section, names = files.section(arch, *_ARCHITECTURES), [] if found is None else found.names
+        is_dump = bool(files.optional(arch, "dumped_by_timeloop_front_end"))
+        machine = machine_of(section, files.optional(arch, "ERT"), names, told, is_dump=is_dump)
+    told.stop()
+    assert found is not None, "mistakes of the problem are raised"
+    assert machine is not None, "mistakes of the machine are raised"
+    workload = found.workload(machine.bits)
+    _tell_outermost(machine, workload, told)
+    tree, limits = None, None
+    if mapping is not None:
+        with told.collecting():
+            tree = mapping_of(_targets(files.section(mapping, *_MAPPINGS)), workload, machine, told)
+    if constraints is not None:
+        with told.collecting():
+            limits = constraints_of(files.constraints(constraints), workload, machine, told)
+    elif mapping is None:
+        _tell_constraints(machine, told)
+    told.stop()
+    whole = (workload, machine.arch, tree) if constraints is None else (workload, machine.arch, tree, limits)
+    return TimeloopFiles.of(whole, told.warnings)
 
 
-def _section(source: str | Path, *names: str) -> Value:
-    """Return what stands under the one of these keys that the file has."""
-    whole = read_yaml(source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError))
-    table = whole.table("the file")
-    given = [name for name in names if name in table]
-    if not given:
-        raise whole.refuse(f"there is no key {names[0]!r}", f"Found: {', '.join(table)[:200] or 'nothing'}.")
-    if len(given) > 1:
-        raise table[given[1]].refuse(f"there are the keys {' and '.join(given)}", "Give one of them.")
-    for name, value in table.items():
-        what = f"the key {shown(name)} of the file is not read"
-        if name == "sparse_optimizations" and _asks(value):
-            raise value.refuse(what, "Tensors are dense here: leave it out.")
-        if name not in (*_SECTIONS, *_IGNORED):
-            raise value.refuse(what, did_you_mean(name[:64], _SECTIONS))
-    return table[given[0]]
+def _folders(folders: object) -> list[Path]:
+    if isinstance(folders, str | Path):
+        folders = [folders]
+    if not is_list(folders) or any(not isinstance(each, str | Path) for each in folders):
+        raise InputError(Mistake("PM661", "folders are no list of paths", "Expected such as folders=['shapes']."))
+    return [Path(str(each)) for each in folders]
 
 
-def _asks(sparse_optimizations: Value) -> bool:
-    """Whether something stands there beside a version."""
-    if not sparse_optimizations.is_table:
-        return bool(sparse_optimizations.plain)
-    return any(value.plain for name, value in sparse_optimizations.plain.items() if name != "version")
+def _values(values: object) -> dict[str, Any]:
+    if values is None:
+        return {}
+    if not is_table(values) or any(not isinstance(each, str | int | float | bool) for each in values.values()):
+        hint = "Expected such as values={'architecture': 'eyeriss_like'}."
+        raise InputError(Mistake("PM661", "values are no table of texts, numbers and truth values", hint))
+    return dict(values)
 
 
-def _optional(source: str | Path, name: str) -> Value | None:
-    return read_yaml(source).table("the file").get(name)
+class _Files:
+    """The sections of the files of one question; the keys of each file are looked through once."""
+
+    def __init__(self, files: Files, told: Findings) -> None:
+        self._files, self._told = files, told
+        self._checked: set[str | Path] = set()
+
+    def section(self, source: str | Path, *names: str) -> Value:
+        """Return what stands under the one of these keys that the file has."""
+        table = self._table(source)
+        given = [name for name in names if name in table]
+        if not given:
+            told = ", ".join(table)[:200] or "nothing"
+            raise self._whole(source).refuse(f"there is no key {names[0]!r}", f"Found: {told}.")
+        if len(given) > 1 and {*given} == {*_MAPPINGS} and not table["mapping"].plain:
+            given = ["extra_mapping_constraints"]
+        if len(given) > 1:
+            raise table[given[1]].refuse(f"there are the keys {' and '.join(given)}", "Give one of them.")
+        return table[given[0]]
+
+    def constraints(self, source: str | Path) -> list[Value]:
+        """Return the lists of constraints of a file; none where it has a machine, whose nodes may have some."""
+        table = self._table(source)
+        given = [table[name] for name in _CONSTRAINTS if name in table]
+        if not given and not any(name in table for name in _ARCHITECTURES):
+            self.section(source, *_CONSTRAINTS)
+        return given
+
+    def optional(self, source: str | Path, name: str) -> Value | None:
+        """Return what stands under a key, None without it."""
+        found = self._table(source).get(name)
+        return None if found is None or found.plain is None else found
+
+    def shape(self, name: str) -> Value | None:
+        """Return the file of a shape in the folders that are given."""
+        return self._files.beside(name, (".yaml", ".yml", ".cfg"))
+
+    def _whole(self, source: str | Path) -> Value:
+        return self._files.read(
+            source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
+        )
+
+    def _table(self, source: str | Path) -> dict[str, Value]:
+        table = self._whole(source).table("the file")
+        if source not in self._checked:
+            self._checked.add(source)
+            for name, value in table.items():
+                if name == "sparse_optimizations":
+                    tell_sparse("the file", value, self._told)
+                if name not in (*_SECTIONS, *_IGNORED) and not name.endswith(_LEFT_OUT):
+                    what = f"the key {shown(name)} of the file is not read"
+                    self._told.no_equal(value.place, what, did_you_mean(name[:64], _SECTIONS))
+        return table
 
 
-def _workload(problem: Value, bits: int) -> Workload:
-    """Return the workload of a problem: its shape's dims and data spaces, its instance's sizes."""
-    fields = problem.fields("problem", ("version", "shape", "instance"))
-    for name in ("shape", "instance"):
-        if name not in fields:
-            raise problem.refuse(f"the problem has no {name}")
-    shape = fields["shape"].fields("shape", _SHAPE)
-    for name in ("dimensions", "data_spaces"):
-        if name not in shape:
-            raise fields["shape"].refuse(f"the shape has no {name}")
-    dims = _once(shape["dimensions"].items("dimensions"), "a dimension")
-    sizes = _sizes(dims, shape.get("coefficients"), fields["instance"])
-    texts, written = _data_spaces(shape["data_spaces"], dims, sizes)
-    inputs = [text for name, text in texts.items() if name not in written]
-    if len(written) != 1 or not inputs:
-        raise shape["data_spaces"].refuse(f"{len(written)} data spaces are read_write, {len(inputs)} are read only",
-                                          "Expected one that is written and at least one that is read.")  # fmt: skip
-    roles = {name: "weight" if name.lower().startswith("w") else "input" for name in texts if name not in written}
-    extents = {dim: sizes[dim] for dim in dims}
-    title = shape["name"].text("name") if "name" in shape else "problem"
-    try:
-        return einsum(f"{texts[written[0]]} += {' * '.join(inputs)}", bits=bits, roles=roles, sizes=extents, name=title)
-    except PolymapError as error:
-        raise fields["shape"].refuse(f"the shape is no loop nest that is read: {error.mistakes[0].what}") from None
+def _targets(section: Value) -> Value:
+    """Return the list of directives, which may stand under `targets`."""
+    return section.fields("mapping", ("version", "targets"))["targets"] if section.is_table and (
+        "targets" in section.plain) else section  # fmt: skip
 
 
-def _once(values: list[Value], what: str) -> list[str]:
-    """Return the texts, each of which stands there once."""
-    found: list[str] = []
-    for value in values:
-        if value.text(what) in found:
-            raise value.refuse(f"{what} {value.told()} is given twice")
-        found.append(value.text(what))
-    return found
+def _tell_outermost(machine: Machine, workload: Workload, told: Findings) -> None:
+    """Tell a capacity of the outermost level that the problem's tensors exceed: here it holds all."""
+    if machine.outermost is not None:
+        name, where, elements = machine.outermost
+        needed = sum(prod(tensor.shape) for tensor in workload.tensors)
+        if needed > elements:
+            what = f"the outermost level {name} has a capacity of {elements:,} elements, the problem has {needed:,}"
+            told.no_equal(where.place, what, "The outermost level holds all: leave out its depth.")
 
 
-def _sizes(dims: list[str], coefficients: Value | None, instance: Value) -> dict[str, int]:
-    """Return the sizes of dims and coefficients; these may have defaults."""
-    sizes: dict[str, int] = {}
-    known = list(dims)
-    for each in [] if coefficients is None else coefficients.items("coefficients"):
-        fields = each.fields("coefficient", ("name", "default"))
-        if "name" not in fields:
-            raise each.refuse("a coefficient has no name")
-        name = fields["name"].text("name")
-        if name in known:
-            raise each.refuse(f"the coefficient {shown(name)} is given twice, or named like a dimension")
-        known.append(name)
-        if "default" in fields:
-            sizes[name] = fields["default"].integer("default")
-    for name, value in instance.table("instance").items():
-        if name not in known:
-            hint = "Tensors are dense here." if name in _DENSITIES else did_you_mean(name[:64], known)
-            what = f"instance.{name} is no dimension or coefficient of the shape (it is {value.told()})"
-            raise value.refuse(what, hint)
-        sizes[name] = value.integer(f"instance.{name}")
-    missing = [name for name in known if name not in sizes]
-    if missing:
-        raise instance.refuse(f"the instance has no size of {', '.join(missing)}")
-    return sizes
-
-
-def _data_spaces(spaces: Value, dims: list[str], sizes: dict[str, int]) -> tuple[dict[str, str], list[str]]:
-    """Return the access to each data space, by its name, and the names of those that are written."""
-    texts: dict[str, str] = {}
-    written: list[str] = []
-    for space in spaces.items("data_spaces"):
-        one = space.fields("data space", _SPACE)
-        if "name" not in one or "projection" not in one:
-            raise space.refuse("a data space lacks its name or projection")
-        name = one["name"].text("name")
-        if name in texts:
-            raise one["name"].refuse(f"the data space {shown(name)} is given twice")
-        axes = [_axis(axis, dims, sizes) for axis in one["projection"].items("projection")]
-        texts[name] = f"{name}[{', '.join(axes)}]"
-        if "read_write" in one and one["read_write"].flag(f"read_write of {name}"):
-            written.append(name)
-    return texts, written
-
-
-def _axis(axis: Value, dims: list[str], sizes: dict[str, int]) -> str:
-    """Return an axis of a projection, a list of [dim] and [dim, coefficient], as an index."""
-    terms: list[str] = []
-    for term in axis.items("an axis of a projection"):
-        words = [each.text("a factor of a projection") for each in term.items("a term of a projection")]
-        if len(words) not in (1, 2) or words[0] not in dims or any(w in dims or w not in sizes for w in words[1:]):
-            raise term.refuse(f"the term {words} is not read", "Expected [DIMENSION] or [DIMENSION, COEFFICIENT].")
-        factor = sizes[words[1]] if len(words) == 2 else 1
-        terms.append(words[0] if factor == 1 else f"{factor}*{words[0]}")
-    if not terms:
-        raise axis.refuse("an axis of a projection is empty")
-    return " + ".join(terms)
+def _tell_constraints(machine: Machine, told: Findings) -> None:
+    """Tell constraints of nodes that were not asked for."""
+    for name, groups in machine.constraints.items():
+        for kind, group in groups.items():
+            if kind != "dataspace" and group.plain:
+                what = f"constraints.{kind} of {name} limits Timeloop's search, and nothing here"
+                told.note(group.place, what, "from_timeloop(..., constraints=FILE) returns it as a fourth value.")

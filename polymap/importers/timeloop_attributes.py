@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from polymap.importers.findings import Findings
 from polymap.importers.tuning import TUNING
 from polymap.importers.yaml_tables import Value
-from polymap.ir import InputError, Mistake
+from polymap.ir import InputError
 
 _SPELLINGS = {
     "word_bits": ("word_bits", "word_width", "datawidth"),
@@ -117,17 +118,20 @@ class Attributes:
         return next((each for each in found if each is not None), self.where).refuse(what, hint)
 
 
-def attributes_of(name: str, value: Value, kinds: Iterable[str]) -> dict[str, Value]:
-    """Return the attributes of a component or container that components of these kinds read.
-
-    Raises InputError (PM661) with every attribute that is not read and might change an answer.
-    """
+def attributes_of(
+    name: str, value: Value, kinds: Iterable[str], told: Findings, *, has_variables: bool = False
+) -> dict[str, Value]:
+    """Return the attributes of a component or container that components of these kinds read; tells every attribute that
+    is not read and might change an answer. has_variables: names that nobody knows are variables, which no component
+    reads."""
     read = list(dict.fromkeys(each for kind in kinds for each in _READ[kind]))
     ignored = [each for kind in kinds for each in _IGNORED[kind]]
-    found = value.fields(name, (*read, *ignored, *_NEUTRAL, *_REFUSED, "power_gated_at"))
-    mistakes = [mistake for each, one in found.items() for mistake in _mistakes(name, each, one)]
-    if mistakes:
-        raise InputError(mistakes)
+    known = (*read, *ignored, *_NEUTRAL, *_REFUSED, "power_gated_at")
+    if has_variables:
+        known = (*known, *(each.replace("-", "_") for each in value.table(name)))
+    found = value.fields(name, known, told)
+    for each, one in found.items():
+        _tell(name, each, one, told)
     return {each: one for each, one in found.items() if each in read}
 
 
@@ -136,18 +140,19 @@ def reads(kind: str, attribute: str) -> bool:
     return attribute in _READ[kind]
 
 
-def refuse_inherited(attributes: Attributes, around: dict[str, Value]) -> None:
-    """Refuse an attribute of the subtree around a component of version 0.3 that the component reads and does not give:
+def tell_inherited(attributes: Attributes, around: dict[str, Value], told: Findings) -> None:
+    """Tell an attribute of the subtree around a component of version 0.3 that the component reads and does not give:
     Timeloop takes its own default there, Accelergy the subtree's."""
     for names in _SPELLINGS.values():
         if not any(_is_given(attributes.fields.get(name)) for name in names):
             for name in names:
                 if name in around:
                     what = f"{name} of a subtree is not that of {attributes.name} (it is {around[name].told()})"
-                    raise around[name].refuse(what, f"Give {name} to {attributes.name}.")
+                    told.no_equal(around[name].place, what, f"Give {name} to {attributes.name}.")
 
 
-def _mistakes(name: str, attribute: str, value: Value) -> Iterable[Mistake]:
+def _tell(name: str, attribute: str, value: Value, told: Findings) -> None:
+    """Tell an attribute that is known and asks for something that has no equal."""
     hint = ""
     if attribute in _REFUSED:
         hint = _REFUSED[attribute]
@@ -157,9 +162,8 @@ def _mistakes(name: str, attribute: str, value: Value) -> Iterable[Mistake]:
         hint = "" if same else otherwise
     elif attribute == "power_gated_at" and value.plain != name:
         hint = "All copies leak here: leave it out."
-    if not hint or not _is_given(value):
-        return ()
-    return value.refuse(f"{name}.{attribute} is not read (it is {value.told()})", hint).mistakes
+    if hint and _is_given(value):
+        told.no_equal(value.place, f"{name}.{attribute} is not read (it is {value.told()})", hint)
 
 
 def _is_given(value: Value | None) -> bool:
@@ -174,6 +178,15 @@ class Memory(NamedTuple):
     bits: int
     cluster: int
     level: dict[str, Any]
+
+    def in_elements_of(self, bits: int) -> dict[str, Any]:
+        """Return the level's document where an element has so many bits: as many elements of everything."""
+        scaled = {name: None if amount is None else Fraction(amount) * bits / self.bits
+                  for name, amount in self.level.items() if name != "buffering"}  # fmt: skip
+        whole = {
+            name: int(each) if each is not None and each.denominator == 1 else each for name, each in scaled.items()
+        }
+        return self.level | whole
 
 
 def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from polymap.importers.findings import Findings, Place
+from polymap.importers.libconfig import read_libconfig
 from polymap.importers.nodes import extra
+from polymap.importers.templates import NoTemplate, Sources, expand, is_template
 from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS, as_fraction, read_text, shown
 from polymap.ir import InputError, Mistake, did_you_mean
@@ -16,16 +19,6 @@ from polymap.ir import InputError, Mistake, did_you_mean
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
-
-
-class Place(NamedTuple):
-    """Where a value stands. file: its name, "the text" without one; line: 1 the first."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}"
 
 
 class Value:
@@ -47,9 +40,9 @@ class Value:
             raise self.refuse(f"{what} is {self.told()}", "Expected a table of fields.")
         return self.plain  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-    def fields(self, what: str, known: Iterable[str]) -> dict[str, Value]:
-        """Return its fields, with - in names as _. Raises InputError with every field that is not among the known ones,
-        or given in both spellings."""
+    def fields(self, what: str, known: Iterable[str], told: Findings | None = None) -> dict[str, Value]:
+        """Return its fields, with - in names as _. Raises InputError with every field that is not among the known ones
+        (with `told`: tells it there, and leaves it out), or given in both spellings."""
         found: dict[str, Value] = {}
         mistakes: list[Mistake] = []
         names = tuple(known)
@@ -58,8 +51,11 @@ class Value:
             if name in found:
                 mistakes.extend(value.refuse(f"{what}.{name} is given twice, with - and with _").mistakes)
             elif name not in names:
-                told = written if written.isprintable() and len(written) <= 60 else shown(written)
-                unread = f"{what}.{told} is not read (it is {value.told()})"
+                shown_name = written if written.isprintable() and len(written) <= 60 else shown(written)
+                unread = f"{what}.{shown_name} is not read (it is {value.told()})"
+                if told is not None:
+                    told.no_equal(value.place, unread, did_you_mean(name[:64], names))
+                    continue
                 mistakes.extend(value.refuse(unread, did_you_mean(name[:64], names)).mistakes)
             found[name] = value
         if mistakes:
@@ -112,23 +108,84 @@ class Value:
         return isinstance(self.plain, list)
 
 
-def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:
-    """Return what a YAML file, or a text of several lines, says. Needs the extra `timeloop`.
+class Files:
+    """The files of one question, each read once. folders: what templates may include files from, beside the folders of
+    the files; values: of the names in templates. Needs the extra `timeloop`."""
 
-    Raises InputError (PM660) with the line for what is no YAML, several documents, keys given twice, or too deep.
-    """
-    ruamel = extra("ruamel.yaml", caller)
-    is_text = isinstance(source, str) and "\n" in source
-    name = "the text" if is_text else shown(Path(source).name)
-    text = str(source) if is_text else read_text(Path(source))
+    def __init__(self, caller: str, folders: Iterable[Path] = (), values: dict[str, Any] | None = None) -> None:
+        self._caller = caller
+        self._folders, self._values = tuple(folders), dict(values or {})
+        self._read: dict[str | Path, Value] = {}
+
+    def read(self, source: str | Path) -> Value:
+        """Return what a YAML file, a text of several lines, or a libconfig file (of a name that ends in .cfg) says.
+
+        Raises InputError (PM660) with the line for what is no YAML, several documents, keys given twice, or too deep.
+        """
+        if source not in self._read:
+            is_text = isinstance(source, str) and "\n" in source
+            path = None if is_text else Path(source)
+            folders = self._folders if path is None else (path.parent, *self._folders)
+            budget = iter(range(TUNING.most_values))
+            sources = Sources(folders, self._values, lambda found, inside: self._load(found, inside, sources, budget))
+            self._read[source] = self._parse(str(source) if path is None else read_text(path), path, sources, budget)
+        return self._read[source]
+
+    def beside(self, name: str, suffixes: Iterable[str]) -> Value | None:
+        """Return the file of a name, without its suffix, in the folders that are given; None where there is none."""
+        if re.fullmatch(r"[\w-]{1,100}", name):
+            for path in (folder / f"{name}{suffix}" for folder in self._folders for suffix in suffixes):
+                if path.exists():
+                    return self.read(path)
+        return None
+
+    def _load(self, path: Path, inside: str, sources: Sources, budget: Iterator[int]) -> Value:
+        """Return what an included file says under a dotted name."""
+        found = self._parse(read_text(path), path, sources, budget)
+        for key in inside.split(".") if inside else []:
+            if not found.is_table or key not in found.plain:
+                raise NoTemplate(f"{shown(path.name)} has no {inside}")
+            found = found.plain[key]
+        return found
+
+    def _parse(self, text: str, path: Path | None, sources: Sources, budget: Iterator[int]) -> Value:
+        name = "the text" if path is None else shown(path.name)
+        if path is not None and path.suffix == ".cfg":
+            return _libconfig_values(text, name)
+        ruamel = extra("ruamel.yaml", self._caller)
+        places: list[Place] | None = None
+        if is_template(text):
+            text, places = expand(text, path, sources, name, self._caller)
+        return _read(_compose(ruamel, text, name, places), _Reader(name, places, sources, budget), 0)
+
+
+def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:
+    """Return what a YAML file, or a text of several lines, says: `Files.read`, without templates' values."""
+    return Files(caller).read(source)
+
+
+def _libconfig_values(text: str, name: str) -> Value:
+    def as_value(found: Any) -> Value:
+        plain, line = found
+        if isinstance(plain, dict):
+            plain = {key: as_value(each) for key, each in plain.items()}  # pyright: ignore[reportUnknownVariableType]
+        elif isinstance(plain, list):
+            plain = [as_value(each) for each in plain]  # pyright: ignore[reportUnknownVariableType]
+        return Value(plain, Place(name, line))
+
+    return as_value(read_libconfig(text, name))
+
+
+def _compose(ruamel: Any, text: str, name: str, places: list[Place] | None) -> Any:
+    """Return the root node of a YAML text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ruamel.error.ReusedAnchorWarning)  # YAML lets an anchor be set anew
             node = ruamel.YAML(typ="safe", pure=True).compose(text)
     except ruamel.error.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = 1 if mark is None else mark.line + 1
-        raise InputError(Mistake("PM660", f"{name}, line {line}: {error.problem or error.context}")) from None
+        place = _place(0 if mark is None else mark.line, name, places)
+        raise InputError(Mistake("PM660", f"{place}: {error.problem or error.context}")) from None
     except ruamel.error.YAMLError as error:
         raise InputError(Mistake("PM660", f"{name} is no YAML: {' '.join(str(error).split())[:200]}")) from None
     except (RecursionError, ValueError, IndexError, KeyError, AttributeError, AssertionError) as error:
@@ -136,35 +193,73 @@ def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:
         raise InputError(Mistake("PM660", f"{name} is no YAML: {type(error).__name__}")) from None
     if node is None:
         raise InputError(Mistake("PM660", f"{name} is empty"))
-    return _read(node, name, 0, iter(range(TUNING.most_values)))
+    return node
 
 
-def _read(node: Any, name: str, depth: int, budget: Iterator[int]) -> Value:
-    place = Place(name, node.start_mark.line + 1)
-    if depth > LIMITS.depth or next(budget, None) is None:
+def _place(line: int, name: str, places: list[Place] | None) -> Place:
+    """Return where a line (0 the first) of an expanded text comes from."""
+    return Place(name, line + 1) if places is None else places[min(line, len(places) - 1)]
+
+
+class _Reader(NamedTuple):
+    """name: of the file; places: of the lines of an expanded template; budget: as many values as may still be read."""
+
+    name: str
+    places: list[Place] | None
+    sources: Sources
+    budget: Iterator[int]
+
+
+def _read(node: Any, reader: _Reader, depth: int) -> Value:
+    place = _place(node.start_mark.line, reader.name, reader.places)
+    if depth > LIMITS.depth or next(reader.budget, None) is None:
         raise InputError(
             Mistake("PM660", f"{place}: nested over {LIMITS.depth} levels, or over {TUNING.most_values:,} values")
         )
     tag = str(node.tag or "")
     tag = tag if tag.startswith("!") and len(tag) > 1 else ""
     if node.id == "sequence":
-        return Value([_read(each, name, depth + 1, budget) for each in node.value], place, tag)
+        return Value([_read(each, reader, depth + 1) for each in node.value], place, tag)
     if node.id == "scalar":
+        if tag == "!include_loaded" and node.value in reader.sources.loaded:
+            found = reader.sources.loaded[node.value]
+            return Value(found, place) if isinstance(found, list) else found
         return Value(_scalar(node), place, tag)
     found: dict[str, Value] = {}
-    merged: dict[str, Value] = {}
     for key, value in node.value:
         if key.id != "scalar":
             raise InputError(Mistake("PM660", f"{place}: a key that is no text"))
-        read = _read(value, name, depth + 1, budget)
-        if key.value == "<<":
-            for each in read.items("<<") if read.is_list else [read]:
-                merged = each.table("<<") | merged
-        elif key.value in found:
+        read = _read(value, reader, depth + 1)
+        if key.value in found:
             raise InputError(Mistake("PM660", f"{read.place}: the key {shown(key.value)} is given twice"))
-        else:
-            found[key.value] = read
-    return Value(merged | found, place, tag)
+        found[key.value] = read
+    return Value(_merged(found), place, tag)
+
+
+def _merged(found: dict[str, Value]) -> dict[str, Value]:
+    """Return a table with what stands under `<<` (its own fields win) or `<<<` (tables inside each other are joined, too,
+    and lists are put after its own)."""
+    for key in ("<<", "<<<"):
+        if key in found:
+            read = found.pop(key)
+            merged: dict[str, Value] = {}
+            for each in read.items(key) if read.is_list else [read]:
+                merged = _join(merged, each.table(key), deeply=key == "<<<")
+            found = _join(found, merged, deeply=key == "<<<")
+    return found
+
+
+def _join(table: dict[str, Value], other: dict[str, Value], *, deeply: bool) -> dict[str, Value]:
+    joined = dict(table)
+    for name, value in other.items():
+        own = joined.get(name)
+        if own is None:
+            joined[name] = value
+        elif deeply and own.tag != "!nomerge" and own.is_table and value.is_table:
+            joined[name] = Value(_join(own.plain, value.plain, deeply=True), own.place, own.tag)
+        elif deeply and own.tag != "!nomerge" and own.is_list and value.is_list:
+            joined[name] = Value([*own.plain, *value.plain], own.place, own.tag)
+    return joined
 
 
 def _scalar(node: Any) -> Any:
