@@ -40,13 +40,13 @@ def from_accelergy(
     """Return the machine with the energies of an ERT, and the area of one copy of each component in the unit of the ART
     (um^2 as Accelergy writes it; empty without one). Needs the extra `timeloop`.
 
-    ert, art: paths, or YAML as texts of several lines; versions 0.3 and 0.4, or summaries. A table belongs to the level or compute
-    unit that is called like the last part of its name, without ranges: `system.chip.PE[0..167].RF` is RF. An energy is
-    taken as that of one access of the level's `word_bits`. Of an action with several sets of arguments the dearest
-    counts. Levels take `read`, `write` (else `update`) and, where there is one, `leak` (else `idle`), the compute unit
-    `compute` (else `mac_random`, `mac`, `multiply`). ignore: names of components that the machine leaves out, such as
-    networks. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for tables
-    that cannot be read, that no part of the machine is called like, or that lack an action.
+    ert, art: paths, or YAML as texts of several lines; versions 0.3 and 0.4, or summaries. A table belongs to the
+    level or compute unit that is called like the last part of its name, without ranges: `system.chip.PE[0..167].RF` is
+    RF. An energy is taken as that of one access of the level's `word_bits`. Of an action with several sets of
+    arguments the dearest counts. Levels take `read`, `write` (else `update`) and, where there is one, `leak` (else
+    `idle`), the compute unit `compute` (else `mac_random`, `mac`, `multiply`). ignore: names of components that the
+    machine leaves out, such as networks. Raises InputError with file and line, all mistakes at once: PM660 for what is
+    no YAML, PM661 for tables that cannot be read, that no part of the machine is called like, or that lack an action.
     """
     machine = arch_of(arch)
     mistakes: list[Mistake] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from polymap.ir import InputError, Mistake
+
+Read = TypeVar("Read")
 
 
 class Place(NamedTuple):
@@ -62,12 +64,18 @@ class Findings:
             self.note(place, what, hint)
 
     @contextmanager
-    def collecting(self) -> Iterator[None]:
+    def collecting(self) -> Generator[None]:
         """Add the mistakes that are raised inside, and go on behind."""
         try:
             yield
         except InputError as error:
             self._mistakes += error.mistakes
+
+    def attempt(self, read: Callable[[], Read]) -> Read | None:
+        """Return what `read` returns, None where it raises mistakes, which are added."""
+        with self.collecting():
+            return read()
+        return None
 
     def stop(self) -> None:
         """Raise InputError with all mistakes that were found, each once."""

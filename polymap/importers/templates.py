@@ -190,13 +190,25 @@ def _functions(path: Path | None, sources: Sources, caller: str, added: list[Pat
         added.extend(each for each in find(pattern) if each.is_dir())
         return ""
 
+    def include(pattern: object, inside: object = "") -> str:
+        return sources.include(find(pattern), str(inside), single=True)
+
+    def include_all(pattern: object, inside: object = "") -> str:
+        return sources.include(find(pattern), str(inside), single=False)
+
+    def find_path(pattern: object) -> str:
+        return str(find(pattern)[0])
+
+    def path_exists(pattern: object) -> bool:
+        return bool(sources.find(pattern, (*own, *added), must=False))
+
     return {
         "cwd": lambda: str(path.resolve().parent) if path else "",
-        "include": lambda pattern, inside="": sources.include(find(pattern), str(inside), single=True),
-        "include_all": lambda pattern, inside="": sources.include(find(pattern), str(inside), single=False),
+        "include": include,
+        "include_all": include_all,
         "include_text": include_text,
-        "find_path": lambda pattern: str(find(pattern)[0]),
-        "path_exists": lambda pattern: bool(sources.find(pattern, (*own, *added), must=False)),
+        "find_path": find_path,
+        "path_exists": path_exists,
         "add_to_path": add_to_path,
         "setenv": lambda *_: "",  # Timeloop's own environment, which no count depends on
     }

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from polymap.importers.findings import FileWarning, Findings
-from polymap.importers.timeloop_arch import Machine, machine_of
+from polymap.importers.timeloop_arch import Around, Machine, machine_of
 from polymap.importers.timeloop_constraints import constraints_of
 from polymap.importers.timeloop_loops import mapping_of
-from polymap.importers.timeloop_parts import tell_sparse
-from polymap.importers.timeloop_problem import Problem, problem_of
+from polymap.importers.timeloop_parts import resolved, tell_sparse
+from polymap.importers.timeloop_problem import problem_of
 from polymap.importers.yaml_tables import Files, Value
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake, Workload, did_you_mean
@@ -33,7 +33,7 @@ _LEFT_OUT = "ignore"
 
 
 class TimeloopFiles(tuple[Any, ...]):
-    """What files say: (workload, machine, mapping or None), and the constraints as a fourth where they were asked for."""
+    """What files say: (workload, machine, mapping or None), and constraints as a fourth where they were asked for."""
 
     _warnings: tuple[FileWarning, ...] = ()
 
@@ -65,39 +65,40 @@ def from_timeloop(
 
     Each argument is a path, or YAML as a text of several lines; all may be one file. A name that ends in .cfg is
     libconfig. With `constraints` there is a fourth value, for `explore(constraints=)`: of the file and of the machine's
-    nodes. `.warnings` of what comes back tells what is read otherwise than it stands there; strict=False adds, and leaves
-    out, what nothing here is equal to. folders: what templates may include files from, beside the folder of a file;
-    values: of the names in templates. Energies come from a table `ERT` (of Accelergy) in the file of the machine; without
-    one they are 0. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for what
-    is not read.
+    nodes. `.warnings` of what comes back tells what is read otherwise than it stands there; with strict=False also what
+    is left out because nothing here is equal to it. folders: what templates may include files from, beside the folder
+    of a file; values: of the names in templates. Energies come from a table `ERT` (of Accelergy) in the file of the
+    machine; without one they are 0. Raises InputError with file and line, all mistakes at once: PM660 for what is no
+    YAML, PM661 for what is not read.
     """
     told = Findings(strict=strict)
     files = _Files(Files("from_timeloop", _folders(folders), _values(values)), told)
-    found: Problem | None = None
-    with told.collecting():
-        found = problem_of(files.section(problem, "problem"), files.shape, told)
-    machine: Machine | None = None
-    with told.collecting():
-        section, names = files.section(arch, *_ARCHITECTURES), [] if found is None else found.names
-        is_dump = bool(files.optional(arch, "dumped_by_timeloop_front_end"))
-        machine = machine_of(section, files.optional(arch, "ERT"), names, told, is_dump=is_dump)
+    found = told.attempt(lambda: problem_of(files.section(problem, "problem"), files.shape, told))
+    machine = told.attempt(lambda: _machine(arch, [] if found is None else found.names, files))
     told.stop()
     assert found is not None, "mistakes of the problem are raised"
     assert machine is not None, "mistakes of the machine are raised"
     workload = found.workload(machine.bits)
     _tell_outermost(machine, workload, told)
-    tree, limits = None, None
-    if mapping is not None:
-        with told.collecting():
+    whole: tuple[Any, ...] = workload, machine.arch, None
+    with told.collecting():
+        if mapping is not None:
             tree = mapping_of(_targets(files.section(mapping, *_MAPPINGS)), workload, machine, told)
-    if constraints is not None:
-        with told.collecting():
-            limits = constraints_of(files.constraints(constraints), workload, machine, told)
-    elif mapping is None:
-        _tell_constraints(machine, told)
+            whole = workload, machine.arch, tree
+    with told.collecting():
+        if constraints is not None:
+            whole = *whole, constraints_of(files.constraints(constraints), workload, machine, told)
+        elif mapping is None:
+            _tell_constraints(machine, told)
     told.stop()
-    whole = (workload, machine.arch, tree) if constraints is None else (workload, machine.arch, tree, limits)
     return TimeloopFiles.of(whole, told.warnings)
+
+
+def _machine(arch: str | Path, names: list[str], files: _Files) -> Machine:
+    section = files.section(arch, *_ARCHITECTURES)
+    is_dump = bool(files.optional(arch, "dumped_by_timeloop_front_end"))
+    around = Around(files.optional(arch, "ERT"), names, files.variables(arch), is_dump)
+    return machine_of(section, around, files.told)
 
 
 def _folders(folders: object) -> list[Path]:
@@ -121,7 +122,7 @@ class _Files:
     """The sections of the files of one question; the keys of each file are looked through once."""
 
     def __init__(self, files: Files, told: Findings) -> None:
-        self._files, self._told = files, told
+        self._files, self.told = files, told
         self._checked: set[str | Path] = set()
 
     def section(self, source: str | Path, *names: str) -> Value:
@@ -150,6 +151,13 @@ class _Files:
         found = self._table(source).get(name)
         return None if found is None or found.plain is None else found
 
+    def variables(self, source: str | Path) -> dict[str, object]:
+        """Return the variables of a file, which expressions may name."""
+        found = self.optional(source, "variables")
+        names: dict[str, object] = {}
+        resolved({} if found is None else found.table("variables"), names)
+        return names
+
     def shape(self, name: str) -> Value | None:
         """Return the file of a shape in the folders that are given."""
         return self._files.beside(name, (".yaml", ".yml", ".cfg"))
@@ -165,10 +173,10 @@ class _Files:
             self._checked.add(source)
             for name, value in table.items():
                 if name == "sparse_optimizations":
-                    tell_sparse("the file", value, self._told)
+                    tell_sparse("the file", value, self.told)
                 if name not in (*_SECTIONS, *_IGNORED) and not name.endswith(_LEFT_OUT):
                     what = f"the key {shown(name)} of the file is not read"
-                    self._told.no_equal(value.place, what, did_you_mean(name[:64], _SECTIONS))
+                    self.told.no_equal(value.place, what, did_you_mean(name[:64], _SECTIONS))
         return table
 
 

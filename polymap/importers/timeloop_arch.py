@@ -174,10 +174,21 @@ class _Builder:
                 self.told.no_equal(table.place, what, hint)
 
 
-def machine_of(architecture: Value, ert: Value | None, names: list[str], told: Findings, *, is_dump: bool) -> Machine:
-    """Return the machine under the key `architecture` or `arch`. names: of the data spaces, none where the problem is
-    not read. is_dump: the front end wrote the file. Raises InputError (PM661) with the line of what is not read."""
-    parts, is_list = _parts(architecture, names, told, is_dump=is_dump)
+class Around(NamedTuple):
+    """What stands around a machine: the table ERT; the names of data spaces, none where the problem is not read; what
+    expressions may name; whether the front end wrote the file."""
+
+    ert: Value | None
+    names: list[str]
+    variables: dict[str, object]
+    is_dump: bool
+
+
+def machine_of(architecture: Value, around: Around, told: Findings) -> Machine:
+    """Return the machine under the key `architecture` or `arch`. Raises InputError (PM661) with the line of what is not
+    read."""
+    ert, names, _, _ = around
+    parts, is_list = _parts(architecture, around, told)
     builder = _Builder(energies_of(ert, told), is_list, names, told)
     if is_list:
         _read_list(parts, builder)
@@ -195,7 +206,7 @@ def machine_of(architecture: Value, ert: Value | None, names: list[str], told: F
                    builder.outermost)  # fmt: skip
 
 
-def _parts(architecture: Value, names: list[str], told: Findings, *, is_dump: bool) -> tuple[list[Part], bool]:
+def _parts(architecture: Value, around: Around, told: Findings) -> tuple[list[Part], bool]:
     """Return the components in order, and whether copies are relative to the node above (version 0.4)."""
     fields = architecture.table("architecture")
     form = next((each for each in ("nodes", "subtree", "local", "storage") if each in fields), None)
@@ -204,9 +215,9 @@ def _parts(architecture: Value, names: list[str], told: Findings, *, is_dump: bo
     known = ("version", form, "arithmetic") if form == "storage" else ("version", form)
     fields = architecture.fields("architecture", known, told)
     if form == "nodes":
-        return parts_of_list(fields["nodes"], names, told), True
+        return parts_of_list(fields["nodes"], around.names, around.variables, told), True
     if form == "subtree":
-        return parts_of_tree(fields["subtree"], told, is_dump=is_dump), False
+        return parts_of_tree(fields["subtree"], told, is_dump=around.is_dump), False
     return (parts_of_local(fields["local"], told) if form == "local" else parts_of_levels(fields, told)), False
 
 

@@ -28,7 +28,8 @@ _SPELLINGS = {
     "meshX": ("meshX",),
     "meshY": ("meshY",),
 }
-_CAPACITIES = ("depth", "entries", "sizeKB")
+_SIZES = ("depth", "entries", "sizeKB")
+CAPACITIES = tuple(name for size in _SIZES for name in _SPELLINGS[size])
 _BANDWIDTHS = ("bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth")
 _COPIES = ("instances", "meshX", "meshY")
 
@@ -38,7 +39,7 @@ _ESTIMATES = (
     "action_latency_cycles", "area", "cluster_area", "area_scale", "energy_scale", "dynamic_energy_scale",
     "static_energy_scale", "n_banks", "num_banks", "nbanks", "n_ports", "num_ports", "nports", "n_rd_ports",
     "n_wr_ports", "n_rdwr_ports", "n_rw_ports", "n_buffets", "update_fifo_depth", "ag_datawidth", "counter_width",
-    "version",
+    "version", "widthscale", "depthscale", "real_depth",
 )  # fmt: skip
 # Every tensor is dense here: `sparse_optimizations` are refused.
 _SPARSE = (
@@ -127,12 +128,22 @@ def attributes_of(
     read = list(dict.fromkeys(each for kind in kinds for each in _READ[kind]))
     ignored = [each for kind in kinds for each in _IGNORED[kind]]
     known = (*read, *ignored, *_NEUTRAL, *_REFUSED, "power_gated_at")
+    if "real_depth" in value.table(name):  # what Accelergy's compound component of a register file computes for itself
+        computed = ("memory_width", "memory_depth")
+        value = Value({each: one for each, one in value.table(name).items() if each not in computed}, value.place)
     if has_variables:
         known = (*known, *(each.replace("-", "_") for each in value.table(name)))
     found = value.fields(name, known, told)
     for each, one in found.items():
         _tell(name, each, one, told)
     return {each: one for each, one in found.items() if each in read}
+
+
+def holds_nothing(fields: dict[str, Value]) -> bool:
+    """Whether the attributes of a memory say a capacity of 0."""
+    return any(
+        fields[name].plain == 0 and not isinstance(fields[name].plain, bool) for name in CAPACITIES if name in fields
+    )
 
 
 def reads(kind: str, attribute: str) -> bool:
@@ -199,7 +210,7 @@ def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:
     level: dict[str, Any] = {"word_bits": bits * block * cluster}
     if (words := _capacity_words(attributes, bits, block)) is not None:
         level["capacity_bits"] = words * bits
-    elif any(name in attributes.fields for each in _CAPACITIES for name in _SPELLINGS[each]):
+    elif any(name in attributes.fields for name in CAPACITIES):
         level["capacity_bits"] = None
     buffering = attributes.number("multiple_buffering")
     if buffering is not None and (buffering.denominator != 1 or buffering < 1):
@@ -227,7 +238,7 @@ def _line(attributes: Attributes, bits: int, default_cluster: int | None) -> tup
 
 def _capacity_words(attributes: Attributes, bits: int, block: int) -> int | None:
     """Return the data words that one copy holds, None where no capacity is given."""
-    depth, entries, kilobytes = (attributes.integer(each) for each in _CAPACITIES)
+    depth, entries, kilobytes = (attributes.integer(each) for each in _SIZES)
     found = {
         "depth": None if depth is None else depth * block,
         "entries": entries,

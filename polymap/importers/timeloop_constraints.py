@@ -36,8 +36,8 @@ _UNREAD = (
 
 def constraints_of(sections: list[Value], workload: Workload, machine: Machine, told: Findings) -> dict[str, Any]:
     """Return the constraints of `explore`: data spaces as `store`, spatial factors, orders and splits as `fanouts`, of
-    the sections of a file and of the machine's nodes. Tells others (PM661): what a level's own loops must be has no equal
-    there, unless it asks for nothing."""
+    the sections of a file and of the machine's nodes. Tells others (PM661): what a level's own loops must be has no
+    equal there, unless it asks for nothing."""
     reader = _Constraints(workload, machine, told)
     for section in sections:
         seen: set[tuple[str, str]] = set()
@@ -63,12 +63,23 @@ def constraints_of(sections: list[Value], workload: Workload, machine: Machine, 
 
 
 def _targets(section: Value) -> list[Value]:
-    """Return the directives of a section, a list or a table that has one."""
+    """Return the directives of a section: a list, or a table that has one or names one of several."""
     if not section.is_table:
         return section.items("constraints")
+    table = section.table("constraints")
+    named = [name for name in table if name.startswith("constraints_")]  # of which `constraints` may choose one
     # `template` says which factors Timeloop's mapper tries.
-    fields = section.fields("constraints", ("version", "targets", "constraints", "template"))
-    return [each for name in ("targets", "constraints") if name in fields for each in fields[name].items(name)]
+    fields = section.fields("constraints", ("version", "targets", "constraints", "template", *named))
+    lists = {name: fields[name] for name in ("targets", "constraints") if name in fields}
+    if not lists and "template" not in fields:
+        raise section.refuse("the constraints have no targets", f"Found: {', '.join(table)[:200] or 'nothing'}.")
+    chosen = lists.get("constraints")
+    if chosen is not None and isinstance(chosen.plain, str):
+        name = f"constraints_{chosen.plain}"
+        if name not in table:
+            raise chosen.refuse(f"there is no list {name}", f"Found: {', '.join(named) or 'none'}.")
+        lists["constraints"] = table[name]
+    return [each for name, value in lists.items() for each in value.items(name)]
 
 
 class _Constraints:
@@ -123,7 +134,7 @@ class _Constraints:
         """Return what factors must be, of dims that have loops, and those of other forms as they are written."""
         found: dict[str, int] = {}
         others: list[str] = []
-        given = [each for name in ("factors", "factors_only") if name in fields and fields[name].plain is not None
+        given = [each for name in ("factors", "factors_only") if name in fields
                  for each in factors_of(fields[name], self._workload)]  # fmt: skip
         for dim, sign, number, where in given:
             if dim in self._dims and (sign != "=" or number == 0):
@@ -131,7 +142,7 @@ class _Constraints:
             elif dim in self._dims and found.setdefault(dim, number) != number:
                 raise where.refuse(f"the factor of {dim} is {found[dim]} and {number}", "Give it once.")
         ones: list[str] = []
-        if "factors_only" in fields and fields["factors_only"].plain is not None:
+        if "factors_only" in fields:
             ones += self._dims
         for name, is_of in (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False)):
             if name in fields and fields[name].plain:
@@ -142,13 +153,12 @@ class _Constraints:
 
     def _dims_of(self, tensor: str) -> set[str]:
         accesses = [access for each in self._workload.statements for access in (each.target, *each.reads)]
-        return {
-            dim for access in accesses if access.tensor == tensor for index in access.index for _, dim in index.terms
-        }
+        indices = [index for access in accesses if access.tensor == tensor for index in access.index]
+        return {dim for index in indices for _, dim in index.terms if isinstance(dim, str)}
 
     def _temporal(self, target: str, fields: dict[str, Value], factors: dict[str, int], where: Value) -> None:
-        """Loops of a level have no equal, but where nothing is asked: at a dummy storage, where none stand anyway, or of
-        dims that have none."""
+        """Loops of a level have no equal, but where nothing is asked: at a dummy storage, where none stand anyway, or
+        of dims that have none."""
         if ("dummy", target) in self._machine.slots and set(factors.values()) <= {1}:
             return
         order = permutation_of(fields["permutation"], self._workload) if "permutation" in fields else []
@@ -161,7 +171,7 @@ class _Constraints:
             self._told.no_equal(where.place, f"a temporal constraint of {target} is not read: {', '.join(asked)}", hint)
 
     def _spatial(self, target: str, fields: dict[str, Value], factors: dict[str, int], where: Value) -> None:
-        """Note spatial factors: 1 forbids a dim, more asks for so many; the order on one fan-out has no effect on costs."""
+        """Note spatial factors: 1 forbids a dim, more asks for so many; the order on one fan-out changes no cost."""
         spread = self._machine.spreads.get(target, Spread("", ""))
         asked = {dim: factor for dim, factor in factors.items() if factor > 1}
         if spread == ("", ""):

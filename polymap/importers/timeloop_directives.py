@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from polymap.importers.findings import Findings
@@ -34,7 +35,7 @@ class Factor(NamedTuple):
     where: Value
 
 
-def head_of(value: Value, machine: Machine, known: dict[str, tuple[str, ...]], told: Findings) -> Directive:
+def head_of(value: Value, machine: Machine, known: Mapping[str, tuple[str, ...]], told: Findings) -> Directive:
     """Return a directive of a list. known: the fields of each type."""
     fields = value.table("a directive")
     for name in _HEAD:
@@ -118,9 +119,9 @@ def permutation_of(value: Value, workload: Workload) -> list[str]:
     if value.is_list:
         words = [each.text("a dimension") for each in value.items("permutation")]
     else:
-        text = value.text("permutation").strip()
-        words = [word for word in re.split(r"[\s,]+", text) if word] if re.search(r"[\s,]", text) else list(text)
-        words = [text] if text in dims else words
+        text = value.text("permutation")
+        words = [word for word in re.split(r"[\s,]+", text) if word]
+        words = words if set(words) <= set(dims) else [letter for word in words for letter in word]
     if len(set(words)) != len(words) or not set(words) <= set(dims):
         raise value.refuse(f"the permutation {value.told()} is not read", f"Dimensions: {', '.join(dims)}, each once.")
     return words

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from polymap.importers.findings import Findings
-from polymap.importers.timeloop_arch import Machine
+from polymap.importers.timeloop_arch import Machine, Spread
 from polymap.importers.timeloop_directives import (
     BYPASS,
     Directive,
@@ -100,14 +100,17 @@ def _directives(section: Value, workload: Workload, machine: Machine, told: Find
     return list(found.values())
 
 
-def _joined(own: dict[str, Value], node: dict[str, Value], workload: Workload, spread: object) -> dict[str, Value]:
+def _joined(
+    own: dict[str, Value], node: dict[str, Value], workload: Workload, spread: Spread | None
+) -> dict[str, Value]:
     """Return the fields of a directive, and those of its node that it leaves open. Raises InputError for factors of a
     node that the directive contradicts."""
     joined = node | own
-    if isinstance(node.get("split", Value(0, None)).plain, str) and "split" not in own:  # an expression
+    split = node.get("split")
+    if split is not None and isinstance(split.plain, str) and "split" not in own:  # an expression
         joined.pop("split")
-        if isinstance(spread, tuple) and all(spread):
-            raise node["split"].refuse(f"split is {node['split'].told()}", "Expected an integer.")
+        if spread is not None and spread.x and spread.y:
+            raise split.refuse(f"split is {split.told()}", "Expected an integer.")
     if "factors" in node:
         given = {each.dim: each.number for each in factors_of(own["factors"], workload)} if "factors" in own else {}
         factors = {dim: Value(number, own["factors"].place) for dim, number in given.items()}

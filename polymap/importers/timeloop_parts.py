@@ -1,5 +1,5 @@
-"""Components of Timeloop's machines in order: trees of versions 0.2 and 0.3, lists of nodes of version 0.4, and what the
-front end and Accelergy write of these."""
+"""Components of Timeloop's machines in order: trees of versions 0.2 and 0.3, lists of nodes of version 0.4, and what
+the front end and Accelergy write of these."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from polymap.importers.expressions import value_of
 from polymap.importers.findings import Findings
-from polymap.importers.timeloop_attributes import KINDS, Attributes, attributes_of, reads, tell_inherited
+from polymap.importers.timeloop_attributes import (
+    CAPACITIES,
+    KINDS,
+    Attributes,
+    attributes_of,
+    holds_nothing,
+    reads,
+    tell_inherited,
+)
 from polymap.importers.tuning import TUNING
 from polymap.importers.yaml_tables import Value
 from polymap.inputs import shown
@@ -68,12 +77,13 @@ def tell_sparse(name: str, value: Value, told: Findings) -> None:
 
 def parts_of_tree(subtree: Value, told: Findings, *, is_dump: bool) -> list[Part]:
     """Return the components of a tree (version 0.3). is_dump: the front end wrote it, and its variables with it."""
-    return list(_branch(subtree, 1, {}, told, is_dump, 0))
+    return list(_branch(subtree, 1, {}, told, 0, is_dump=is_dump))
 
 
 def parts_of_local(local: Value, told: Findings) -> list[Part]:
     """Return the components of a flattened architecture, as Accelergy writes it: names are whole paths."""
-    return [part for value in local.items("local") if (part := _local(value, 1, {}, told))]
+    found = (_local(value, 1, {}, told, has_variables=True) for value in local.items("local"))
+    return [part for part in found if part is not None]
 
 
 def parts_of_levels(arch: dict[str, Value], told: Findings) -> list[Part]:
@@ -86,8 +96,10 @@ def parts_of_levels(arch: dict[str, Value], told: Findings) -> list[Part]:
     for at, value in enumerate(reversed(storage)):
         fields = dict(value.table("storage"))
         name = fields.pop("name").text("name") if "name" in fields else f"level{len(storage) - 1 - at}"
+        kind = "dummy" if holds_nothing(fields) else "storage"
+        fields = {each: found for each, found in fields.items() if kind == "storage" or each not in CAPACITIES}
         own = attributes_of(name, Value(fields, value.place), ("storage",), told)
-        parts.append(Part(name, value, "storage", Attributes(name, value, own)))
+        parts.append(Part(name, value, kind, Attributes(name, value, own)))
     value = arch["arithmetic"]
     fields = dict(value.table("arithmetic"))
     name = fields.pop("name").text("name") if "name" in fields else "arithmetic"
@@ -96,7 +108,7 @@ def parts_of_levels(arch: dict[str, Value], told: Findings) -> list[Part]:
 
 
 def _branch(
-    subtree: Value, copies: int, around: dict[str, Value], told: Findings, is_dump: bool, depth: int
+    subtree: Value, copies: int, around: dict[str, Value], told: Findings, depth: int, *, is_dump: bool
 ) -> Iterator[Part]:
     """Yield components in order. around: attributes of the subtrees around them, which say nothing of components."""
     branches = subtree.items("subtree")
@@ -115,11 +127,14 @@ def _branch(
             if part := _local(value, copies, around, told):
                 yield part
     if "subtree" in fields:
-        yield from _branch(fields["subtree"], copies, around, told, is_dump, depth + 1)
+        yield from _branch(fields["subtree"], copies, around, told, depth + 1, is_dump=is_dump)
 
 
-def _local(value: Value, copies: int, around: dict[str, Value], told: Findings) -> Part | None:
-    """Return a component of a tree, None where it is told that it is left out."""
+def _local(
+    value: Value, copies: int, around: dict[str, Value], told: Findings, *, has_variables: bool = False
+) -> Part | None:
+    """Return a component of a tree, None where it is told that it is left out. has_variables: Accelergy wrote it, with
+    the variables and what it computed among the attributes."""
     component = value.fields("a component", _LOCAL_FIELDS, told)
     for needed in ("name", "class"):
         if needed not in component:
@@ -132,9 +147,12 @@ def _local(value: Value, copies: int, around: dict[str, Value], told: Findings) 
     kind = _kind(component["class"], name, told)
     if not kind:
         return None
-    reading = "storage" if kind == "dummy" else kind
     given = component.get("attributes")
-    own = attributes_of(name, given, (reading,), told) if given is not None and kind != "dummy" else {}
+    if given is not None and kind == "storage" and holds_nothing(given.table(name)):
+        kind = "dummy"
+    own: dict[str, Value] = {}
+    if given is not None and kind != "dummy":
+        own = attributes_of(name, given, (kind,), told, has_variables=has_variables)
     if kind == "dummy" and given is not None:
         own = {each: found for each, found in given.table(name).items() if each in ("meshX", "meshY", "instances")}
     attributes = Attributes(name, value, own)
@@ -176,10 +194,11 @@ def _kind(value: Value, name: str, told: Findings) -> str:
 
 
 class _List:
-    """Reads lists of nodes (version 0.4). names: of the data spaces."""
+    """Reads lists of nodes (version 0.4). names: of the data spaces; variables: what expressions may name."""
 
-    def __init__(self, names: list[str], told: Findings) -> None:
+    def __init__(self, names: list[str], variables: dict[str, object], told: Findings) -> None:
         self._names, self._told = names, told
+        self._variables = dict(variables)
         self._inherited: dict[str, Value] = {}
 
     def nodes(self, nodes: Value, depth: int = 0) -> Iterator[Part]:
@@ -231,6 +250,7 @@ class _List:
             self._inherited.update(own)
         whole = {each: found for each, found in self._inherited.items() if kind and reads(kind, each)} | own
         mesh = fields["spatial"].fields("spatial", ("meshX", "meshY")) if "spatial" in fields else {}
+        mesh = resolved(mesh, self._variables | {each: found.plain for each, found in whole.items()})
         x, y = (mesh[each].integer(each) if each in mesh else 1 for each in ("meshX", "meshY"))
         groups = fields["constraints"].table("constraints") if "constraints" in fields else {}
         groups = {"dataspace" if each == "dataspaces" else each: group for each, group in groups.items()}
@@ -239,7 +259,9 @@ class _List:
     def _attributes(self, name: str, fields: dict[str, Value], kind: str) -> dict[str, Value]:
         if "attributes" not in fields or kind == "dummy":
             return {}
-        own = attributes_of(name, fields["attributes"], (kind,) if kind else KINDS, self._told)
+        names = self._variables if not kind else dict(self._variables)  # a container's are those of what is inside
+        given = Value(resolved(fields["attributes"].table(name), names), fields["attributes"].place)
+        own = attributes_of(name, given, (kind,) if kind else KINDS, self._told)
         for each in [each for each in ("instances", "meshX", "meshY") if each in own]:
             what = f"{name}.{each} is not read (it is {own[each].told()})"
             raise own[each].refuse(what, "Copies of a node are said by spatial: {meshX: 4, meshY: 2}.")
@@ -272,9 +294,19 @@ class _List:
                 yield part
 
 
-def parts_of_list(nodes: Value, names: list[str], told: Findings) -> list[Part]:
-    """Return the nodes of version 0.4 in order. names: of the data spaces."""
-    return list(_List(names, told).nodes(nodes))
+def parts_of_list(nodes: Value, names: list[str], variables: dict[str, object], told: Findings) -> list[Part]:
+    """Return the nodes of version 0.4 in order. names: of the data spaces; variables: what expressions may name."""
+    return list(_List(names, variables, told).nodes(nodes))
+
+
+def resolved(fields: dict[str, Value], names: dict[str, object]) -> dict[str, Value]:
+    """Return fields with numbers for the expressions over `names` and the fields before them, which are added there."""
+    found: dict[str, Value] = {}
+    for name, value in fields.items():
+        number = value_of(value.plain, names) if isinstance(value.plain, str) else None
+        found[name] = value if number is None else Value(number, value.place)
+        names[name] = found[name].plain
+    return found
 
 
 def kept_and_bypassed(part: Part, names: list[str]) -> tuple[list[str], list[str]]:

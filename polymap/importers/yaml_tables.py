@@ -143,9 +143,10 @@ class Files:
         """Return what an included file says under a dotted name."""
         found = self._parse(read_text(path), path, sources, budget)
         for key in inside.split(".") if inside else []:
-            if not found.is_table or key not in found.plain:
+            table = found.table(inside) if found.is_table else {}
+            if key not in table:
                 raise NoTemplate(f"{shown(path.name)} has no {inside}")
-            found = found.plain[key]
+            found = table[key]
         return found
 
     def _parse(self, text: str, path: Path | None, sources: Sources, budget: Iterator[int]) -> Value:
@@ -222,8 +223,8 @@ def _read(node: Any, reader: _Reader, depth: int) -> Value:
         return Value([_read(each, reader, depth + 1) for each in node.value], place, tag)
     if node.id == "scalar":
         if tag == "!include_loaded" and node.value in reader.sources.loaded:
-            found = reader.sources.loaded[node.value]
-            return Value(found, place) if isinstance(found, list) else found
+            loaded = reader.sources.loaded[node.value]
+            return Value(loaded, place) if isinstance(loaded, list) else loaded
         return Value(_scalar(node), place, tag)
     found: dict[str, Value] = {}
     for key, value in node.value:
@@ -237,8 +238,8 @@ def _read(node: Any, reader: _Reader, depth: int) -> Value:
 
 
 def _merged(found: dict[str, Value]) -> dict[str, Value]:
-    """Return a table with what stands under `<<` (its own fields win) or `<<<` (tables inside each other are joined, too,
-    and lists are put after its own)."""
+    """Return a table with what stands under `<<` (its own fields win) or `<<<` (tables inside each other are joined,
+    too, and lists are put after its own)."""
     for key in ("<<", "<<<"):
         if key in found:
             read = found.pop(key)

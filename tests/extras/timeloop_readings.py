@@ -54,10 +54,13 @@ _READ = {
     "data_storage_width", "depth", "memory_depth", "data_storage_depth", "entries", "sizeKB", "multiple_buffering",
     "bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth", "instances", "meshX", "meshY",
 }  # fmt: skip
+_CAPACITIES = {"depth", "memory_depth", "data_storage_depth", "entries", "sizeKB"}
 _NULLS = {
     "min_utilization", "allow_overbooking", "network_read", "network_fill_latency", "vector_access_energy",
     "power_gated_at", "n_instances", "has_power_gating",
 }  # fmt: skip
+# The elements of the smallest problem of the mutants: C = 4, P = 8, R = 3.
+_LEAST_PROBLEM = 4 * (8 + 3 - 1) + 4 * 3 + 8
 _SECTIONS = {"problem", "architecture", "ERT", "mapping", "constraints"}
 
 
@@ -89,12 +92,23 @@ def machine_read(file: Table) -> list[Level | Unit]:
     energies = _energies(top["ERT"]) if "ERT" in top else None
     parts = _components_of_tree(arch["subtree"], 1, set()) if "subtree" in arch else _components_of_nodes(arch["nodes"])
     found = _placed([_component(part, energies) for part in parts])
-    if energies is not None and set(energies) != {each.name for each in found}:
+    empty = {part.name for part in parts if part.kind == "empty"}  # a capacity of 0: a fan-out's own storage
+    if energies is not None and set(energies) - empty != {each.name for each in found} - empty:
         raise Refused("tables and components differ")
+    found = [each for each in found if each.name not in empty]
     levels = [each for each in found if isinstance(each, Level)]
-    if not isinstance(found[-1], Unit) or len(levels) != len(found) - 1 or len({each.bits for each in levels}) > 1:
-        raise Refused("no chain of memories of one data width, with a compute unit at its end")
-    return found
+    if not found or not isinstance(found[-1], Unit) or len(levels) != len(found) - 1 or not levels:
+        raise Refused("no chain of memories with a compute unit at its end")
+    if levels[0].words is not None and levels[0].words < _LEAST_PROBLEM:
+        raise Refused("the outermost memory does not hold the problem")
+    outermost = replace(levels[0], words=None)
+    return [_in_elements(each, outermost.bits) if isinstance(each, Level) else each for each in (outermost, *found[1:])]
+
+
+def _in_elements(level: Level, bits: int) -> Level:
+    """The level where a word is an element of so many bits: as many of them of everything."""
+    scaled = (None if each is None else each * bits / level.bits for each in level.bandwidths)
+    return replace(level, bits=bits, width=level.width * bits // level.bits, bandwidths=tuple(scaled))
 
 
 def _placed(found: list[Level | Unit]) -> list[Level | Unit]:
@@ -171,12 +185,26 @@ def _components_of_tree(subtree: Any, copies: int, around: set[str]) -> list[_Pa
             raise Refused("enabled")
         name = _text(one, "name")
         kind = _kind(_text(one, "class"))
-        attributes = _attributes(one.get("attributes", Table()), name.split("[")[0], kind)
+        given = one.get("attributes", Table())
+        if kind == "storage" and any(key.replace("-", "_") in _CAPACITIES and _is_zero(value) for key, value in given):
+            kind = "empty"
+            given = Table((key, value) for key, value in given if key in ("instances", "meshX", "meshY"))
+            around = set()
+        attributes = _attributes(given, name.split("[")[0], kind)
         if around - set(attributes):
             raise Refused("an attribute around a component that it does not give")
         found.append(_Part(name.split("[")[0], kind, attributes, None, copies * _copies_of(name), (), 16))
     inner = _components_of_tree(branch["subtree"], copies, around) if "subtree" in branch else []
     return found + inner
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
+
+
+def _number_of(value: Any) -> Any:
+    """The number that a text of version 0.4 says, which may be an expression."""
+    return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
 def _copies_of(name: str) -> int:
@@ -207,9 +235,12 @@ def _components_of_nodes(listed: Any) -> list[_Part]:
                 continue
         name = _text(one, "name")
         mesh = fields(one.get("spatial", Table()), {"meshX", "meshY"})
-        x, y = x * whole(mesh.get("meshX", 1)), y * whole(mesh.get("meshY", 1))
+        x, y = x * whole(_number_of(mesh.get("meshX", 1))), y * whole(_number_of(mesh.get("meshY", 1)))
         kind = "" if tag == "!Container" else _kind(_text(one, "class"))
-        own = _attributes(one.get("attributes", Table()), name, kind)
+        given = one.get("attributes", Table())
+        if isinstance(given, Table):
+            given = Table(((key, _number_of(value)) for key, value in given), given.tag)
+        own = _attributes(given, name, kind)
         if {"instances", "meshX", "meshY"} & set(own):
             raise Refused("copies")
         kept: tuple[str, ...] = ()
@@ -256,6 +287,8 @@ def _component(part: _Part, energies: dict[str, dict[str, Fraction]] | None) -> 
         return next((whole(told[name]) for name in names if name in told), None)
 
     copies = part.copies or _copies(first("instances") or part.named, first("meshX"), first("meshY"))
+    if part.kind == "empty":
+        return Unit(part.name, Fraction(0), copies)
     actions = {} if energies is None else energies.get(part.name)
     if actions is None:
         raise Refused("no table")
