@@ -124,17 +124,15 @@ class _Parser:
             while self.peek().kind == "text":  # texts one after the other are one
                 parts.append(re.sub(r"\\(.)", lambda each: _ESCAPES.get(each[1], each[1]), self._next().text[1:-1]))
             return "".join(parts)
+        is_flag = token.kind == "name" and token.text.lower() in ("true", "false")
+        if token.kind not in ("integer", "hex", "float") and not is_flag:
+            raise self.error("a value: a text, a number, true, false, {...}, (...) or [...]")
         self._next()
-        if token.kind == "integer":
-            return int(token.text.rstrip("L"))
-        if token.kind == "hex":
-            return int(token.text.rstrip("L"), 16)
+        if is_flag:
+            return token.text.lower() == "true"
         if token.kind == "float":
             return float(token.text)
-        if token.kind == "name" and token.text.lower() in ("true", "false"):
-            return token.text.lower() == "true"
-        self._at -= 1
-        raise self.error("a value: a text, a number, true, false, {...}, (...) or [...]")
+        return int(token.text.rstrip("L"), 16 if token.kind == "hex" else 10)
 
     def _next(self) -> _Token:
         self._at += 1

@@ -182,7 +182,7 @@ def _functions(path: Path | None, sources: Sources, caller: str, added: list[Pat
 
     def include_text(pattern: object) -> str:
         sources.enter()
-        texts = [_render(read_text(each), each, sources, each.name, caller, added) for each in find(pattern)]
+        texts = [_render(read_text(each), each, sources, shown(each.name), caller, added) for each in find(pattern)]
         sources.depth -= 1
         return "\n".join(texts)
 
