@@ -122,6 +122,10 @@ class _Builder:
         if copies % memory.cluster:
             what = f"{memory.cluster} copies of {part.name} share a memory, and there are {copies}"
             raise part.attributes.refuse("cluster_size", what, "Say the copies: instances, or names such as PE[0..7].")
+        if memory.cluster > 1 and self.energies is not None:
+            what = f"{memory.cluster} copies of {part.name} share a memory"
+            hint = "Energies here are of the copies in use; Timeloop pays for all that share one."
+            self.told.note(part.value.place, what, hint)
         level = {"level": part.name} | memory.in_elements_of(self.bits)
         self.check_capacity(part, level)
         self.nodes.append(level | self.pj_of(part) | self.holding(part))
