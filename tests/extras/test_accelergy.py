@@ -91,8 +91,8 @@ def test_summaries_say_what_the_tables_say() -> None:
     areas = [
         "ART_summary:",
         "  table_summary:",
-        "  - {name: "system.GLB[1..1]", area: 3.5, primitive_estimations: Library}",
-        "  - {name: "system.inter_PE_spatial[1..4]", area: 1.0, primitive_estimations: dummy_table}",
+        "  - {name: system.GLB, area: 3.5, primitive_estimations: Library}",
+        "  - {name: system.inter_PE_spatial, area: 1.0, primitive_estimations: dummy_table}",
     ]
     arch, found = pm.io.from_accelergy("flat3", "\n".join(lines), "\n".join(areas))
     assert [(level.read_pj, level.write_pj) for level in arch.levels] == [(Fraction(1, 2), Fraction(3, 2))] * 3
