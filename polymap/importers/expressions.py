@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from polymap.importers.yaml_tables import Value
 from polymap.inputs import LIMITS
 
 Number = int | float
@@ -31,10 +33,23 @@ def value_of(text: str, names: Mapping[str, object]) -> Number | None:
     if len(text) > _LONGEST:
         return None
     try:
-        found = _value(ast.parse(text.strip(), mode="eval").body, names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of texts that are no expressions
+            tree = ast.parse(text.strip(), mode="eval")
+        found = _value(tree.body, names)
         return int(found) if isinstance(found, float) and found.is_integer() else found
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
         return None
+
+
+def resolved(fields: dict[str, Value], names: dict[str, object]) -> dict[str, Value]:
+    """Return fields with numbers for the expressions over `names` and the fields before them, which are added there."""
+    found: dict[str, Value] = {}
+    for name, value in fields.items():
+        number = value_of(value.plain, names) if isinstance(value.plain, str) else None
+        found[name] = value if number is None else Value(number, value.place)
+        names[name] = found[name].plain
+    return found
 
 
 def _value(node: ast.expr, names: Mapping[str, object]) -> Number:

@@ -30,6 +30,9 @@ _FILTERS = ("default", "d", "int", "float", "string", "lower", "upper")
 _PATH_CHARACTERS = 4096
 
 
+Load = Callable[[Path, str, list[Path]], Any]
+
+
 class NoTemplate(Exception):
     """Raised by a function of a template: what is wrong, and what would work."""
 
@@ -40,9 +43,9 @@ class NoTemplate(Exception):
 
 class Sources:
     """Where files may be included from, and what has been. folders: given by the caller; values: of the names in
-    templates; load: reads a file and returns what stands under a dotted name."""
+    templates; load: reads a file and returns what stands under a dotted name, given folders that are searched, too."""
 
-    def __init__(self, folders: Iterable[Path], values: dict[str, Any], load: Callable[[Path, str], Any]) -> None:
+    def __init__(self, folders: Iterable[Path], values: dict[str, Any], load: Load) -> None:
         self.folders = tuple(folders)
         self.roots = [folder.resolve() for folder in self.folders]
         self.values = values
@@ -76,12 +79,13 @@ class Sources:
             raise NoTemplate(f"there is no file {shown(pattern)}", "Give the folder that holds it: folders=[...].")
         return []
 
-    def include(self, paths: list[Path], inside: str, *, single: bool) -> str:
-        """Load files and return the tag that stands for what they say under the dotted name `inside`."""
+    def include(self, paths: list[Path], inside: str, added: list[Path], *, single: bool) -> str:
+        """Load files and return the tag that stands for what they say under the dotted name `inside`. added: folders
+        that templates have added to the search."""
         if single and len(paths) > 1:
             raise NoTemplate(f"include() names {len(paths)} files", "include_all() takes several.")
         self.enter(len(self.loaded))
-        found = [self._load(path, inside.strip(".")) for path in paths]
+        found = [self._load(path, inside.strip("."), added) for path in paths]
         self.depth -= 1
         name = f"file{len(self.loaded)}"
         self.loaded[name] = found[0] if single else found
@@ -99,12 +103,13 @@ def is_template(text: str) -> bool:
     return any(each in text for each in _OPENINGS)
 
 
-def expand(text: str, path: Path | None, sources: Sources, name: str, caller: str) -> tuple[str, list[Place]]:
-    """Return the expanded text, and where each of its lines comes from. name: of the file in messages.
+def expand(text: str, path: Path | None, sources: Sources, caller: str, added: list[Path]) -> tuple[str, list[Place]]:
+    """Return the expanded text, and where each of its lines comes from. added: folders that are searched as well.
 
     Raises InputError (PM660) with file and line for what is no template, or none that is read.
     """
-    marked = _render(text, path, sources, name, caller, [])
+    name = "the text" if path is None else shown(path.name)
+    marked = _render(text, path, sources, name, caller, list(added))
     lines: list[str] = []
     places: list[Place] = []
     last = Place(name, 1)
@@ -182,7 +187,9 @@ def _functions(path: Path | None, sources: Sources, caller: str, added: list[Pat
 
     def include_text(pattern: object) -> str:
         sources.enter()
-        texts = [_render(read_text(each), each, sources, shown(each.name), caller, added) for each in find(pattern)]
+        texts = [
+            _render(read_text(each), each, sources, shown(each.name), caller, list(added)) for each in find(pattern)
+        ]
         sources.depth -= 1
         return "\n".join(texts)
 
@@ -191,10 +198,10 @@ def _functions(path: Path | None, sources: Sources, caller: str, added: list[Pat
         return ""
 
     def include(pattern: object, inside: object = "") -> str:
-        return sources.include(find(pattern), str(inside), single=True)
+        return sources.include(find(pattern), str(inside), added, single=True)
 
     def include_all(pattern: object, inside: object = "") -> str:
-        return sources.include(find(pattern), str(inside), single=False)
+        return sources.include(find(pattern), str(inside), added, single=False)
 
     def find_path(pattern: object) -> str:
         return str(find(pattern)[0])

@@ -10,11 +10,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from polymap.importers.expressions import resolved
 from polymap.importers.findings import FileWarning, Findings
 from polymap.importers.timeloop_arch import Around, Machine, machine_of
 from polymap.importers.timeloop_constraints import constraints_of
 from polymap.importers.timeloop_loops import mapping_of
-from polymap.importers.timeloop_parts import resolved, tell_sparse
+from polymap.importers.timeloop_parts import tell_sparse
 from polymap.importers.timeloop_problem import problem_of
 from polymap.importers.yaml_tables import Files, Value
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
@@ -73,8 +74,9 @@ def from_timeloop(
     """
     told = Findings(strict=strict)
     files = _Files(Files("from_timeloop", _folders(folders), _values(values)), told)
-    found = told.attempt(lambda: problem_of(files.section(problem, "problem"), files.shape, told))
-    machine = told.attempt(lambda: _machine(arch, [] if found is None else found.names, files))
+    variables = told.attempt(lambda: files.variables(problem) | files.variables(arch)) or {}
+    found = told.attempt(lambda: problem_of(files.section(problem, "problem"), files.shape, variables, told))
+    machine = told.attempt(lambda: _machine(arch, [] if found is None else found.names, variables, files))
     told.stop()
     assert found is not None, "mistakes of the problem are raised"
     assert machine is not None, "mistakes of the machine are raised"
@@ -94,10 +96,10 @@ def from_timeloop(
     return TimeloopFiles.of(whole, told.warnings)
 
 
-def _machine(arch: str | Path, names: list[str], files: _Files) -> Machine:
+def _machine(arch: str | Path, names: list[str], variables: dict[str, object], files: _Files) -> Machine:
     section = files.section(arch, *_ARCHITECTURES)
     is_dump = bool(files.optional(arch, "dumped_by_timeloop_front_end"))
-    around = Around(files.optional(arch, "ERT"), names, files.variables(arch), is_dump)
+    around = Around(files.optional(arch, "ERT"), names, variables, is_dump)
     return machine_of(section, around, files.told)
 
 
@@ -152,10 +154,11 @@ class _Files:
         return None if found is None or found.plain is None else found
 
     def variables(self, source: str | Path) -> dict[str, object]:
-        """Return the variables of a file, which expressions may name."""
+        """Return the variables of a file, which expressions may name: a table, or a list of several."""
         found = self.optional(source, "variables")
         names: dict[str, object] = {}
-        resolved({} if found is None else found.table("variables"), names)
+        for each in [] if found is None else found.items("variables") if found.is_list else [found]:
+            resolved(each.table("variables"), names)
         return names
 
     def shape(self, name: str) -> Value | None:

@@ -39,7 +39,7 @@ _ESTIMATES = (
     "action_latency_cycles", "area", "cluster_area", "area_scale", "energy_scale", "dynamic_energy_scale",
     "static_energy_scale", "n_banks", "num_banks", "nbanks", "n_ports", "num_ports", "nports", "n_rd_ports",
     "n_wr_ports", "n_rdwr_ports", "n_rw_ports", "n_buffets", "update_fifo_depth", "ag_datawidth", "counter_width",
-    "version", "widthscale", "depthscale", "real_depth",
+    "version", "control_queue_depth", "widthscale", "depthscale", "real_depth",
 )  # fmt: skip
 # Every tensor is dense here: `sparse_optimizations` are refused.
 _SPARSE = (
@@ -141,9 +141,8 @@ def attributes_of(
 
 def holds_nothing(fields: dict[str, Value]) -> bool:
     """Whether the attributes of a memory say a capacity of 0."""
-    return any(
-        fields[name].plain == 0 and not isinstance(fields[name].plain, bool) for name in CAPACITIES if name in fields
-    )
+    given = [fields[name].plain for name in CAPACITIES if name in fields]
+    return any(isinstance(each, int) and not isinstance(each, bool) and each == 0 for each in given)
 
 
 def reads(kind: str, attribute: str) -> bool:

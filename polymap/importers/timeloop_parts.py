@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from polymap.importers.expressions import value_of
+from polymap.importers.expressions import resolved
 from polymap.importers.findings import Findings
 from polymap.importers.timeloop_attributes import (
     CAPACITIES,
@@ -297,16 +297,6 @@ class _List:
 def parts_of_list(nodes: Value, names: list[str], variables: dict[str, object], told: Findings) -> list[Part]:
     """Return the nodes of version 0.4 in order. names: of the data spaces; variables: what expressions may name."""
     return list(_List(names, variables, told).nodes(nodes))
-
-
-def resolved(fields: dict[str, Value], names: dict[str, object]) -> dict[str, Value]:
-    """Return fields with numbers for the expressions over `names` and the fields before them, which are added there."""
-    found: dict[str, Value] = {}
-    for name, value in fields.items():
-        number = value_of(value.plain, names) if isinstance(value.plain, str) else None
-        found[name] = value if number is None else Value(number, value.place)
-        names[name] = found[name].plain
-    return found
 
 
 def kept_and_bypassed(part: Part, names: list[str]) -> tuple[list[str], list[str]]:

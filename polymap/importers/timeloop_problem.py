@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from polymap.importers.expressions import resolved
 from polymap.importers.findings import Findings
 from polymap.importers.yaml_tables import Value, read_yaml
 from polymap.inputs import shown
@@ -16,6 +17,8 @@ _SPACE = ("name", "projection", "read_write")
 _DENSITIES = ("densities", "commonDensity")
 # What files say of the input beside the dims: it follows from these.
 _BESIDE = ("H", "W", "D", "Hpad", "Wpad", "Dpad")
+# Of a problem, beside its shape and sizes: no count depends on them.
+_DESCRIPTIONS = ("version", "name", "dnn_name", "notes", "histograms")
 # Timeloop's own shape, where a problem of version 0.2 or 0.3 names it or names none.
 _CONVOLUTIONS = ("cnn_layer", "cnn-layer")
 _CONVOLUTION = """
@@ -60,14 +63,16 @@ class Problem:
             raise self.where.refuse(f"the shape is no loop nest that is read: {error.mistakes[0].what}") from None
 
 
-def problem_of(problem: Value, find_shape: Callable[[str], Value | None], told: Findings) -> Problem:
-    """Return what stands under the key `problem`. find_shape: looks for the file of a shape that is given by its name.
+def problem_of(
+    problem: Value, find_shape: Callable[[str], Value | None], variables: dict[str, object], told: Findings
+) -> Problem:
+    """Return what stands under the key `problem`. find_shape: looks for the file of a shape that is given by its name;
+    variables: what expressions of sizes may name.
     Raises InputError (PM661) with the line of what is not read."""
-    fields = dict(problem.table("problem"))
-    fields.pop("version", None)
+    fields = {name: value for name, value in problem.table("problem").items() if name not in _DESCRIPTIONS}
     shape_given = fields.pop("shape", None)
     if "instance" in fields:
-        instance = problem.fields("problem", ("version", "shape", "instance"), told)["instance"]
+        instance = problem.fields("problem", (*_DESCRIPTIONS, "shape", "instance"), told)["instance"]
     else:  # before version 0.4: sizes stand beside the shape
         instance = Value(fields, problem.place)
     if not fields:
@@ -78,7 +83,8 @@ def problem_of(problem: Value, find_shape: Callable[[str], Value | None], told: 
         if name not in shape:
             raise whole.refuse(f"the shape has no {name}")
     dims = _once(shape["dimensions"].items("dimensions"), "a dimension")
-    sizes = _sizes(dims, shape.get("coefficients"), instance, told)
+    given = Value(resolved(instance.table("instance"), dict(variables)), instance.place)
+    sizes = _sizes(dims, shape.get("coefficients"), given, told)
     texts, written = _data_spaces(shape["data_spaces"], dims, sizes)
     if len(written) != 1 or len(texts) < 2:
         what = f"{len(written)} data spaces are read_write, {len(texts) - len(written)} are read only"
@@ -126,11 +132,11 @@ def _sizes(dims: list[str], coefficients: Value | None, instance: Value, told: F
             raise each.refuse(f"the coefficient {shown(name)} is given twice, or named like a dimension")
         known.append(name)
         if "default" in fields:
-            sizes[name] = fields["default"].integer("default")
+            sizes[name] = fields["default"].integer("default", 0)
     for name, value in instance.table("instance").items():
         if name in known:
             with told.collecting():
-                sizes[name] = value.integer(f"instance.{name}")
+                sizes[name] = value.integer(f"instance.{name}", 1 if name in dims else 0)
         else:
             _tell_beside(name, value, known, told)
     missing = [name for name in known if name not in sizes]
@@ -163,14 +169,15 @@ def _data_spaces(spaces: Value, dims: list[str], sizes: dict[str, int]) -> tuple
         if name in texts:
             raise one["name"].refuse(f"the data space {shown(name)} is given twice")
         axes = [_axis(axis, dims, sizes) for axis in one["projection"].items("projection")]
-        texts[name] = f"{name}[{', '.join(axes)}]"
+        texts[name] = f"{name}[{', '.join(axis for axis in axes if axis)}]"
         if "read_write" in one and one["read_write"].flag(f"read_write of {name}"):
             written.append(name)
     return texts, written
 
 
 def _axis(axis: Value, dims: list[str], sizes: dict[str, int]) -> str:
-    """Return an axis of a projection, a dim or a list of [dim] and [dim, coefficient], as an index."""
+    """Return an axis of a projection, a dim or a list of [dim] and [dim, coefficient], as an index; "" of one element,
+    where all coefficients are 0."""
     terms: list[str] = []
     for term in [axis] if isinstance(axis.plain, str) else axis.items("an axis of a projection"):
         factors = [term] if term is axis else term.items("a term of a projection")
@@ -178,7 +185,7 @@ def _axis(axis: Value, dims: list[str], sizes: dict[str, int]) -> str:
         if len(words) not in (1, 2) or words[0] not in dims or any(w in dims or w not in sizes for w in words[1:]):
             raise term.refuse(f"the term {words} is not read", "Expected [DIMENSION] or [DIMENSION, COEFFICIENT].")
         factor = sizes[words[1]] if len(words) == 2 else 1
-        terms.append(words[0] if factor == 1 else f"{factor}*{words[0]}")
+        terms.append(words[0] if factor == 1 else f"{factor}*{words[0]}" if factor else "")
     if not terms:
         raise axis.refuse("an axis of a projection is empty")
-    return " + ".join(terms)
+    return " + ".join(term for term in terms if term)

@@ -108,6 +108,15 @@ class Value:
         return isinstance(self.plain, list)
 
 
+class Reading(NamedTuple):
+    """What the files that include each other share. budget: as many values as may still be read; added: folders that
+    templates have added to the search."""
+
+    sources: Sources
+    budget: Iterator[int]
+    added: list[Path]
+
+
 class Files:
     """The files of one question, each read once. folders: what templates may include files from, beside the folders of
     the files; values: of the names in templates. Needs the extra `timeloop`."""
@@ -127,8 +136,13 @@ class Files:
             path = None if is_text else Path(source)
             folders = self._folders if path is None else (path.parent, *self._folders)
             budget = iter(range(TUNING.most_values))
-            sources = Sources(folders, self._values, lambda found, inside: self._load(found, inside, sources, budget))
-            self._read[source] = self._parse(str(source) if path is None else read_text(path), path, sources, budget)
+
+            def load(included: Path, inside: str, added: list[Path]) -> Value:
+                return self._load(included, inside, Reading(sources, budget, added))
+
+            sources = Sources(folders, self._values, load)
+            text = str(source) if path is None else read_text(path)
+            self._read[source] = self._parse(text, path, Reading(sources, budget, []))
         return self._read[source]
 
     def beside(self, name: str, suffixes: Iterable[str]) -> Value | None:
@@ -139,9 +153,9 @@ class Files:
                     return self.read(path)
         return None
 
-    def _load(self, path: Path, inside: str, sources: Sources, budget: Iterator[int]) -> Value:
+    def _load(self, path: Path, inside: str, reading: Reading) -> Value:
         """Return what an included file says under a dotted name."""
-        found = self._parse(read_text(path), path, sources, budget)
+        found = self._parse(read_text(path), path, reading)
         for key in inside.split(".") if inside else []:
             table = found.table(inside) if found.is_table else {}
             if key not in table:
@@ -149,15 +163,16 @@ class Files:
             found = table[key]
         return found
 
-    def _parse(self, text: str, path: Path | None, sources: Sources, budget: Iterator[int]) -> Value:
+    def _parse(self, text: str, path: Path | None, reading: Reading) -> Value:
         name = "the text" if path is None else shown(path.name)
         if path is not None and path.suffix == ".cfg":
             return _libconfig_values(text, name)
         ruamel = extra("ruamel.yaml", self._caller)
         places: list[Place] | None = None
         if is_template(text):
-            text, places = expand(text, path, sources, name, self._caller)
-        return _read(_compose(ruamel, text, name, places), _Reader(name, places, sources, budget), 0)
+            text, places = expand(text, path, reading.sources, self._caller, reading.added)
+        reader = _Reader(name, places, reading.sources, reading.budget)
+        return _read(_compose(ruamel, text, name, places), reader, 0)
 
 
 def read_yaml(source: str | Path, caller: str = "from_timeloop") -> Value:

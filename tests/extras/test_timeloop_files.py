@@ -243,6 +243,47 @@ def test_splits_and_macros_are_fan_outs(spatial: str, expected: dict[str, object
     assert pm.from_timeloop(GEMM, arch, constraints=arch)[3] == {"fanouts": expected}
 
 
+def test_explore_obeys_what_comes_from_the_files() -> None:
+    arch = SPREAD % "{permutation: [K, M, N], split: 1, factors: [M=2]}"
+    workload, machine, _, constraints = pm.from_timeloop(GEMM, arch, constraints=arch)
+    found = pm.explore(workload, machine, tiles="divide", constraints=constraints)
+    assert found.status == "OPTIMAL"
+    assert found.best is not None
+    spread = {(node.dim, node.fanout) for node in found.best.nodes if isinstance(node, pm.Spatial)}
+    assert spread <= {("K", "mac_X"), ("M", "mac_Y"), ("N", "mac_Y")}
+    assert ("M", "mac_Y") in spread
+
+
+def test_sizes_may_be_expressions_and_coefficients_0() -> None:
+    """A dilation of 0, as in published layers of 1 x 1 windows: the term is no part of the index."""
+    problem = CONVOLUTION + "variables: {BATCH: 2, ROWS: BATCH * 4}\n"
+    workload = pm.from_timeloop(problem, SPREAD % "{}")[0]
+    native = pm.einsum(
+        "Outputs[N,K,Q,P] += Weights[C,K,R,S] * Inputs[N,C,2*P,S+Q]",
+        sizes={"R": 3, "S": 1, "P": 8, "Q": 1, "C": 4, "K": 2, "N": 2},
+    )
+    accesses = [[(each.target, each.reads) for each in one.statements] for one in (workload, native)]
+    assert accesses[0] == accesses[1]
+    assert workload.extents() == native.extents()
+    with pytest.raises(pm.errors.InputError, match="instance.P is 'COLUMNS'"):
+        pm.from_timeloop(problem.replace("P: ROWS", "P: COLUMNS"), SPREAD % "{}")
+
+
+CONVOLUTION = """\
+problem:
+  shape: cnn-layer
+  R: 3
+  S: 1
+  C: 4
+  K: 2
+  N: BATCH
+  P: ROWS
+  Q: 1
+  Wstride: 2
+  Wdilation: 0
+"""
+
+
 @pytest.mark.parametrize(
     ("spatial", "told"),
     [

@@ -199,7 +199,7 @@ def _components_of_tree(subtree: Any, copies: int, around: set[str]) -> list[_Pa
 
 
 def _is_zero(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
+    return isinstance(value, int) and not isinstance(value, bool) and value == 0
 
 
 def _number_of(value: Any) -> Any:
@@ -359,9 +359,10 @@ def problem_read(file: Table) -> tuple[dict[str, int], dict[str, list[dict[str, 
         one = fields(each, {"name", "default"})
         coefficients.append(_text(one, "name"))
         if "default" in one:
-            sizes[one["name"]] = whole(one["default"])
+            sizes[one["name"]] = 0 if _is_zero(one["default"]) else whole(one["default"])
     for key, value in fields(problem.get("instance")).items():
-        sizes[key] = whole(value)
+        value = _number_of(value)
+        sizes[key] = 0 if key in coefficients and _is_zero(value) else whole(value)
     known = [*dims, *coefficients]
     if len(set(known)) < len(known) or set(known) != set(sizes):
         raise Refused("sizes")
@@ -387,7 +388,7 @@ def _axis(axis: Any, dims: list[str], coefficients: list[str], sizes: dict[str, 
         if len(term) == 2 and term[1] not in coefficients:
             raise Refused("coefficient")
         found[term[0]] = found.get(term[0], 0) + (sizes[term[1]] if len(term) == 2 else 1)
-    return found
+    return {dim: factor for dim, factor in found.items() if factor}
 
 
 _KINDS = {
