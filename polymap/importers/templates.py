@@ -53,6 +53,7 @@ class Sources:
         self.names: list[str] = []
         self.left = TUNING.most_template_characters
         self.depth = 0
+        self._files = 0
         self._load = load
 
     def name(self, name: str) -> int:
@@ -84,17 +85,18 @@ class Sources:
         that templates have added to the search."""
         if single and len(paths) > 1:
             raise NoTemplate(f"include() names {len(paths)} files", "include_all() takes several.")
-        self.enter(len(self.loaded))
+        self.enter(len(paths))
         found = [self._load(path, inside.strip("."), added) for path in paths]
         self.depth -= 1
         name = f"file{len(self.loaded)}"
         self.loaded[name] = found[0] if single else found
         return f"!include_loaded {name}"
 
-    def enter(self, files: int = 0) -> None:
-        """Note that a file includes another."""
+    def enter(self, files: int) -> None:
+        """Note that a file includes so many others."""
         self.depth += 1
-        if self.depth > TUNING.most_template_depth or files > TUNING.most_included:
+        self._files += files
+        if self.depth > TUNING.most_template_depth or self._files > TUNING.most_included:
             raise NoTemplate("files include each other too deeply, or too many", "Does a file include itself?")
 
 
@@ -186,10 +188,9 @@ def _functions(path: Path | None, sources: Sources, caller: str, added: list[Pat
         return sources.find(pattern, (*own, *added))
 
     def include_text(pattern: object) -> str:
-        sources.enter()
-        texts = [
-            _render(read_text(each), each, sources, shown(each.name), caller, list(added)) for each in find(pattern)
-        ]
+        paths = find(pattern)
+        sources.enter(len(paths))
+        texts = [_render(read_text(each), each, sources, shown(each.name), caller, list(added)) for each in paths]
         sources.depth -= 1
         return "\n".join(texts)
 

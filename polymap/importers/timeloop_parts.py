@@ -81,9 +81,19 @@ def parts_of_tree(subtree: Value, told: Findings, *, is_dump: bool) -> list[Part
 
 
 def parts_of_local(local: Value, told: Findings) -> list[Part]:
-    """Return the components of a flattened architecture, as Accelergy writes it: names are whole paths."""
-    found = (_local(value, 1, {}, told, has_variables=True) for value in local.items("local"))
-    return [part for part in found if part is not None]
+    """Return the components of a flattened architecture, as Accelergy writes it: names are whole paths, and what is
+    deeper may stand first."""
+    what = "components of a flattened architecture are taken from the outermost path inwards, else in their order"
+    told.note(
+        local.place, what, "Accelergy need not keep the order of one path: compare it with the machine's own file."
+    )
+    found = [(_local(value, 1, {}, told, has_variables=True), value) for value in local.items("local")]
+    parts = [(_path_length(value), part) for part, value in found if part is not None]
+    return [part for _, part in sorted(parts, key=lambda each: each[0])]
+
+
+def _path_length(component: Value) -> int:
+    return _RANGE.sub("", component.table("a component")["name"].text("name")).count(".")
 
 
 def parts_of_levels(arch: dict[str, Value], told: Findings) -> list[Part]:

@@ -402,6 +402,17 @@ def test_a_flattened_architecture_is_read(files: Path) -> None:
     one = pm.from_timeloop(problem, flat, DUMP_MAPPING, folders=[files])
     two = pm.from_timeloop(problem, DUMP, DUMP_MAPPING, folders=[files])
     assert one[1:] == two[1:]
+    assert any("components of a flattened architecture" in each.what for each in one.warnings)
+    deepest_first = """
+architecture:
+  local:
+  - {name: s.chip.PE.r, class: regfile, attributes: {datawidth: 8, width: 8, depth: 9, Y: 2}}
+  - {name: "s.chip.PE.m[0..3]", class: intmac}
+  - {name: s.chip.b, class: SRAM, attributes: {datawidth: 8, width: 8, depth: 99}}
+  - {name: s.d, class: DRAM, attributes: {datawidth: 8, width: 8}}
+"""
+    nodes = pm.from_timeloop(GEMM, deepest_first)[1].nodes
+    assert [node.name for node in nodes] == ["d", "b", "r", "m_X", "m"]
 
 
 def test_a_dummy_storage_holds_nothing(files: Path) -> None:
