@@ -21,6 +21,7 @@ from polymap.importers.timeloop_parts import (
     parts_of_list,
     parts_of_local,
     parts_of_tree,
+    tell_unread,
 )
 from polymap.importers.yaml_tables import Value
 from polymap.inputs import shown
@@ -262,10 +263,21 @@ def _whole_mesh(part: Part, outer: Mesh) -> Mesh:
     return mesh
 
 
+def _tell_constraints(part: Part, builder: _Builder) -> None:
+    """Tell constraints of a node that change what is counted, or that belong elsewhere."""
+    for group in part.constraints.values():
+        tell_unread(part.name, group, builder.told)
+    kept, bypassed = kept_and_bypassed(part, builder.names)
+    if part.kind != "storage" and not part.elsewhere and (kept or (bypassed and part.kind == "compute")):
+        group = part.constraints["dataspace"]
+        builder.told.no_equal(group.place, f"constraints.dataspace of {part.name} is not read", "Give it at a memory.")
+
+
 def _read_list(parts: list[Part], builder: _Builder) -> None:
     """Version 0.4: a node's copies are below the node above; directives target the node that has them."""
     for part in parts:
         with builder.told.collecting():
+            _tell_constraints(part, builder)
             x, y = part.mesh
             if not part.kind and 1 in (x, y) and x * y > 1:  # one fan-out, of the node's name
                 builder.put_fan_out(part.name, x * y)

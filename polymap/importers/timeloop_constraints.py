@@ -14,6 +14,7 @@ from polymap.importers.timeloop_directives import (
     held_by,
     permutation_of,
 )
+from polymap.importers.timeloop_parts import tell_unread
 from polymap.importers.yaml_tables import Value
 from polymap.ir import Workload
 
@@ -28,9 +29,10 @@ _FIELDS = {
     "utilization": ("min",),
     "max_overbooked_proportion": ("proportion",),
 }
+# `no_link_transfer` is how it is here: neighbours forward nothing.
 _UNREAD = (
     "default_max_factor", "default_min_factor", "remainders", "no_reuse", "maximize_dims", "maximize_dims_capacity",
-    "rmw_first_update", "no_link_transfer", "no_coalesce", "min", "proportion",
+    "rmw_first_update", "no_coalesce", "min", "proportion",
 )  # fmt: skip
 
 
@@ -99,10 +101,7 @@ class _Constraints:
     def read(self, directive: Directive) -> None:
         """Note a directive, or tell what of it has no equal."""
         target, kind, fields, where = directive
-        for name in _UNREAD:
-            if name in fields and fields[name].plain:
-                what = f"{name} of {target} is not read (it is {fields[name].told()})"
-                self._told.no_equal(fields[name].place, what, "Constraints here have no equal of it.")
+        tell_unread(target, Value(fields, where.place), self._told, _UNREAD)
         if kind == "bypass":
             self._hold(target, fields, where)
         if kind in ("temporal", "spatial"):

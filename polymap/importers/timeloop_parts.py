@@ -35,10 +35,12 @@ DUMMY_CLASS = "dummy_storage"
 _RANGE = re.compile(r"\[([0-9]{1,9})\.\.([0-9]{1,9})\]")
 
 _BRANCH_FIELDS = ("name", "local", "subtree", "attributes")
-_LOCAL_FIELDS = ("name", "class", "subclass", "attributes", "required_actions", "enabled", "area_scale", "energy_scale")
+_LOCAL_FIELDS = ("name", "class", "subclass", "attributes", "required_actions", "enabled")
 _LEAF_FIELDS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations")
 _CONTAINER_FIELDS = (*_LEAF_FIELDS, "networks")
-_COMPONENT_FIELDS = (*_LOCAL_FIELDS, *_LEAF_FIELDS)
+_COMPONENT_FIELDS = (*_LOCAL_FIELDS, *_LEAF_FIELDS, "area_scale", "energy_scale")
+# Of constraints of a node: they change what Timeloop counts, and not only what its mapper tries.
+_COUNTING = ("no_reuse", "no_coalesce", "rmw_first_update")
 _NOT_SPARSE = "Sparse optimizations are not modelled: tensors are dense here, and counts those of dense ones."
 
 
@@ -73,6 +75,14 @@ def tell_sparse(name: str, value: Value, told: Findings) -> None:
     asked = any(each.plain for key, each in value.plain.items() if key != "version") if value.is_table else value.plain
     if asked:
         told.no_equal(value.place, f"sparse_optimizations of {name} are not modelled", _NOT_SPARSE)
+
+
+def tell_unread(name: str, group: Value, told: Findings, fields: tuple[str, ...] = _COUNTING) -> None:
+    """Tell fields of a constraint or directive that something asks for and that have no equal."""
+    for field_, value in group.plain.items() if group.is_table else ():
+        if field_.replace("-", "_") in fields and value.plain:
+            what = f"{field_} of {name} is not read (it is {value.told()})"
+            told.no_equal(value.place, what, "Constraints here have no equal of it.")
 
 
 def parts_of_tree(subtree: Value, told: Findings, *, is_dump: bool) -> list[Part]:

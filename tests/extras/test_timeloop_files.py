@@ -269,6 +269,27 @@ def test_sizes_may_be_expressions_and_coefficients_0() -> None:
         pm.from_timeloop(problem.replace("P: ROWS", "P: COLUMNS"), SPREAD % "{}")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("{keep: [A]}", "{keep: [A], no_coalesce: [Z]}", "no_coalesce of buffer is not read (it is a list)"),
+        ("{keep: [A]}", "{keep: [A]}, temporal: {no_reuse: [A]}", "no_reuse of buffer is not read (it is a list)"),
+        (
+            "{meshX: 2}",
+            "{meshX: 2}\n      constraints: {dataspace: {keep: [A]}}",
+            "constraints.dataspace of mac is not",
+        ),
+    ],
+)
+def test_constraints_that_change_counts_are_told_with_a_mapping_too(old: str, new: str, told: str) -> None:
+    assert old in GEMM
+    text = GEMM.replace(old, new)
+    with pytest.raises(pm.errors.InputError) as caught:
+        pm.from_timeloop(text, text, text)
+    assert [each.what.partition(": ")[2][: len(told)] for each in caught.value.mistakes] == [told]
+    assert len(pm.from_timeloop(text, text, text, strict=False).warnings) == 1
+
+
 CONVOLUTION = """\
 problem:
   shape: cnn-layer
