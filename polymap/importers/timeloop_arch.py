@@ -12,6 +12,7 @@ from polymap.importers.accelergy import energies_of, fields_of_actions
 from polymap.importers.findings import Findings
 from polymap.importers.timeloop_attributes import memory_of
 from polymap.importers.timeloop_parts import (
+    CONSTRAINTS,
     ONE,
     Mesh,
     Part,
@@ -265,7 +266,12 @@ def _whole_mesh(part: Part, outer: Mesh) -> Mesh:
 
 def _tell_constraints(part: Part, builder: _Builder) -> None:
     """Tell constraints of a node that change what is counted, or that belong elsewhere."""
-    for group in part.constraints.values():
+    for kind, group in part.constraints.items():
+        if kind not in ("spatial", "temporal", "dataspace", "utilization", "max_overbooked_proportion"):
+            hint = did_you_mean(kind[:64], tuple(CONSTRAINTS))
+            builder.told.no_equal(group.place, f"constraints.{kind} of {part.name} is not read", hint)
+        elif kind != "dataspace" and group.plain is not None:
+            group.fields(f"constraints.{kind}", ("type", "target", *CONSTRAINTS[kind]), builder.told)
         tell_unread(part.name, group, builder.told)
     kept, bypassed = kept_and_bypassed(part, builder.names)
     if part.kind != "storage" and not part.elsewhere and (kept or (bypassed and part.kind == "compute")):

@@ -7,28 +7,16 @@ from typing import Any
 from polymap.importers.findings import Findings
 from polymap.importers.timeloop_arch import Machine, Spread
 from polymap.importers.timeloop_directives import (
-    BYPASS,
     Directive,
     factors_of,
     head_of,
     held_by,
     permutation_of,
 )
-from polymap.importers.timeloop_parts import tell_unread
+from polymap.importers.timeloop_parts import CONSTRAINTS, tell_unread
 from polymap.importers.yaml_tables import Value
 from polymap.ir import Workload
 
-_ITERATION = (
-    "factors", "permutation", "default_max_factor", "default_min_factor", "remainders", "no_reuse", "factors_only",
-    "no_iteration_over_dataspaces", "must_iterate_over_dataspaces", "maximize_dims", "maximize_dims_capacity",
-)  # fmt: skip
-_FIELDS = {
-    "temporal": (*_ITERATION, "rmw_first_update"),
-    "spatial": (*_ITERATION, "split", "no_link_transfer"),
-    **dict.fromkeys(BYPASS, ("keep", "bypass", "no_coalesce")),
-    "utilization": ("min",),
-    "max_overbooked_proportion": ("proportion",),
-}
 # `no_link_transfer` is how it is here: neighbours forward nothing.
 _UNREAD = (
     "default_max_factor", "default_min_factor", "remainders", "no_reuse", "maximize_dims", "maximize_dims_capacity",
@@ -45,7 +33,7 @@ def constraints_of(sections: list[Value], workload: Workload, machine: Machine, 
         seen: set[tuple[str, str]] = set()
         for value in _targets(section):
             with told.collecting():
-                directive = head_of(value, machine, _FIELDS, told)
+                directive = head_of(value, machine, CONSTRAINTS, told)
                 if directive[:2] in seen:
                     what = f"a second {directive.kind} directive of {directive.target}"
                     raise value.refuse(what, "Write one with all of both.")
@@ -56,10 +44,9 @@ def constraints_of(sections: list[Value], workload: Workload, machine: Machine, 
             if kind == "dataspace" or not group.plain:
                 continue  # a machine's levels say what they hold
             with told.collecting():
-                if kind not in _FIELDS:
-                    told.no_equal(group.place, f"constraints.{kind} of {target} are not read")
-                    continue
-                fields = group.fields(f"constraints.{kind}", ("type", "target", *_FIELDS[kind]), told)
+                if kind not in CONSTRAINTS:
+                    continue  # told with the machine
+                fields = group.fields(f"constraints.{kind}", ("type", "target", *CONSTRAINTS[kind]), told)
                 reader.read(Directive(target, kind, fields, group))
     return reader.found()
 

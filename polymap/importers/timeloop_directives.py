@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from polymap.importers.findings import Findings
 from polymap.importers.timeloop_arch import Machine
+from polymap.importers.timeloop_parts import BYPASS
 from polymap.importers.yaml_tables import Value
 from polymap.inputs import shown
 from polymap.ir import Workload, did_you_mean
 
-BYPASS = ("bypass", "datatype", "dataspace")
 _HEAD = ("target", "type")
 _FACTOR = re.compile(r"(.*?)(<=|>=|=)([0-9]{1,100})")
 

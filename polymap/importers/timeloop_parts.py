@@ -39,6 +39,19 @@ _LOCAL_FIELDS = ("name", "class", "subclass", "attributes", "required_actions", 
 _LEAF_FIELDS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations")
 _CONTAINER_FIELDS = (*_LEAF_FIELDS, "networks")
 _COMPONENT_FIELDS = (*_LOCAL_FIELDS, *_LEAF_FIELDS, "area_scale", "energy_scale")
+BYPASS = ("bypass", "datatype", "dataspace")
+_ITERATION = (
+    "factors", "permutation", "default_max_factor", "default_min_factor", "remainders", "no_reuse", "factors_only",
+    "no_iteration_over_dataspaces", "must_iterate_over_dataspaces", "maximize_dims", "maximize_dims_capacity",
+)  # fmt: skip
+CONSTRAINTS = {
+    "temporal": (*_ITERATION, "rmw_first_update"),
+    "spatial": (*_ITERATION, "split", "no_link_transfer"),
+    **dict.fromkeys(BYPASS, ("keep", "bypass", "no_coalesce")),
+    "utilization": ("min",),
+    "max_overbooked_proportion": ("proportion",),
+}
+"""The fields of each kind of constraint, of nodes and of files."""
 # Of constraints of a node: they change what Timeloop counts, and not only what its mapper tries.
 _COUNTING = ("no_reuse", "no_coalesce", "rmw_first_update")
 _NOT_SPARSE = "Sparse optimizations are not modelled: tensors are dense here, and counts those of dense ones."

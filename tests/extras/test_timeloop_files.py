@@ -274,6 +274,8 @@ def test_sizes_may_be_expressions_and_coefficients_0() -> None:
     [
         ("{keep: [A]}", "{keep: [A], no_coalesce: [Z]}", "no_coalesce of buffer is not read (it is a list)"),
         ("{keep: [A]}", "{keep: [A]}, temporal: {no_reuse: [A]}", "no_reuse of buffer is not read (it is a list)"),
+        ("{keep: [A]}", "{keep: [A]}, temporl: {}", "constraints.temporl of buffer is not read"),
+        ("{keep: [A]}", "{keep: [A]}, temporal: {factor: [M=1]}", "constraints.temporal.factor is not read (it is"),
         (
             "{meshX: 2}",
             "{meshX: 2}\n      constraints: {dataspace: {keep: [A]}}",

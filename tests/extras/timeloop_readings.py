@@ -186,7 +186,12 @@ def _components_of_tree(subtree: Any, copies: int, around: set[str]) -> list[_Pa
         name = _text(one, "name")
         kind = _kind(_text(one, "class"))
         given = one.get("attributes", Table())
-        if kind == "storage" and any(key.replace("-", "_") in _CAPACITIES and _is_zero(value) for key, value in given):
+        is_table = isinstance(given, Table)
+        if (
+            is_table
+            and kind == "storage"
+            and any(key.replace("-", "_") in _CAPACITIES and _is_zero(value) for key, value in given)
+        ):
             kind = "empty"
             given = Table((key, value) for key, value in given if key in ("instances", "meshX", "meshY"))
             around = set()
@@ -361,6 +366,8 @@ def problem_read(file: Table) -> tuple[dict[str, int], dict[str, list[dict[str, 
         if "default" in one:
             sizes[one["name"]] = 0 if _is_zero(one["default"]) else whole(one["default"])
     for key, value in fields(problem.get("instance")).items():
+        if key == "densities":  # dense tensors are counted
+            continue
         value = _number_of(value)
         sizes[key] = 0 if key in coefficients and _is_zero(value) else whole(value)
     known = [*dims, *coefficients]
