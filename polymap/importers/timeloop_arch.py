@@ -17,7 +17,6 @@ from polymap.importers.timeloop_parts import (
     Mesh,
     Part,
     kept_and_bypassed,
-    no_parts,
     parts_of_levels,
     parts_of_list,
     parts_of_local,
@@ -217,7 +216,8 @@ def _parts(architecture: Value, around: Around, told: Findings) -> tuple[list[Pa
     fields = architecture.table("architecture")
     form = next((each for each in ("nodes", "subtree", "local", "storage") if each in fields), None)
     if form is None:
-        raise no_parts(architecture)
+        hint = f"Found: {', '.join(fields)[:200] or 'nothing'}."
+        raise architecture.refuse("the architecture has neither subtree (0.3), nodes (0.4) nor storage (0.2)", hint)
     known = ("version", form, "arithmetic") if form == "storage" else ("version", form)
     fields = architecture.fields("architecture", known, told)
     if form == "nodes":

@@ -22,7 +22,7 @@ from polymap.importers.timeloop_attributes import (
 from polymap.importers.tuning import TUNING
 from polymap.importers.yaml_tables import Value
 from polymap.inputs import shown
-from polymap.ir import InputError, did_you_mean
+from polymap.ir import did_you_mean
 
 # Timeloop knows a class by a part of its name.
 _CLASSES = {
@@ -362,8 +362,3 @@ def _names(value: Value, what: str, names: list[str]) -> list[str]:
             raise each.refuse(f"the problem has no data space {each.told()}", did_you_mean(name[:64], names))
         found += names if name == "*" else [name]
     return found
-
-
-def no_parts(value: Value) -> InputError:
-    """Return the error of a machine in none of the forms."""
-    return value.refuse("the architecture has neither subtree (0.3) nor nodes (0.4)")

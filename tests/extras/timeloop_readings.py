@@ -329,14 +329,19 @@ def _component(part: _Part, energies: dict[str, dict[str, Fraction]] | None) -> 
     if buffering < 1:
         raise Refused("multiple_buffering")
     words = None if words is None else int(words / buffering)
+    bandwidths = _bandwidths_of(told, bits)
+    found = tuple(actions.get(each, Fraction(0)) for each in ("read", "write", "leak"))
+    return Level(part.name, bits, cluster, width, words, bandwidths, found, part.kept, copies)
+
+
+def _bandwidths_of(told: dict[str, Any], bits: int) -> tuple[Fraction | None, ...]:
+    """Bits per cycle: shared, read, write."""
     both, shared, read, write = (
         _number(told[name]) if name in told else None
         for name in ("bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth")
     )
     read, write = (each if each is not None else None if both is None else both / 2 for each in (read, write))
-    bandwidths = tuple(None if each is None else each * bits for each in (shared, read, write))
-    found = tuple(actions.get(each, Fraction(0)) for each in ("read", "write", "leak"))
-    return Level(part.name, bits, cluster, width, words, bandwidths, found, part.kept, copies)
+    return tuple(None if each is None else each * bits for each in (shared, read, write))
 
 
 def _copies(instances: int, x: int | None, y: int | None) -> tuple[int, int]:
