@@ -12,7 +12,8 @@ import time
 from itertools import pairwise
 
 import polymap as pm
-from polymap.importers.operators import Call, parts_of
+from polymap.importers.calls import Call
+from polymap.importers.operators import parts_of
 from polymap.networks import Feed, MappedNode, Network, Part, network_of_nodes
 
 ARCHES = ("flat3", "eyeriss_like", "simba_like")

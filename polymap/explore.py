@@ -126,6 +126,7 @@ def provers_of_programs() -> Table:
         TUNING,
         Kind,
         Line,
+        anneal_timed_nests,
         begin_chains,
         begin_near_relatives,
         begin_nest_after_nest,
@@ -140,5 +141,6 @@ def provers_of_programs() -> Table:
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # what a share of the limit ended before
+        Line(anneal_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

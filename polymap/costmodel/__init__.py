@@ -26,6 +26,7 @@ with lazy(__name__):
         evaluate_in_cpu_time as evaluate_in_cpu_time,
         simulate as simulate,
     )
+    from polymap.costmodel.step_bounds import bounding_machine as bounding_machine
     from polymap.costmodel.step_counts import (
         not_in_steps as not_in_steps,
         unsupported_in_steps as unsupported_in_steps,

@@ -9,9 +9,10 @@ tiles while they are idle (docs/counting.md), so each has a last tile of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -23,8 +24,8 @@ from polymap.ir import (
     Access,
     Architecture,
     BudgetError,
+    Dim,
     Fanout,
-    Mapping,
     Mistake,
     Multicast,
     Operator,
@@ -35,10 +36,11 @@ from polymap.ir import (
     accesses_of,
     rule_of,
 )
-from polymap.schedules import StorageInTree, view_of
+from polymap.schedules import LoopView, StorageInTree
 
 Address = Callable[[int, Ints], Ints]  # axis, indices along it from 0 -> what they add to the address, in elements
 Digits = tuple[int, ...]
+Sign = tuple[object, ...]  # what a value depends on
 Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
 FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
 END = -2  # the end of the run, at which the last tiles leave
@@ -97,6 +99,35 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """The messages of all steps that the advance of a loop begins, each as if it were sent once."""
+
+    messages: tuple[Messages, ...]
+    _totals: dict[Sign, int] = field(default_factory=dict[Sign, int])
+
+    def times(self, times: int) -> list[Messages]:
+        """Return the messages, each sent so often."""
+        return [replace(each, times=times) for each in self.messages if times]
+
+    def elements(self) -> int:
+        """Return the elements of all of them."""
+        return self._total(("elements",), lambda: sum(each.elements for each in self.messages))
+
+    def runs(self) -> int:
+        """Return the contiguous runs of addresses in all of them."""
+        return self._total(("runs",), lambda: sum(each.runs for each in self.messages))
+
+    def blocks(self, blocks: Blocks, base: int = 0) -> int:
+        """Return the blocks that all of them touch. base: the address of the tensor's first element."""
+        return self._total((blocks, base), lambda: sum(each.blocks(blocks, base) for each in self.messages))
+
+    def _total(self, what: Sign, count: Callable[[], int]) -> int:
+        if what not in self._totals:
+            self._totals[what] = count()
+        return self._totals[what]
+
+
+@dataclass(frozen=True, slots=True)
 class _Tiles:
     """A form of tiles in one group of axes. whole: offsets from the first; new: those of them that were not held."""
 
@@ -137,11 +168,37 @@ class _Choices:
 
 
 @dataclass(slots=True)
+class _Shelf:
+    """What is known of one tensor in one layout, under any tree: each entry by the tiles and roles of the loops that it
+    depends on. Arrays with the same numbers are one array, which its identity stands for."""
+
+    choices: dict[Sign, _Choices] = field(default_factory=dict[Sign, _Choices])
+    forms: dict[Sign, list[_Tiles]] = field(default_factory=dict[Sign, list[_Tiles]])
+    repeats: dict[Sign, int] = field(default_factory=dict[Sign, int])
+    sums: dict[Sign, Ints] = field(default_factory=dict[Sign, Ints])
+    news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
+    same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
+    sent: dict[Sign, dict[Sign, Sent]] = field(default_factory=dict[Sign, "dict[Sign, Sent]"])
+    kept: int = 0
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for each in (self.choices, self.forms, self.repeats, self.sums, self.news, self.same, self.sent):
+            each.clear()
+        self.kept = 0
+
+    def shared(self, offsets: Ints) -> Ints:
+        """Return the one array with these numbers."""
+        self.kept += len(offsets)
+        return self.same.setdefault(offsets.tobytes(), offsets)
+
+
+@dataclass(slots=True)
 class Sending:
     """One tensor between an instance of a level and the next holders of it.
 
     address: of the layout. weights: what an index of each dim adds to addresses, where that does not depend on the
-    index (else None).
+    index (else None). shelf: what is known of this tensor in this layout.
     """
 
     workload: Workload
@@ -150,23 +207,40 @@ class Sending:
     loops: tuple[Loop, ...]
     address: Address
     weights: dict[str, int] | None
-    _choices: dict[tuple[str, int, bool, bool], _Choices] = field(
-        default_factory=dict[tuple[str, int, bool, bool], _Choices]
-    )
-    _sums: dict[tuple[object, ...], Ints] = field(default_factory=dict[tuple[object, ...], Ints])
-    _news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
-    _same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
+    shelf: _Shelf = field(default_factory=_Shelf)
 
     clock: tuple[Loop, ...] = field(init=False)
     """The temporal loops above the holders."""
     own_dims: frozenset[str] = field(init=False)
     """The dims that the tensor is accessed by."""
     _groups: list[_Group] = field(init=False)
+    _signs: dict[str, Sign] = field(init=False)
+    _whens: dict[int, dict[str, tuple[int, bool]]] = field(init=False)
+    _tiles: dict[Sign, Ints] = field(init=False)
+    _times: dict[Sign, int] = field(init=False)
+    _sent: dict[Sign, Sent] = field(init=False)
 
     def __post_init__(self) -> None:
         self.clock = tuple(loop for loop in self.loops if loop.role is Role.TIME)
         self.own_dims = frozenset(dim for index in self.access.index for dim in index.coefficients())
         self._groups = _groups_of(self.access)
+        self._signs = {dim.name: () for dim in self.workload.dims}
+        self._tiles, self._times = {}, {}
+        for loop in self.loops:
+            self._signs[loop.dim] += ((loop.tile, loop.role),)
+        when = {dim.name: (0, False) for dim in self.workload.dims}
+        self._whens = {END: when, FIRST: when}
+        for loop in self.clock:
+            when = {dim: (outside, False) for dim, (outside, _) in when.items()}
+            when[loop.dim] = when[loop.dim][0] + 1, True
+            self._whens[loop.place] = when
+        shared = tuple(
+            (loop.dim, loop.tile, loop.role, loop.fanout and (loop.fanout.multicast, loop.fanout.reduction))
+            for dim in sorted(self.own_dims)
+            for loop in self.loops
+            if loop.dim == dim
+        )
+        self._sent = self.shelf.sent.setdefault(shared, {})
 
     @property
     def is_regular(self) -> bool:
@@ -185,21 +259,22 @@ class Sending:
         return prod(self._of_advance(dim.name, advance).count for dim in self.workload.dims)
 
     def _of_advance(self, dim: str, advance: int, *, held: bool = True) -> _Choices:
-        outside = [loop for loop in self.clock if loop.dim == dim and loop.place <= advance]
-        moves = bool(outside) and outside[-1].place == advance
+        outside, moves = self._whens[advance][dim]
         if advance == END:
             last = self._chosen(dim, 0, moves=False, first=False).moments[0]
             ended = [_Moment(each.siblings, each.before, None) for each in last if each.before is not None]
             return _Choices([ended], _ONCE)
-        return self._chosen(dim, len(outside), moves=moves, first=advance == FIRST or not held)
+        return self._chosen(dim, outside, moves=moves, first=advance == FIRST or not held)
 
     def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         """Return the choices of the dim's `outside` outermost digits, those inside at their first. moves: the innermost
         of these digits has advanced; first: nothing was held before."""
-        key = dim, outside, moves, first
-        if key not in self._choices:
-            self._choices[key] = self._listed(dim, outside, moves=moves, first=first)
-        return self._choices[key]
+        key = dim, self._signs[dim], outside, moves, first
+        known = self.shelf.choices
+        if key not in known:
+            known[key] = self._listed(dim, outside, moves=moves, first=first)
+            self.shelf.kept += sum(len(one.now) for each in known[key].moments for one in each)
+        return known[key]
 
     def _listed(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
         extent = self.workload.extents()[dim]
@@ -251,16 +326,16 @@ class Sending:
         for dim in self.workload.dims:
             own = [loop for loop in self.loops if loop.dim == dim.name]
             key = dim.name, *(digits.get(loop, 0) for loop in own)
-            if key not in self._sums:
-                self._sums[key] = _indices(own, dim.extent, {n: digits.get(loop, 0) for n, loop in enumerate(own)})
-            indices[dim.name] = self._sums[key]
+            if key not in self._tiles:
+                self._tiles[key] = _indices(own, dim.extent, {n: digits.get(loop, 0) for n, loop in enumerate(own)})
+            indices[dim.name] = self._tiles[key]
         if not all(len(each) for each in indices.values()):
             return np.zeros(0, np.int64)
         key = tuple(id(indices[dim]) for dim in self.own_dims)
-        if key not in self._sums:
+        if key not in self._tiles:
             parts = [self._addresses(group, {dim: indices[dim] for dim in group.dims}) for group in self._groups]
-            self._sums[key] = united(parts)
-        return self._sums[key]
+            self._tiles[key] = united(parts)
+        return self._tiles[key]
 
     def messages(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> list[Messages]:
         """Return what the siblings below one sender get in all steps that the advance of a loop begins.
@@ -270,8 +345,18 @@ class Sending:
         parts of what they hold in a way that is no product.
         """
         times = self.repeats(advance, merge)
+        return self.sent(advance, merge, leaving=leaving, whole=whole).times(times) if times else []
+
+    def sent(self, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False) -> Sent:
+        """Return `messages` as if each were sent once, and not `repeats` times."""
+        whens = self._whens[advance]
+        key = *(whens[dim] for dim in sorted(self.own_dims)), min(advance, 0), merge, leaving, whole
+        if key not in self._sent:
+            self._sent[key] = Sent(tuple(self._messages(advance, merge, leaving=leaving, whole=whole)))
+        return self._sent[key]
+
+    def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
         per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
-        found: list[Messages] = []
         for tiles in product(*per_group):
             starts = tuple(each.starts for each in tiles)
             partly = [n for n, each in enumerate(tiles) if 0 < len(each.new) < len(each.whole)]
@@ -283,8 +368,9 @@ class Sending:
                 parts = tuple(each.new if n == partly[0] else each.whole for n, each in enumerate(tiles))
             else:
                 parts = (self._beyond(tiles, merge),)
-            found.append(Messages(parts, starts, times))
-        return [each for each in found if each.count]
+            found = Messages(parts, starts, 1)
+            if found.count:
+                yield found
 
     @property
     def is_partition(self) -> bool:
@@ -308,7 +394,8 @@ class Sending:
         if prod(len(each.whole) for each in tiles) > TUNING.most_elements:
             raise too_many_tiles(self.access.tensor)
         held = [np.setdiff1d(each.whole, each.new, assume_unique=True) for each in tiles]
-        return np.setdiff1d(united([each.whole for each in tiles]), united(held), assume_unique=True)
+        new = np.setdiff1d(united([each.whole for each in tiles]), united(held), assume_unique=True)
+        return self.shelf.shared(new)
 
     def _siblings(self, dims: frozenset[str]) -> tuple[Loop, ...]:
         return tuple(loop for loop in self.loops if loop.dim in dims and loop.role is Role.SIBLINGS)
@@ -316,13 +403,22 @@ class Sending:
     def repeats(self, advance: int, merge: Merge) -> int:
         """Return how often each message of such a step is sent: choices of the dims that the tensor is not accessed by,
         and siblings along these that share none."""
+        own = advance, merge
+        if own not in self._times:
+            self._times[own] = self._repeats(advance, merge)
+        return self._times[own]
+
+    def _repeats(self, advance: int, merge: Merge) -> int:
         total = 1
         for dim in self.workload.dims:
             if dim.name not in self.own_dims:
                 apart = self._coordinates((dim.name,), merge, Multicast.NONE)
-                chosen = self._of_advance(dim.name, advance)
-                per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
-                total *= sum(per_step) * len(chosen.shifts)
+                key = dim.name, self._signs[dim.name], *apart, self._whens[advance][dim.name], min(advance, 0)
+                if key not in self.shelf.repeats:
+                    chosen = self._of_advance(dim.name, advance)
+                    per_step = [len({tuple(one.siblings[n] for n in apart) for one in each}) for each in chosen.moments]
+                    self.shelf.repeats[key] = sum(per_step) * len(chosen.shifts)
+                total *= self.shelf.repeats[key]
         return total
 
     def _coordinates(self, dims: Sequence[str], merge: Merge, kind: Multicast) -> list[int]:
@@ -335,6 +431,15 @@ class Sending:
     ) -> list[_Tiles]:
         """Return the forms of the group's tiles over all such steps, with their starts."""
         apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
+        moments = tuple((dim, self._signs[dim], self._whens[advance][dim]) for dim in group.dims)
+        key = group.axes, moments, min(advance, 0), tuple(apart), tuple(alike), leaving, whole
+        if key not in self.shelf.forms:
+            self.shelf.forms[key] = self._listed_forms(group, advance, apart, alike, leaving=leaving, whole=whole)
+        return self.shelf.forms[key]
+
+    def _listed_forms(
+        self, group: _Group, advance: int, apart: list[int], alike: list[int], *, leaving: bool, whole: bool
+    ) -> list[_Tiles]:
         forms: dict[tuple[int, int], tuple[_Tiles, list[int]]] = {}
         per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
         if prod(each.count for each in per_dim) > TUNING.most_tiles:
@@ -358,18 +463,15 @@ class Sending:
                     seen.add(same)
                     forms.setdefault(same[1:3], (_Tiles(now, new, _ONCE), []))[1].append(start)
         return [
-            replace(form, starts=(np.array(starts)[:, None] + shifts).reshape(-1)) for form, starts in forms.values()
+            replace(form, starts=self.shelf.shared((np.array(starts)[:, None] + shifts).reshape(-1)))
+            for form, starts in forms.values()
         ]
 
     def _union(self, parts: list[tuple[Ints, Ints, int]]) -> tuple[Ints, Ints, int]:
         """Return what siblings that share messages hold together, and what of it is new."""
         now = np.unique(np.concatenate([each + start for each, _, start in parts]))
         new = np.unique(np.concatenate([each + start for _, each, start in parts]))
-        return self._shared(now - now[0]), self._shared(new - now[0]), int(now[0])
-
-    def _shared(self, offsets: Ints) -> Ints:
-        """Return the one array with these numbers, which its identity stands for."""
-        return self._same.setdefault(offsets.tobytes(), offsets)
+        return self.shelf.shared(now - now[0]), self.shelf.shared(new - now[0]), int(now[0])
 
     def _tile(self, group: _Group, moments: Sequence[_Moment], *, leaving: bool) -> tuple[Ints, Ints, int]:
         """Return the offsets of a tile from its first, those of them that are new, and where the first lies."""
@@ -380,9 +482,9 @@ class Sending:
         if leaving:
             now, at, held, held_at = held, held_at, now, at
         key = id(now), id(held), held_at - at
-        if key not in self._news:
-            self._news[key] = self._shared(np.setdiff1d(now, held + (held_at - at), assume_unique=True))
-        return now, self._news[key], at
+        if key not in self.shelf.news:
+            self.shelf.news[key] = self.shelf.shared(np.setdiff1d(now, held + (held_at - at), assume_unique=True))
+        return now, self.shelf.news[key], at
 
     def _offsets(self, group: _Group, indices: Sequence[Ints]) -> tuple[Ints, int]:
         """Return the offsets of these indices' elements from their first, and where that lies."""
@@ -392,9 +494,10 @@ class Sending:
             shift = sum(self.weights[dim] * first for dim, first in zip(group.dims, firsts, strict=True))
             indices = [each - first for each, first in zip(indices, firsts, strict=True)]
         key = group.axes, *(each.tobytes() for each in indices)
-        if key not in self._sums:
-            self._sums[key] = self._shared(self._addresses(group, dict(zip(group.dims, indices, strict=True))))
-        found = self._sums[key]
+        if key not in self.shelf.sums:
+            at = dict(zip(group.dims, indices, strict=True))
+            self.shelf.sums[key] = self.shelf.shared(self._addresses(group, at))
+        found = self.shelf.sums[key]
         return found, shift
 
     def _addresses(self, group: _Group, indices: dict[str, Ints]) -> Ints:
@@ -457,7 +560,7 @@ def _indices(own: Sequence[Loop], extent: int, digits: dict[int, int]) -> Ints:
 def sending_of(
     workload: Workload,
     arch: Architecture,
-    mapping: Mapping,
+    view: LoopView,
     node: StorageInTree,
     tensor: Tensor,
     sender: str,
@@ -470,7 +573,7 @@ def sending_of(
     outer, inner = len(arch.fanouts_above(sender)), len(arch.fanouts_above(node.node.level))
     loops: list[Loop] = []
     places = 0
-    for position, each, _, tile, trips in view_of(workload.extents(), mapping).loops:
+    for position, each, _, tile, trips in view.loops:
         if isinstance(each, Temporal):
             role = Role.TIME if position < node.position else Role.INSIDE
             loops.append(Loop(each.dim, tile, trips, role, places, None))
@@ -491,7 +594,15 @@ def sending_of(
     def by_rows(axis: int, indices: Ints) -> Ints:
         return strides[axis] * indices
 
-    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights)
+    shelf = _shelf_of(workload.dims, access, tensor.origin, strides)
+    if shelf.kept > TUNING.most_kept:
+        shelf.clear()
+    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights, shelf)
+
+
+@lru_cache(maxsize=16)
+def _shelf_of(dims: tuple[Dim, ...], access: Access, origin: tuple[int, ...], strides: tuple[int, ...]) -> _Shelf:
+    return _Shelf()
 
 
 def exchanged(sending: Sending, *, initial: bool) -> tuple[list[Messages], list[Messages]] | None:

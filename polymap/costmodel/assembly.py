@@ -8,7 +8,18 @@ from fractions import Fraction
 
 from polymap.costmodel.cost import Cost, StepLatency
 from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
-from polymap.ir import Architecture, BudgetError, Fanout, Hops, Mapping, MemoryLevel, Mistake, Violation, Workload
+from polymap.ir import (
+    Architecture,
+    BudgetError,
+    Fanout,
+    Grain,
+    Hops,
+    Mapping,
+    MemoryLevel,
+    Mistake,
+    Violation,
+    Workload,
+)
 
 
 def assemble(
@@ -139,8 +150,18 @@ def _shares(arch: Architecture, counts: Counts) -> list[tuple[str, Fraction]]:
     shares = [(arch.compute.name, Fraction(compute_cycles(arch, counts)))]
     for level, use in zip(arch.levels, counts.uses, strict=True):
         assert level.name == use.level  # counters list the levels of the machine in its order
-        shares.append((level.name, transfer_cycles(level, use)))
+        waits = compute_cycles(arch, counts) if level.in_turn else 0
+        shares.append((level.name, waits + transfer_cycles(level, use)))
+        shares += ((level.name, _grain_cycles(grain, counts, level.name)) for grain in level.grains)
     return shares
+
+
+def _grain_cycles(grain: Grain, counts: Counts, outermost: str) -> Fraction:
+    """Return the cycles that a bus takes for elements of some tensors."""
+    reads, writes = dict(grain.reads), dict(grain.writes)
+    rows = [row for row in counts.traffic if row.level == outermost]
+    bits = sum(row.reads * reads.get(row.tensor, 0) + row.writes * writes.get(row.tensor, 0) for row in rows)
+    return bits / grain.bits_per_cycle
 
 
 def transfer_cycles(level: MemoryLevel, use: LevelUse) -> Fraction:

@@ -7,11 +7,11 @@ are of one class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 
-from polymap.costmodel.arrivals import END, FIRST, Messages, Sending, alone, as_added, as_one, as_sent, sending_of
+from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
 from polymap.costmodel.contiguous import Blocks
 from polymap.costmodel.counts import Counts
 from polymap.ir import (
@@ -31,6 +31,8 @@ from polymap.ir import (
     rule_of,
 )
 from polymap.schedules import LoopInTree, LoopView, view_of
+
+SentOften = tuple[Sent, int]  # messages, and how often each is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, c
     if reason or any(isinstance(node, Branch) for node in mapping.nodes):
         raise BudgetError(not_in_steps(workload, arch, reason or "its tree has branches"))
     view = view_of(workload.extents(), mapping)
-    stages = _stages(workload, arch, mapping, view)
+    stages = _stages(workload, arch, view)
     clock = _Clock(view.loops, workload)
     beside = [stream for stage in stages for stream in stage.streams if _is_beside_compute(arch, stage.level)]
     counted = tuple(_stage_counts(stage, clock, beside) for stage in stages)
@@ -130,7 +132,7 @@ def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream]) -> StageC
             clock.begun(advance),
             _on_buses(stage, advance, _loading),
             _on_buses(stage, advance, _leaving),
-            any(each.count for one in beside if _is_read(one) for each in _arriving(one, advance)),
+            any(times and sent.messages for one in beside if _is_read(one) for sent, times in _arriving(one, advance)),
         )
         for advance in advances
     )
@@ -138,68 +140,77 @@ def _stage_counts(stage: _Stage, clock: _Clock, beside: list[_Stream]) -> StageC
 
 
 def _on_buses(
-    stage: _Stage, advance: int, moved: Callable[[_Stage, _Stream, int], list[Messages]]
+    stage: _Stage, advance: int, moved: Callable[[_Stage, _Stream, int], list[SentOften]]
 ) -> tuple[BusUse, ...]:
     """Return what messages use of the buses of the levels that send or get them."""
     found: dict[str, BusUse] = {}
     for stream in stage.streams:
         level, bits = stream.sender, stream.tensor.bits
+        if not level.has_bandwidth and level.in_flight is None:
+            continue  # its messages take no time
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
-        for each in moved(stage, stream, advance):
-            beats += _pieces(each, bits, level.beat_bits or 1, level.base_offset_bits)
+        for sent, times in moved(stage, stream, advance):
+            beats += times * _pieces(sent, bits, level.beat_bits or 1, level.base_offset_bits)
             if level.in_flight is not None and moved is _loading:
-                requests += _requests(each, bits, level)
+                requests += times * _requests(sent, bits, level)
         found[level.name] = BusUse(level.name, beats, requests)
     return tuple(found.values())
 
 
-def _loading(stage: _Stage, stream: _Stream, advance: int) -> list[Messages]:
+def _loading(stage: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
     """Return what is loaded: every tile in every step where the level does not keep those that are only read."""
     if not stage.level.keeps and _is_read(stream) and advance < stream.depth:
-        return stream.sending.messages(advance, as_sent, whole=True)
+        return _sent(stream, advance, as_sent, whole=True)
     return _arriving(stream, advance)
+
+
+def _sent(
+    stream: _Stream, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
+) -> list[SentOften]:
+    times = stream.sending.repeats(advance, merge)
+    return [(stream.sending.sent(advance, merge, leaving=leaving, whole=whole), times)] if times else []
 
 
 def _is_read(stream: _Stream) -> bool:
     return rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.READ_ONLY
 
 
-def _arriving(stream: _Stream, advance: int) -> list[Messages]:
+def _arriving(stream: _Stream, advance: int) -> list[SentOften]:
     """Return what a node gets in all steps that an advance begins: of written tensors what was there before."""
     sending = stream.sending
     if advance >= stream.depth:
         return []
     rule = rule_of(sending.workload, stream.tensor.name)
     if rule is PlaceRule.READ_ONLY:
-        return sending.messages(advance, as_sent)
+        return _sent(stream, advance, as_sent)
     statement = sending.workload.statements[0]
     if rule is PlaceRule.PLAIN:
         is_read = statement.operator is not Operator.ASSIGN or sending.access in statement.reads
-        return sending.messages(advance, as_sent) if is_read else []
+        return _sent(stream, advance, as_sent) if is_read else []
     returned = sending.returns(advance, initial=stream.tensor.initial)
-    return [Messages(each.parts, each.starts, returned) for each in sending.messages(advance, as_one) if returned]
+    return [(sent, returned) for sent, _ in _sent(stream, advance, as_one) if returned]
 
 
-def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[Messages]:
+def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
     """Return what a node of a written tensor gives back as an advance begins."""
     if _is_read(stream) or advance >= stream.depth or advance == FIRST:
         return []
     merge = alone if rule_of(stream.sending.workload, stream.tensor.name) is PlaceRule.PLAIN else as_added
-    return stream.sending.messages(advance, merge, leaving=True)
+    return _sent(stream, advance, merge, leaving=True)
 
 
-def _pieces(messages: Messages, bits: int, block_bits: int, offset_bits: int) -> int:
+def _pieces(sent: Sent, bits: int, block_bits: int, offset_bits: int) -> int:
     """Return the aligned pieces of so many bits that contiguous runs are cut into."""
     if block_bits <= bits:
-        return messages.elements * (bits // block_bits)
-    return messages.blocks(Blocks(block_bits // bits, of_runs=True), offset_bits // bits)
+        return sent.elements() * (bits // block_bits)
+    return sent.blocks(Blocks(block_bits // bits, of_runs=True), offset_bits // bits)
 
 
-def _requests(messages: Messages, bits: int, level: MemoryLevel) -> int:
+def _requests(sent: Sent, bits: int, level: MemoryLevel) -> int:
     if level.request_bits is None:
-        return messages.runs
-    return _pieces(messages, bits, level.request_bits, level.base_offset_bits)
+        return sent.runs()
+    return _pieces(sent, bits, level.request_bits, level.base_offset_bits)
 
 
 def _accesses(
@@ -228,6 +239,7 @@ class _Clock:
 
     loops: tuple[LoopInTree, ...]
     workload: Workload
+    _visits: dict[int, int] = field(default_factory=dict[int, int])
 
     def dim(self, advance: int) -> str:
         """Return the dim of a temporal loop, by its place among these."""
@@ -239,7 +251,9 @@ class _Clock:
 
     def visits(self, depth: int) -> int:
         """Return how often the body below so many loops is visited."""
-        return prod(self._choices(dim.name, dim.extent, depth) for dim in self.workload.dims)
+        if depth not in self._visits:
+            self._visits[depth] = prod(self._choices(dim.name, dim.extent, depth) for dim in self.workload.dims)
+        return self._visits[depth]
 
     def _choices(self, dim: str, extent: int, depth: int) -> int:
         """Return the choices of a dim's digits of so many loops: less than all where the last tile is smaller."""
@@ -305,7 +319,7 @@ def _cuts(level: MemoryLevel, bits: int) -> bool:
     return any(each % bits and bits % each for each in told) or bool(told and level.base_offset_bits % bits)
 
 
-def _stages(workload: Workload, arch: Architecture, mapping: Mapping, view: LoopView) -> list[_Stage]:
+def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Stage]:
     """Return the levels that hold tiles, those with fewer loops above them first."""
     streams: dict[str, list[_Stream]] = {}
     for tensor in workload.tensors:
@@ -314,7 +328,7 @@ def _stages(workload: Workload, arch: Architecture, mapping: Mapping, view: Loop
         for node in nodes:
             level = arch.levels[arch.level_index(node.node.level)]
             if level is not arch.levels[0]:
-                stream = _Stream(tensor, sender, sending_of(workload, arch, mapping, node, tensor, sender.name))
+                stream = _Stream(tensor, sender, sending_of(workload, arch, view, node, tensor, sender.name))
                 streams.setdefault(level.name, []).append(stream)
                 sender = level
     stages = [

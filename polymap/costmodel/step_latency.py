@@ -14,6 +14,8 @@ from polymap.costmodel.cost import StepClass, StepLatency
 from polymap.costmodel.step_counts import AdvanceCounts, BusUse, StageCounts, StepCounts
 from polymap.ir import Architecture, MemoryLevel
 
+NOTHING = Fraction(0)
+
 
 def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
     """Return the latency of a run whose steps are counted. arch: of beats and requests as they were counted."""
@@ -29,14 +31,14 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
         )
         for each in stage.advances:
             if inner:
-                work = inner.get(each.advance, Fraction(0)) + repeated
+                work = inner.get(each.advance, NOTHING) + repeated
             else:
                 work = _pass_cycles(arch, run / stage.steps, preloads=each.preloads)
             own.append(_class_of(arch, levels, stage, each, work))
         classes[:0] = own
         inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
         begun = {each.advance: each.steps for each in stage.advances}
-        stored += _bus_cycles(levels, stage.last, writes=True)
+        stored += _bus_cycles(levels, stage.last, 1, writes=True)
     total = sum((begun[advance] * period for advance, period in inner.items()), Fraction(0))
     return StepLatency(
         arch.start_cycles + (total if counted.stages else _pass_cycles(arch, run, preloads=False)) + stored,
@@ -66,14 +68,12 @@ def _class_of(
     arch: Architecture, levels: dict[str, MemoryLevel], stage: StageCounts, each: AdvanceCounts, work: Fraction
 ) -> StepClass:
     load, store = (
-        _bus_cycles(levels, uses, writes=w) / each.steps for uses, w in ((each.loads, False), (each.stores, True))
-    )
-    waits = (
-        max((levels[use.level].request_latency_cycles for use in each.loads), default=Fraction(0))
-        if load
-        else Fraction(0)
+        _bus_cycles(levels, uses, each.steps, writes=w) for uses, w in ((each.loads, False), (each.stores, True))
     )
     issue = levels[stage.level].step_cycles
+    if not (load or store or issue):  # nothing but work
+        return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work")
+    waits = max((levels[use.level].request_latency_cycles for use in each.loads), default=NOTHING) if load else NOTHING
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
     in_turn = load + work + store + waits
     found = {"work": work, "load": load, "store": store, "issue": issue, "slots": in_turn / slots}
@@ -86,9 +86,10 @@ def _class_of(
     return StepClass(stage.level, each.loop, each.steps, load, work, store, period, binds)
 
 
-def _bus_cycles(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], *, writes: bool) -> Fraction:
-    """Return the cycles that buses take, side by side."""
-    return max((_one_bus_cycles(levels[use.level], use, writes=writes) for use in uses), default=Fraction(0))
+def _bus_cycles(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], steps: int, *, writes: bool) -> Fraction:
+    """Return the cycles that buses take, side by side, in the mean of so many steps."""
+    used = [_one_bus_cycles(levels[use.level], use, writes=writes) for use in uses if use.beats]
+    return max(used) / steps if used else NOTHING
 
 
 def _one_bus_cycles(level: MemoryLevel, use: BusUse, *, writes: bool) -> Fraction:

@@ -24,6 +24,8 @@ class Tuning(NamedTuple):
     """Of one tensor along axes that share dims, listed for one loop's advance (not swept)."""
     most_elements: int = 20_000_000
     """Of one tile that is no product of its axes' offsets (not swept)."""
+    most_kept: int = 4_000_000
+    """Numbers that are kept of one tensor from mapping to mapping, 32 MiB (not swept)."""
     fit_steps: int = 50
     """Steps of the simplex that fits a machine (not swept),"""
     refit_steps: int = 12

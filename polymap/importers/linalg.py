@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from polymap.importers.calls import NotMapped, Operand
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
-from polymap.importers.operators import NotMapped, Operand
 from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
 from polymap.networks import Network, Part

@@ -7,7 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from polymap.importers.operators import Call, NotMapped, Operand, operand_tensors, parts_of
+from polymap.importers.calls import Call, NotMapped, Operand
+from polymap.importers.operators import operand_tensors, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
 from polymap.networks import Feed, MappedNode, Network, Part, Unmapped, View, network_of_nodes
 
@@ -103,6 +104,11 @@ class Nodes:
     def produces(self, node: str, values: Iterable[str]) -> None:
         """Note which values are the results of a node, in order."""
         self._producer.update((value, (node, place)) for place, value in enumerate(values))
+
+    def renames(self, value: str, name: str) -> None:
+        """Note another name of a value: a block's result is that of a node inside."""
+        if value in self._producer:
+            self._producer[name] = self._producer[value]
 
     def returns(self, values: Iterable[str]) -> None:
         """Note values that are results of the model, or of a graph inside it."""

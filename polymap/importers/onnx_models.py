@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
+from polymap.importers.calls import Call, NotMapped
 from polymap.importers.nodes import OUTER, Inner, Nodes, extra
-from polymap.importers.onnx_calls import VIEWS, NodeCall, Value
-from polymap.importers.operators import Call, NotMapped, Shape
+from polymap.importers.onnx_calls import DEFINED_BY_OTHERS, VIEWS, NodeCall, Value
+from polymap.importers.onnx_loops import adopt, entered, runs_of, taken_branch
+from polymap.importers.onnx_scopes import OWN_DOMAINS, Opset, Scope, graphs_of
 from polymap.importers.tuning import TUNING
 from polymap.inputs import answers_in_words, as_integer, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake
@@ -34,7 +37,8 @@ def from_onnx(
 
     batch: of the dims named batch, batch_size or N (the first of these names that the file has); without them of the
     first dim of an input, if only one is free. sizes: of further free dims, by name ("length"), or by place
-    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves. shapes: of whole
+    ("tokens[1]"): dims without a name (also `?`, `unk__7`) are each free by themselves; by the name of an input that
+    is one integer, its value. shapes: of whole
     inputs ({"tokens": [1, 128]}). bits: of all tensors, instead of the model's types. External weights are not read.
     Raises InputError for a file that is no model, free dims without sizes, and sizes that the file contradicts;
     MissingPackageError without the package.
@@ -42,8 +46,10 @@ def from_onnx(
     onnx = extra("onnx", "from_onnx")
     path = Path(path) if isinstance(path, str) else expected_kind(path, Path, "the path", InputError)
     model = _inlined(onnx, _read(onnx, path), path)
-    _Sizes(path.name, batch, sizes, shapes).bind(model.graph)
-    return _Graph(onnx, _inferred(onnx, model, path), bits).network(path.stem)
+    given = _Sizes(path.name, batch, sizes, shapes)
+    given.bind(model.graph)
+    model = _dissolved(onnx, _inferred(onnx, model, path), path)
+    return _Graph(onnx, model, bits).network(path.stem, given.values)
 
 
 def _read(onnx: Any, path: Path) -> Any:
@@ -62,7 +68,22 @@ def _read(onnx: Any, path: Path) -> Any:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: a name is not UTF-8"))
     if not model.graph.node:
         raise InputError(Mistake("PM640", f"{shown(path.name)} is no ONNX model: its graph has no nodes"))
+    _drop_weights(model.graph)
     return model
+
+
+def _drop_weights(graph: Any) -> None:
+    """Drop the numbers of weights: shapes need those of small constants only, and onnx copies models as it infers."""
+    tensors = [*graph.initializer, *(each.t for node in graph.node for each in node.attribute if each.HasField("t"))]
+    for tensor in tensors:
+        if min(tensor.dims, default=0) >= 0 and prod(tensor.dims) > TUNING.most_listed:
+            kept = (tensor.name, tensor.data_type, list(tensor.dims))
+            tensor.Clear()
+            tensor.name, tensor.data_type, tensor.data_location = kept[0], kept[1], 1
+            tensor.dims.extend(kept[2])
+    for node in graph.node:
+        for _, inner in graphs_of(node):
+            _drop_weights(inner)
 
 
 def _texts(graph: Any) -> Iterator[object]:
@@ -91,10 +112,26 @@ def _inlined(onnx: Any, model: Any, path: Path) -> Any:
         ) from None
 
 
+def _dissolved(onnx: Any, model: Any, path: Path) -> Any:
+    """Return the model with the definitions of operators that ONNX defines by others, where the table has none."""
+    found = {node.op_type for node in model.graph.node if node.domain in OWN_DOMAINS} & DEFINED_BY_OTHERS
+    if not found:
+        return model
+    inline = extra("onnx.inliner", "from_onnx").inline_selected_functions
+    try:
+        model = inline(model, [("", name) for name in sorted(found)], exclude=False, inline_schema_functions=True)
+    except Exception:  # noqa: BLE001  # such as a definition for another version: the operators are told as they are
+        return model
+    return _inferred(onnx, model, path)
+
+
 def _inferred(onnx: Any, model: Any, path: Path) -> Any:
     """Return the model with shapes inferred (data propagation included). Of what the file itself says of shapes inside,
     only the results of operators are kept that onnx does not know."""
-    foreign = {name for node in model.graph.node if node.domain not in ("", "ai.onnx") for name in node.output}
+    foreign = {name for node in model.graph.node if node.domain not in OWN_DOMAINS for name in node.output}
+    known = {each.domain for each in model.opset_import}
+    for domain in sorted({node.domain for node in model.graph.node} - {*known, *OWN_DOMAINS}):  # some exporters forget
+        model.opset_import.add(domain=domain, version=1)
     kept = [each for each in model.graph.value_info if each.name in foreign and _is_static(each)]
     del model.graph.value_info[:]
     model.graph.value_info.extend(kept)
@@ -127,6 +164,8 @@ class _Sizes:
         self._names: dict[str, int] = {}
         self._places: dict[tuple[str, int], int] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
+        self.values: dict[str, int] = {}
+        """Of inputs that are one integer."""
         self._mistakes: list[Mistake] = []
         for name, value in _table(sizes, "sizes").items():
             self._names[str(name)] = self._size(f"the size of {shown(name)}", value)
@@ -203,6 +242,8 @@ class _Sizes:
                     self._mistakes.append(
                         Mistake("PM641", f"{shown(word)} is given twice: {size} and {self._places[place]}")
                     )
+            elif word in inputs and _is_one_integer(inputs[word]):
+                self.values[word] = size
             elif word in _BATCH:
                 self._batch = size
             else:
@@ -252,6 +293,11 @@ class _Sizes:
             raise InputError(self._mistakes)
 
 
+def _is_one_integer(kind: Any) -> bool:
+    """Whether a value is an integer, or a truth, by itself: whatever else decides what runs has more elements."""
+    return kind.elem_type in (6, 7, 9) and all(_is_fixed(dim) and dim.dim_value == 1 for dim in kind.shape.dim)
+
+
 def _is_name(text: object) -> bool:
     """Whether the name of a dim is one: `?`, `unk__12` and numbers stand where exporters know none."""
     return isinstance(text, str) and _NO_NAME.fullmatch(text) is None
@@ -266,93 +312,59 @@ def _table(given: object, what: str) -> Mapping[object, object]:
 
 
 class _Graph:
-    """The nodes of one graph with the shapes, types and small constants of their values. outer: the graph around."""
+    """The nodes of a model with the shapes, types and small constants of their values."""
 
     def __init__(self, onnx: Any, model: Any, bits: int | None) -> None:
-        self._onnx, self._bits = onnx, bits
-        self._opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
-        self._shapes: dict[str, Shape] = {}
-        self._types: dict[str, int] = {}
-        self._values: dict[str, tuple[int, ...]] = {}
-        self._constants: set[str] = set()
-        self._graph = model.graph
-        self._note_all(model.graph)
+        self._onnx, self._bits, self._graph = onnx, bits, model.graph
+        versions = (each.version for each in model.opset_import if each.domain in OWN_DOMAINS)
+        self._opset = Opset(onnx, max(versions, default=1), model.ir_version)
 
-    def _note_all(self, graph: Any) -> None:
-        for each in (*graph.input, *graph.value_info, *graph.output):
-            self._note(each)
-        for each in graph.initializer:
-            self._shapes[each.name] = tuple(each.dims)
-            self._types[each.name] = each.data_type
-            self._note_values(each.name, each)
-        self._constants.update(each.name for each in graph.initializer)
-
-    def _note(self, value: Any) -> None:
-        kind = value.type.tensor_type
-        self._types[value.name] = kind.elem_type
-        dims = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim)
-        if kind.HasField("shape") and min(dims, default=0) >= 0:
-            self._shapes[value.name] = dims
-
-    def _note_values(self, name: str, tensor: Any) -> None:
-        is_small = (
-            tensor.data_type == 7
-            and all(0 <= dim <= TUNING.most_listed for dim in tensor.dims)
-            and len(tensor.dims) < 2
-        )
-        if not is_small or tensor.data_location == 1:
-            return
-        try:
-            self._values[name] = tuple(int(each) for each in self._onnx.numpy_helper.to_array(tensor).reshape(-1))
-        except Exception:  # noqa: BLE001  # a tensor whose bytes do not fit its shape
-            return
-
-    def network(self, name: str) -> Network:
-        nodes = Nodes()
-        self._tell(nodes, self._graph, set(), OUTER)
+    def network(self, name: str, values: Mapping[str, int]) -> Network:
+        nodes, scope = Nodes(), Scope(self._opset)
+        scope.note(self._graph)
+        for given, value in values.items():
+            scope.give(given, value)
+        nodes.returns(each.name for each in self._graph.output)
+        self._tell(nodes, self._graph, set(), OUTER, scope)
         return nodes.network(name[:200] or "model")
 
-    def _tell(self, nodes: Nodes, graph: Any, used: set[str], inner: Inner) -> None:
+    def _tell(self, nodes: Nodes, graph: Any, used: set[str], inner: Inner, scope: Scope) -> None:
         """Tell all nodes of a graph, and of the graphs inside its nodes."""
-        nodes.returns(each.name for each in graph.output)
         for place, node in enumerate(graph.node):
             label = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{place}"
             label = "".join(letter if letter.isprintable() else "?" for letter in inner.prefix + label)[:150]
             label = label if label not in used else f"{label}#{place}"
             used.add(label)
-            graphs = [each.g for each in node.attribute if each.HasField("g")]
-            around = Inner(f"{label}.", node.op_type, self._times(node, inner))
+            scope.learn(node)
+            graphs = dict(graphs_of(node))
+            branch = taken_branch(node, scope)
+            if branch is not None:
+                nodes.tell(label, node.op_type, lambda: None, list(node.input), [], inner)
+                self._take(nodes, node, branch, used, Inner(f"{label}.", inner.operator, inner.times), scope)
+                continue
+            runs = runs_of(node, scope, self._opset.version) if graphs and inner.times is not None else None
+            times = None if runs is None or inner.times is None else inner.times * runs
+            around = Inner(f"{label}.", node.op_type if inner.times is not None else inner.operator, times)
             is_view = bool(graphs) and around.times is not None  # what it computes is told of the nodes inside
-            read = (lambda: None) if is_view else partial(self._call, node)
+            read = (lambda: None) if is_view else partial(self._call, node, scope)
             nodes.tell(label, node.op_type, read, list(node.input), list(node.output), inner)
-            if node.op_type in ("Constant", "Shape", "Size") or self._is_constant(node):
-                self._constants.update(node.output)
-            for each in graphs:
-                self._note_all(each)
-                self._tell(nodes, each, used, around)
+            for each in graphs.values():
+                nodes.returns(one.name for one in each.output)
+                self._tell(nodes, each, used, around, entered(node, each, scope))
 
-    def _times(self, node: Any, inner: Inner) -> int | None:
-        """Return how often the graph inside a node runs: a Scan once for each slice of its last inputs."""
-        given = {each.name: each for each in node.attribute}
-        if node.op_type != "Scan" or self._opset < 9 or "num_scan_inputs" not in given or inner.times is None:
-            return None
-        count = int(given["num_scan_inputs"].i)
-        axes: list[int] = list(given["scan_input_axes"].ints) if "scan_input_axes" in given else [0] * count
-        shape = self._shapes.get(node.input[-count]) if 0 < count <= len(node.input) and axes else None
-        if shape is None or not -len(shape) <= axes[0] < len(shape):
-            return None
-        return int(shape[axes[0]]) * inner.times
+    def _take(self, nodes: Nodes, node: Any, branch: Any, used: set[str], inner: Inner, scope: Scope) -> None:
+        """Tell the nodes of the branch that runs, whatever the values are; its results are those of the If."""
+        inside = entered(node, branch, scope)
+        self._tell(nodes, branch, used, inner, inside)
+        for name, made in zip(node.output, branch.output, strict=False):
+            nodes.renames(made.name, name)
+        adopt(node, branch, inside, scope)
 
-    def _is_constant(self, node: Any) -> bool:
-        return any(node.input) and all(name in self._constants for name in node.input if name)
-
-    def _call(self, node: Any) -> Call | None:
+    def _call(self, node: Any, scope: Scope) -> Call | None:
         """Return what a node computes, None for a view; raises NotMapped."""
         given = self._attributes(node)
-        is_own = node.domain in ("", "ai.onnx")
-        if is_own and node.op_type == "Constant" and node.output:
-            self._note_constant(node.output[0], given)
-        if is_own and (node.op_type in VIEWS or self._is_constant(node)):
+        is_own = node.domain in OWN_DOMAINS
+        if is_own and (node.op_type in VIEWS or scope.is_before_the_run(node)):
             return None
         if not node.output:
             raise NotMapped("it has no operands or no result")
@@ -360,27 +372,17 @@ class _Graph:
             operator=node.op_type,
             domain="" if is_own else node.domain,
             given=given,
-            inputs=tuple(self._value(name) if name else None for name in node.input),
-            output=self._value(node.output[0]),
-            opset=self._opset,
-            values=self._values,
-            constants=self._constants,
+            inputs=tuple(self._value(name, scope) if name else None for name in node.input),
+            output=self._value(node.output[0], scope),
+            opset=self._opset.version,
+            scope=scope,
             bits=self._bits,
         )
         return asked.call()
 
-    def _note_constant(self, name: str, given: Mapping[str, Any]) -> None:
-        if "value" in given:
-            self._note_values(name, given["value"])
-        numbers = given.get("value_ints", given.get("value_int"))
-        if isinstance(numbers, int):
-            self._values[name] = (numbers,)
-        elif is_list(numbers):
-            self._values[name] = tuple(each for each in numbers if isinstance(each, int))
-
-    def _value(self, name: str) -> Value:
-        kind, bits = _element_type(self._onnx, self._types.get(name, 1))
-        return Value(name, self._shapes.get(name), kind, bits)
+    def _value(self, name: str, scope: Scope) -> Value:
+        kind, bits = _element_type(self._onnx, scope.element(name))
+        return Value(name, scope.shape(name), kind, bits, scope.cause(name))
 
     def _attributes(self, node: Any) -> dict[str, Any]:
         try:

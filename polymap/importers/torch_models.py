@@ -5,59 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 
+from polymap.importers.calls import Call, NotMapped, Operand, Shape
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
-from polymap.importers.operators import Call, NotMapped, Operand, Shape
-from polymap.inputs import answers_in_words, is_list, is_table, shown
+from polymap.importers.torch_calls import Asked, asked_of, is_view, reason_of, several, shape_of, value_of
+from polymap.inputs import answers_in_words, is_list, shown
 from polymap.ir import InputError, Mistake
 from polymap.networks import Network
 
-_VIEWS = (
-    *("view", "reshape", "flatten", "transpose", "permute", "t", "cat", "stack", "chunk", "split"),
-    *("split_with_sizes", "slice", "select", "unsqueeze", "squeeze", "expand", "contiguous", "getitem"),
-    *("dropout", "alias", "detach", "unbind", "repeat", "pad", "constant_pad_nd", "arange", "zeros", "ones"),
-    *("full", "empty", "zeros_like", "ones_like", "full_like", "lift_fresh_copy", "narrow", "movedim"),
-    *("swapaxes", "unflatten", "pixel_shuffle", "pixel_unshuffle", "sym_size", "expand_as", "view_as"),
-    *("type_as", "_assert_tensor_metadata", "scalar_tensor", "numpy_T", "adjoint", "mT", "concat"),
-    *("concatenate", "tensor_split", "identity", "slice_scatter", "select_scatter", "feature_dropout"),
-    *("alpha_dropout", "_unsafe_view", "new_zeros", "new_ones", "new_full", "roll", "flip"),
-    *("_set_grad_enabled", "_enter_autocast", "_exit_autocast", "lazy_load_decompositions"),
-    *("_vmap_increment_nesting", "_vmap_decrement_nesting", "_add_batch_dim", "_remove_batch_dim"),
-)
 # Operators that run the graph they are given once, with the operands behind it.
 _BLOCKS = ("wrap", "tag_activation_checkpoint", "invoke_subgraph", "strict_mode", "hints_wrapper", "dynamo_bypassing")
 _LOOPS = ("map_impl", "scan")  # that run it once for each slice along the first axis
-_ELEMENTWISE = {
-    "add": "add", "sub": "subtract", "rsub": "subtract", "mul": "multiply", "div": "divide", "maximum": "max",
-    "minimum": "min", "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "erf": "erf", "abs": "fabs",
-    "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil", "pow": "power", "neg": "negate",
-    "reciprocal": "reciprocal", "rsqrt": "rsqrt", "relu": "relu", "relu6": "relu6", "hardtanh": "relu6",
-    "clamp": "relu6", "sigmoid": "sigmoid", "silu": "silu", "gelu": "gelu", "hardsigmoid": "hard_sigmoid",
-    "hardswish": "hard_swish", "leaky_relu": "leaky_relu", "where": "where", "masked_fill": "copy", "clone": "copy",
-    "copy": "copy", "_to_copy": "copy", "to": "copy", "lt": "less", "le": "less", "gt": "less", "ge": "less",
-    "eq": "equal", "ne": "equal", "triu": "copy", "tril": "copy",
-}  # fmt: skip
-_REDUCTIONS = {"mean": "reduce_mean", "sum": "reduce_sum", "amax": "reduce_max", "amin": "reduce_min"}
-_PRODUCTS = {
-    "matmul": ("self", "other"), "mm": ("self", "mat2"), "bmm": ("self", "mat2"), "addmm": ("mat1", "mat2"),
-    "baddbmm": ("batch1", "batch2"), "mv": ("self", "vec"), "dot": ("self", "tensor"), "vdot": ("self", "other"),
-    "addmv": ("mat", "vec"), "_int_mm": ("self", "mat2"), "_scaled_mm": ("self", "mat2"),
-}  # fmt: skip
-_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-_POOLS = tuple(f"{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
-_REASONS = {
-    "nonzero": "the size of the result depends on values",
-    "gru": "a recurrence",
-    "lstm": "a recurrence",
-    "rnn_tanh": "a recurrence",
-    "rnn_relu": "a recurrence",
-    "cond": "which branch runs depends on values",
-    "while_loop": "how often it runs depends on values",
-    "upsample_bilinear2d": "which elements are read follows from rounding",
-    "upsample_nearest2d": "which elements are read follows from rounding",
-}
 
 
 @answers_in_words
@@ -92,13 +51,13 @@ def _network(torch: Any, program: Any, bits: int | None, name: str) -> Network:
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     if any(_schema(node) is None and _operator(node) != "getitem" for node in calls):
         program = _decomposed(program, {})
-    graph = _Graph(program.graph_module, torch, bits)
+    graph = _Graph(program, torch, bits)
     found = graph.network(name)
     known = torch.export.default_decompositions()
     table = {target: known[target] for target in graph.counted if target in known}
     if not table:
         return found
-    return _Graph(_decomposed(program, table).graph_module, torch, bits).network(name)
+    return _Graph(_decomposed(program, table), torch, bits).network(name)
 
 
 @contextmanager
@@ -124,8 +83,10 @@ class _Graph:
     counted: operators without a workload in which torch's counter finds multiply-accumulates.
     """
 
-    def __init__(self, module: Any, torch: Any, bits: int | None) -> None:
-        self._module, self._torch, self._bits = module, torch, bits
+    def __init__(self, program: Any, torch: Any, bits: int | None) -> None:
+        self._module, self._torch, self._bits = program.graph_module, torch, bits
+        told = program.graph_signature
+        self._constants: set[str] = {*told.inputs_to_lifted_tensor_constants, *told.inputs_to_buffers}
         self.counted: dict[Any, None] = {}
         self._keys: dict[Any, str] = {}
         self._results: dict[Any, list[str]] = {}
@@ -143,7 +104,7 @@ class _Graph:
             if node.op == "call_function":
                 self._tell_node(nodes, module, node, inner)
         (end,) = (node for node in module.graph.nodes if node.op == "output")
-        results = [self._keys.get(each, "") for each in _several(end.args[0] if end.args else ())]
+        results = [self._keys.get(each, "") for each in several(end.args[0] if end.args else ())]
         nodes.returns(results)
         return results
 
@@ -161,7 +122,7 @@ class _Graph:
         for name, graph in graphs.items():
             times = inner.times if is_block else self._slices(operator, node, inner)
             places = [each for each in graph.graph.nodes if each.op == "placeholder"]
-            given = [each for each in _several((node.args, node.kwargs)) if _graph_at(module, each) is None]
+            given = [each for each in several((node.args, node.kwargs)) if _graph_at(module, each) is None]
             if is_block:  # operands in order, behind what else the operator is given
                 self._keys.update(
                     (place, self._keys[each]) for place, each in zip(places[::-1], given[::-1], strict=False)
@@ -176,33 +137,30 @@ class _Graph:
         """Return how often the graph inside a node runs; None where values decide."""
         if operator not in _LOOPS or inner.times is None:
             return None
-        several = _several(node.args[1 if operator == "map_impl" else 2] if len(node.args) > 2 else ())
-        shape = _shape_of(_value(several[0])) if several else None
+        slices = several(node.args[1 if operator == "map_impl" else 2] if len(node.args) > 2 else ())
+        shape = shape_of(value_of(slices[0])) if slices else None
         return shape[0] * inner.times if shape else None
 
     def _call(self, node: Any) -> Loops | None:
         """Return what a node computes, None for a view; raises NotMapped."""
         operator, given = _operator(node), _arguments(node)
-        if operator in _VIEWS or operator in _LOOPS:
+        if operator in _LOOPS or is_view(operator, given):
             return None
-        if operator in _REASONS:
-            raise NotMapped(_REASONS[operator], _recurrent_macs(given) if _schema(node) is not None else 0)
+        if operator in ("index", "index_select", "gather"):
+            indices = several(given.get("indices")) or several(given.get("index"))
+            if all(map(self._is_constant, indices)):  # it reorders elements
+                return None
+        reason = reason_of(operator)
+        if reason is not None:
+            raise NotMapped(reason, 0)
         if operator in ("to", "_to_copy") and self._type(node) == self._type(node.all_input_nodes[0]):
             return None
-        value = _value(node)
-        output = _shape_of(value[0] if is_list(value) and value else value)
+        value = value_of(node)
+        output = shape_of(value[0] if is_list(value) and value else value)
         if output is None:
             raise NotMapped("its result is no tensor")
         try:
-            name, inputs, options = self._mapped(operator, given, node, output)
-            shapes = [(each, _shape_of(_value(each))) for each in inputs]
-            tensors = [(each, shape) for each, shape in shapes if shape is not None]
-            turned = [name == "linear" and place == 1 for place in range(len(tensors))]
-            operands = tuple(self._operand(each, turn) for (each, _), turn in zip(tensors, turned, strict=True))
-            call = Call(
-                name, tuple(shape for _, shape in tensors), output, options, self._type(node), self._bits, operands
-            )
-            loops = Loops.of(call)
+            loops = Loops.of(self._asked(asked_of(operator, given, node, output), node, output))
         except NotMapped as reason:
             raise self._counted(node, reason) from None
         if self._vmaps:
@@ -210,8 +168,30 @@ class _Graph:
             raise NotMapped("it runs under vmap, which torch could not dissolve", None if has_macs else 0)
         return loops
 
+    def _is_constant(self, node: Any) -> bool:
+        """Whether a node's result is a buffer, or elements of one in another order."""
+        if node.op == "placeholder":
+            return node.name in self._constants
+        is_kept = node.op == "call_function" and is_view(_operator(node), _arguments(node))
+        return is_kept and bool(node.all_input_nodes) and all(map(self._is_constant, node.all_input_nodes))
+
+    def _asked(self, asked: Asked, node: Any, output: Shape) -> Call:
+        """Return the call of the table that a node asks for."""
+        shapes = [(each, shape_of(value_of(each))) for each in asked.operands]
+        tensors = [(each, shape) for each, shape in shapes if shape is not None]
+        turned = [asked.name == "linear" and place == 1 for place in range(len(tensors))]
+        return Call(
+            operator=asked.name,
+            inputs=asked.shapes or tuple(shape for _, shape in tensors),
+            output=output if asked.output is None else asked.output,
+            options=asked.options,
+            element_type=self._type(node),
+            bits=self._bits,
+            operands=tuple(self._operand(each, turn) for (each, _), turn in zip(tensors, turned, strict=True)),
+        )
+
     def _operand(self, node: Any, is_turned: bool) -> Operand:  # noqa: FBT001
-        bits = getattr(getattr(_value(node), "dtype", None), "itemsize", 1) * 8
+        bits = getattr(getattr(value_of(node), "dtype", None), "itemsize", 1) * 8
         return Operand(self._keys[node], self._type(node), bits, is_turned)
 
     def _counted(self, node: Any, reason: NotMapped) -> NotMapped:
@@ -220,8 +200,8 @@ class _Graph:
             return reason
         counter = extra("torch.utils.flop_counter", "from_torch").FlopCounterMode(display=False)
         try:
-            args, keywords = self._torch.fx.node.map_arg((node.args, node.kwargs), _value)
-            with _without_warnings(), _value(node.all_input_nodes[0]).fake_mode, counter:
+            args, keywords = self._torch.fx.node.map_arg((node.args, node.kwargs), value_of)
+            with _without_warnings(), value_of(node.all_input_nodes[0]).fake_mode, counter:
                 node.target(*args, **keywords)
         except Exception:  # noqa: BLE001  # an operator that cannot run without data
             return reason
@@ -232,76 +212,20 @@ class _Graph:
         return NotMapped(str(reason), macs)
 
     def _type(self, node: Any) -> str | None:
-        value = _value(node)
+        value = value_of(node)
         value = value[0] if is_list(value) and value else value
         name = str(getattr(value, "dtype", "")).removeprefix("torch.")
         widths = ("int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
         return name if name in widths else None
-
-    def _mapped(
-        self, operator: str, given: Mapping[str, Any], node: Any, output: Shape
-    ) -> tuple[str, Sequence[Any], Mapping[str, object]]:
-        """Return the table's operator, the nodes of its operands and its options."""
-        get = given.get
-        if operator in _CONVOLUTIONS or operator == "convolution":
-            is_transposed = "transpose" in operator or bool(get("transposed"))
-            moves = {"strides": get("stride"), "dilations": get("dilation"), "groups": get("groups")}
-            name = "transposed_convolution" if is_transposed else "convolution"
-            return name, (get("input"), get("weight")), {**moves, "pads_begin": get("padding")}
-        if operator == "linear":
-            return "linear", (get("input"), get("weight")), {}
-        if operator in _PRODUCTS:
-            return "product", [get(key) for key in _PRODUCTS[operator]], {}
-        if operator == "scaled_dot_product_attention":
-            return "attention", (get("query"), get("key"), get("value")), {}
-        if operator == "einsum":
-            return "contraction", get("tensors") or (), {"equation": get("equation")}
-        if operator.removesuffix("_with_indices") in _POOLS:
-            kernel, stride = get("kernel_size"), get("stride") or get("kernel_size")
-            name = "max_pool" if operator.startswith("max") else "average_pool"
-            return name, (get("self"),), {"kernel": kernel, "strides": stride, "dilations": get("dilation")}
-        if operator.startswith("adaptive_"):
-            return _adaptive(operator, get("self"), output)
-        if operator in _ELEMENTWISE:
-            return _ELEMENTWISE[operator], _several((node.args, node.kwargs)), {}
-        if operator in _REDUCTIONS:
-            return _REDUCTIONS[operator], (get("self"),), {"axes": tuple(get("dim") or ())}
-        return self._normalised(operator, given)
-
-    def _normalised(self, operator: str, given: Mapping[str, Any]) -> tuple[str, Sequence[Any], Mapping[str, object]]:
-        get = given.get
-        scales = [each for each in (get("weight"), get("bias")) if each is not None]
-        match operator:
-            case "softmax" | "_softmax":
-                return "softmax", (get("self"),), {"axis": get("dim")}
-            case "layer_norm" | "rms_norm":
-                options = {"axes": len(get("normalized_shape") or ()), "rms": operator == "rms_norm"}
-                return "layer_norm", (get("input"), *scales), {**options, "epsilon": get("eps") or 1e-5}
-            case "group_norm":
-                return "group_norm", (get("input"), *scales), {"groups": get("num_groups"), "epsilon": get("eps")}
-            case "batch_norm" | "_native_batch_norm_legit_no_training":
-                return "batch_norm", (get("input"),), {}
-            case "embedding":
-                return "embedding", (get("weight"),), {}
-            case _:
-                raise NotMapped("no affine loop nest is known for this operator")
 
 
 def _schema(node: Any) -> Any:
     return getattr(node.target, "_schema", None)
 
 
-def _several(given: Any) -> list[Any]:
-    """Return the nodes among arguments in order, those inside of lists and tables too."""
-    if hasattr(given, "op") and hasattr(given, "all_input_nodes"):
-        return [given]
-    inner = given.values() if is_table(given) else given if is_list(given) else ()
-    return [node for each in inner for node in _several(each)]
-
-
 def _graphs_of(module: Any, node: Any) -> dict[str, Any]:
     """Return the graphs that an operator is given, as modules by their names in the graph."""
-    found = {each.name: _graph_at(module, each) for each in _several((node.args, node.kwargs))}
+    found = {each.name: _graph_at(module, each) for each in several((node.args, node.kwargs))}
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -312,15 +236,6 @@ def _graph_at(module: Any, node: Any) -> Any:
     for name in str(node.target).split("."):
         module = getattr(module, name, None)
     return module if hasattr(module, "graph") else None
-
-
-def _recurrent_macs(given: Mapping[str, Any]) -> int | None:
-    """Return the multiply-accumulates of a recurrence: each step, all weights. None for operators that are none."""
-    shapes = [_shape_of(_value(each)) for each in _several(given.get("params"))]
-    steps = _shape_of(_value(given.get("input")))
-    if not shapes or steps is None:
-        return None
-    return prod(steps[:-1]) * sum(prod(each) for each in shapes if each is not None and len(each) == 2)
 
 
 def _operator(node: Any) -> str:
@@ -338,28 +253,3 @@ def _arguments(node: Any) -> dict[str, Any]:
     found = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
     found |= dict(zip((each.name for each in schema.arguments), node.args, strict=False))
     return found | dict(node.kwargs)
-
-
-def _value(node: Any) -> Any:
-    meta = getattr(node, "meta", None)
-    return None if meta is None else meta.get("val")
-
-
-def _shape_of(value: Any) -> Shape | None:
-    """Return the shape of a tensor; None for what is none. Raises NotMapped where a dim has no number."""
-    shape = getattr(value, "shape", None)
-    if shape is None:
-        return None
-    if not all(isinstance(size, int) for size in shape):
-        raise NotMapped("its shape is not known before the run")
-    return tuple(shape)
-
-
-def _adaptive(operator: str, source: Any, output: Shape) -> tuple[str, Sequence[Any], Mapping[str, object]]:
-    shape = _shape_of(_value(source)) or ()
-    sizes = tuple(zip(shape[2:], output[2:], strict=False))
-    if len(shape) != len(output) or any(size % made for size, made in sizes if made):
-        raise NotMapped("its windows have different sizes")
-    kernel = tuple(size // made for size, made in sizes)
-    name = "max_pool" if operator.startswith("adaptive_max") else "average_pool"
-    return name, (source,), {"kernel": kernel, "strides": kernel}

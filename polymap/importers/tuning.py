@@ -10,6 +10,8 @@ class Tuning(NamedTuple):
 
     most_listed: int = 4096
     """Elements of a constant that is read for its values: axes, shapes."""
+    most_steps: int = 10_000
+    """Of a recurrence, all layers and directions together: each is a node's loop nests of its own."""
     most_bytes: int = 2**31
     """Of a model file: what protobuf can read."""
     most_size: int = 2**31

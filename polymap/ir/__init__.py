@@ -56,6 +56,7 @@ with lazy(__name__):
         ComputeUnit as ComputeUnit,
         Fanout as Fanout,
         FanoutKind as FanoutKind,
+        Grain as Grain,
         Hops as Hops,
         MemoryLevel as MemoryLevel,
         Multicast as Multicast,

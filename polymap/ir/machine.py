@@ -67,6 +67,16 @@ class Hops(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Grain:
+    """What a bus takes for tensors of which it cannot move less at once: bits per element loaded and stored (none of
+    others), at so many bits per cycle, beside what else limits latency."""
+
+    reads: tuple[tuple[str, int], ...]
+    writes: tuple[tuple[str, int], ...]
+    bits_per_cycle: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryLevel:
     """A memory. None: unlimited capacity or bandwidth. Amounts may be given with a unit ("16 KiB"), kept as bits.
 
@@ -84,6 +94,9 @@ class MemoryLevel:
     aligned pieces of runs that are asked for (None: whole runs); base_offset_bits: where tensors begin;
     request_latency_cycles: from a request to its data; in_flight: requests that may wait at once (None: all). keeps:
     False where every step loads its tiles of tensors that are only read, changed or not.
+
+    Of machines that bound others (costmodel.step_bounds), never in documents: grains, of the outermost level; in_turn:
+    its transfers and compute wait for each other.
     """
 
     name: str
@@ -110,6 +123,8 @@ class MemoryLevel:
     request_latency_cycles: Fraction = Fraction(0)
     in_flight: int | None = None
     keeps: bool = True
+    grains: tuple[Grain, ...] = ()
+    in_turn: bool = False
 
     def __post_init__(self) -> None:
         check = Construction(self, f"level {self.name!r}", ArchError)

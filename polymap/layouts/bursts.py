@@ -148,7 +148,8 @@ def bursts_of_layouts(
         found = [_in_closed_form(workload, arch, mapping, node, tensor, layout, blocks, row) for layout in layouts]
         counted = [each for each in found if each is not None]
         if len(counted) < len(layouts):
-            by_rows = sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name)
+            view = view_of(workload.extents(), mapping)
+            by_rows = sending_of(workload, arch, view, node, tensor, arch.levels[0].name)
             places = [_burst_of_elements(layout, tensor, burst_bits) for layout in layouts]
             counted = _touched(transfers(by_rows, arch.fanouts, tensor), places)
     for layout, (read, written) in zip(layouts, counted, strict=True):
@@ -170,9 +171,9 @@ def _in_closed_form(
     order = layout.strides(tensor.shape) if not any(block for _, block in layout.parts) else None
     strides = tuple(order[layout.parts.index((axis, 0))] for axis in range(layout.rank)) if order else ()
     placed = partial(layout.offsets, tensor.shape) if order is None else strides
-    sides = exchanged(
-        sending_of(workload, arch, mapping, node, tensor, arch.levels[0].name, placed), initial=tensor.initial
-    )
+    view = view_of(workload.extents(), mapping)
+    sending = sending_of(workload, arch, view, node, tensor, arch.levels[0].name, placed)
+    sides = exchanged(sending, initial=tensor.initial)
     if sides is None:
         return None
     moved = tuple(sum(each.elements for each in side) for side in sides)

@@ -300,6 +300,10 @@ def macs_by_definition(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> i
     """Return the multiply-accumulates of a node by what the operator computes; None for those without."""
     given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     second = 3 if node.op_type.startswith("QLinear") else 1
+    if node.op_type == "LSTM":  # a step at a time
+        x, w, r = (shapes[name] for name in node.input[:3])
+        gates = [np.ones(x[1:], int) @ np.ones(w[1:], int).T, np.ones((x[1], r[2]), int) @ np.ones(r[1:], int).T]
+        return sum(int(each.sum()) for _ in range(x[0] * w[0]) for each in gates)
     if node.op_type not in PRODUCTS:
         return None
     x, w = shapes[node.input[0]], shapes[node.input[second]] if len(node.input) > second else ()
@@ -318,10 +322,31 @@ def macs_by_definition(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> i
             a, b = np.ones(x, int), np.ones(w, int)
             return int(((a.T if given.get("transA") else a) @ (b.T if given.get("transB") else b)).sum())
         case "Einsum":
-            operands = [np.ones(shapes[name], int) for name in node.input]
-            return int(np.einsum(given["equation"].decode(), *operands).sum())
+            return _einsum_macs(given["equation"].decode(), [shapes[name] for name in node.input])
         case _:
             return _attention_macs(node, given, shapes)
+
+
+def _einsum_macs(equation: str, shapes: list[tuple[int, ...]]) -> int | None:
+    """Return the products of an equation, two operands at a time from the left; what only one of them has, and nothing
+    behind, is summed first (torch.einsum, onnxruntime)."""
+    left, arrow, result = equation.replace(" ", "").replace("...", "Z").partition("->")
+    terms = left.split(",")
+    if not arrow:
+        result = "".join(letter for letter in sorted(set(left) - {","}) if left.count(letter) == 1)
+    if any(len(set(term)) < len(term) for term in terms) or len(terms) < 2:
+        return None
+    sizes = {
+        letter: size
+        for term, shape in zip(terms, shapes, strict=True)
+        for letter, size in zip(term, shape, strict=True)
+    }
+    total, made = 0, set(terms[0])
+    for place, term in enumerate(terms[1:], 1):
+        behind = set(result).union(*terms[place + 1 :])
+        total += math.prod(sizes[letter] for letter in made & (set(term) | behind) | set(term) & (made | behind))
+        made = (made | set(term)) & behind
+    return total
 
 
 def _attention_macs(node: NodeProto, given: dict, shapes: dict[str, tuple[int, ...]]) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import polymap as pm
+from polymap.importers.calls import Call, Operand
 from polymap.importers.nodes import Nodes
-from polymap.importers.operators import Call, Operand
 from polymap.networks import Feed
 from polymap.networks.groups import plan_of
 

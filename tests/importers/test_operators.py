@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from polymap.codegen.execute.reference import reference
-from polymap.importers.operators import FUNCTIONS, OPERATORS, Call, NotMapped, Operand, parts_of
+from polymap.importers.calls import Call, NotMapped, Operand
+from polymap.importers.functions import FUNCTIONS
+from polymap.importers.operators import OPERATORS, parts_of
 from polymap.ir import Workload
 
 Array = np.ndarray
@@ -326,24 +328,107 @@ DIRECT = {
     "silu": lambda x: x / (1 + np.exp(-x)), "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / 2**0.5)) / 2,
     "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, "hard_swish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "copy": lambda x: x, "leaky_relu": lambda x: np.maximum(x, 0.01 * x), "less": np.less, "equal": np.equal,
-    "where": lambda x: x,
+    "where": lambda x: x, "added_product": lambda x: x, "added_quotient": lambda x: x, "between": lambda x: x,
+    "softplus": lambda x: np.log1p(np.exp(x)), "log_sigmoid": lambda x: -np.log1p(np.exp(-x)),
+    "softsign": lambda x: x / (1 + np.abs(x)), "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
+    "prelu": lambda x, slope: np.where(x > 0, x, slope * x), "thresholded": lambda x: np.where(x > 1, x, 0),
+    "shrunk": lambda x: np.where(np.abs(x) > 0.5, x, 0), "sign": np.sign, "square": np.square, "is_nan": np.isnan,
+    "not": np.logical_not, "and": np.logical_and, "or": np.logical_or, "unequal": np.not_equal, "tan": np.tan,
+    "remainder": np.fmod, "atan2": np.arctan2, "mean_of": lambda x, y: (x + y) / 2, "sinh": np.sinh, "cosh": np.cosh,
+    "gated": lambda x, y: x / (1 + np.exp(-y)), "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "rint": np.rint, "trunc": np.trunc,
+    "log1p": np.log1p, "expm1": np.expm1,
+    "biased_gelu": lambda x, y: (x + y) * (1 + np.vectorize(math.erf)((x + y) / 2**0.5)) / 2,
 }  # fmt: skip
-BINARY = ("less", "equal", "add", "subtract", "multiply", "divide", "max", "min", "power")
+BINARY = ("less", "equal", "add", "subtract", "multiply", "divide", "max", "min", "power", "prelu", "and", "or",
+          "unequal", "remainder", "atan2", "mean_of", "gated", "biased_gelu")  # fmt: skip
+POSITIVE = ("log", "sqrt", "rsqrt", "power", "divide", "reciprocal", "log1p", "acosh")
 
 
 @pytest.mark.parametrize("operator", FUNCTIONS)
 @pytest.mark.parametrize("shapes", [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((2, 3, 4), ()), ((4,), (2, 3, 1))])
 def test_elementwise_functions_broadcast(operator: str, shapes: tuple) -> None:
     draw = np.random.default_rng(6)
-    sign = 1 if operator in ("log", "sqrt", "rsqrt", "power", "divide", "reciprocal") else -1
+    sign = 1 if operator in POSITIVE else -1
     arrays = [np.where(draw.random(shape) < 0.5, 1, sign) * (draw.random(shape) * 4 + 0.1) for shape in shapes]
     arrays = arrays if operator in BINARY else arrays[:1]
+    if operator in ("asin", "acos", "atanh", "acosh"):
+        arrays = [arrays[0] / 5 + (operator == "acosh")]
     expected = DIRECT[operator](*arrays)
     workload = only(call(operator, tuple(array.shape for array in arrays), expected.shape))
     given = {
         tensor.name: array.reshape(tensor.shape) for tensor, array in zip(workload.tensors[1:], arrays, strict=True)
     }
     np.testing.assert_allclose(run(workload, **given).reshape(expected.shape), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "operator, direct",
+    [
+        ("added_product", lambda x, y, z: x + y * z),
+        ("added_quotient", lambda x, y, z: x + y / z),
+        ("between", lambda x, y, z: x + z * (y - x)),
+    ],
+)
+def test_functions_of_three_operands(operator: str, direct: object) -> None:
+    x, y, z = (np.random.default_rng(11).random((3, 4)) + 0.1 for _ in range(3))
+    made = run(only(call(operator, (x.shape,) * 3, x.shape)), A=x, B=y, C=z)
+    np.testing.assert_allclose(made, direct(x, y, z))  # type: ignore[operator]
+
+
+def chained(asked: Call, **arrays: Array) -> Array:
+    """Run the workloads of a call in order, each on what stands under its tensors' names, and return the last result.
+
+    Axes of what is read are those of the loop nest: a broadcast 1 is dropped.
+    """
+    made = np.zeros(())
+    for workload, _ in parts_of(asked):
+        shaped = {t.name: arrays[t.name].reshape(t.shape) for t in workload.tensors[1:]}
+        made = arrays[workload.tensors[0].name] = run(workload, **shaped)
+    return made
+
+
+def macs_of(asked: Call) -> int:
+    return sum(part.macs for part in parts_of(asked))
+
+
+@pytest.mark.parametrize("axes", [(-1,), (0, 2), (0, 1, 2), ()])
+@pytest.mark.parametrize(
+    "operator, direct",
+    [
+        ("reduce_l2", lambda x, axis: np.sqrt(np.sum(x * x, axis))),
+        ("reduce_log_sum", lambda x, axis: np.log(np.sum(x, axis))),
+        ("reduce_log_sum_exp", lambda x, axis: np.log(np.sum(np.exp(x), axis))),
+        ("variance", lambda x, axis: np.var(x, axis, ddof=1)),
+        ("deviation", lambda x, axis: np.std(x, axis, ddof=1)),
+    ],
+)
+def test_statistics_are_sums_and_a_function_of_them(operator: str, direct: object, axes: tuple) -> None:
+    x = np.random.default_rng(12).random((2, 3, 4)) + 0.1
+    expected = direct(x, axis=axes or None)  # type: ignore[operator]
+    asked = call(operator, (x.shape,), np.shape(expected), axes=axes, correction=1)
+    np.testing.assert_allclose(chained(asked, X=x), expected)
+    assert macs_of(asked) == 0
+
+
+def test_log_softmax_is_three_steps() -> None:
+    x = np.random.default_rng(13).normal(size=(3, 4, 5))
+    expected = x - np.log(np.exp(x).sum(1, keepdims=True))
+    np.testing.assert_allclose(chained(call("log_softmax", (x.shape,), x.shape, axis=1), X=x), expected)
+
+
+@pytest.mark.parametrize("times", [(1, 1, 2, 3), (1, 1, 1, 4), (2, 1, 2, 2)])
+def test_enlarging_repeats_each_element(times: tuple) -> None:
+    x = np.random.default_rng(14).normal(size=(2, 3, 4, 5))
+    expected = x
+    for axis, count in enumerate(times):
+        expected = np.repeat(expected, count, axis)
+    made = run(only(call("enlarged", (x.shape,), expected.shape)), I=x)
+    np.testing.assert_array_equal(made.reshape(expected.shape), expected)
+    with pytest.raises(NotMapped, match="whole number of times"):
+        parts_of(call("enlarged", ((1, 1, 4),), (1, 1, 6)))
 
 
 def test_where_selects() -> None:
@@ -363,6 +448,116 @@ def test_contractions_equal_einsum(equation: str) -> None:
     expected = np.einsum(equation, a, b)
     made = run(only(call("contraction", (a.shape, b.shape), expected.shape, equation=equation)), A=a, B=b)
     np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize(
+    "equation, macs",
+    [
+        ("ij->j", 0), ("abc", 0), ("ij,jk,kl->il", 8 * 9 * 10 + 8 * 10 * 11), ("ij,kl->ik", 8 * 10),
+        ("...ij,jk->...ik", 2 * 3 * 8 * 9 * 10), ("...i,...i->...", 2 * 3 * 8), ("i...,...j->...ij", 8 * 2 * 3 * 9),
+        ("i,j,k->ijk", 8 * 9 + 8 * 9 * 10), ("ij,ij,ij->", 8 * 9 * 2), ("...k,k", 2 * 3 * 10),
+        ("bhmk,bhnk,n->bhm", 3 * 7 * (12 * 13 * 10 + 12 * 13)),
+    ],
+)  # fmt: skip
+def test_contractions_of_any_arity_are_computed_from_left_to_right(equation: str, macs: int) -> None:
+    sizes = dict(zip("abcdhijklmn", (2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13), strict=True))
+    draw = np.random.default_rng(15)
+    shapes = []
+    for term in equation.split("->")[0].split(","):
+        head, dots, tail = term.partition("...")
+        shapes.append((*(sizes[x] for x in head), *((2, 3) if dots else ()), *(sizes[x] for x in tail)))
+    arrays = [draw.integers(-2, 3, shape).astype(float) for shape in shapes]
+    expected = np.einsum(equation, *arrays)
+    asked = call("contraction", tuple(shapes), expected.shape, equation=equation)
+    named = dict(zip("ABCDEF", arrays, strict=False))
+    np.testing.assert_allclose(chained(asked, **named), expected)
+    assert macs_of(asked) == macs
+
+
+def test_a_contraction_broadcasts_axes_of_one_element() -> None:
+    a, b = np.arange(6.0).reshape(1, 2, 3), np.arange(60.0).reshape(5, 3, 4)
+    asked = call("contraction", (a.shape, b.shape), (5, 2, 4), equation="bij,bjk->bik")
+    np.testing.assert_array_equal(chained(asked, A=a, B=b), np.einsum("bij,bjk->bik", a, b))
+    with pytest.raises(NotMapped, match="diagonal"):
+        parts_of(call("contraction", ((3, 3), (3, 4)), (4,), equation="ii,ij->j"))
+    for equation in ("ij,jk", "i->k", "i", "ij,,", "i1->i", "....i->i", "..i->i"):
+        with pytest.raises(NotMapped):
+            parts_of(call("contraction", ((3,),), (3,), equation=equation if equation != "i" else "ij"))
+
+
+def logistic(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def stepped(kind: str, x: Array, w: Array, u: Array, *, reset_first: bool) -> tuple[Array, Array]:
+    """Return the states after each step and the cells after the last (Hochreiter 1997, Cho 2014), without biases."""
+    hidden = u.shape[1]
+    h = c = np.zeros((x.shape[1], hidden))
+    states = []
+    for each in x:
+        g, r = each @ w.T, h @ u.T
+        if kind == "rnn":
+            h = np.tanh(g + r)
+        elif kind == "lstm":
+            i, f, o, a = np.split(g + r, 4, axis=1)
+            c = logistic(f) * c + logistic(i) * np.tanh(a)
+            h = logistic(o) * np.tanh(c)
+        else:
+            e, z = (logistic(each) for each in np.split(g + r, 3, axis=1)[:2])
+            inner = (e * h) @ u[2 * hidden :].T if reset_first else e * r[:, 2 * hidden :]
+            h = (1 - z) * np.tanh(g[:, 2 * hidden :] + inner) + z * h
+        states.append(h)
+    return np.array(states), c
+
+
+@pytest.mark.parametrize("kind, reset_first", [("rnn", False), ("lstm", False), ("gru", False), ("gru", True)])
+def test_recurrences_step_by_step_compute_the_states(kind: str, reset_first: bool) -> None:
+    steps, batch, width, hidden, gates = 3, 2, 5, 4, {"rnn": 1, "lstm": 4, "gru": 3}[kind]
+    draw = np.random.default_rng(16)
+    x, w, u = (draw.normal(size=s) for s in ((steps, batch, width), (gates * hidden, width), (gates * hidden, hidden)))
+    asked = call(kind, (x.shape, w.shape, u.shape), (steps, batch, hidden), reset_first=int(reset_first))
+    parts = parts_of(asked)
+    assert macs_of(asked) == steps * batch * gates * hidden * (width + hidden)
+    made = run(parts[0].workload, X=x, W=w)
+    h = c = np.zeros((batch, hidden))
+    each = (len(parts) - 1) // steps
+    for step in range(steps):
+        g, r, e, a = made[step], np.zeros(0), np.zeros(0), np.zeros(0)
+        f = i = z = o = np.zeros(0)
+        at = slice(2 * hidden, None) if kind == "gru" else slice(3 * hidden, None)
+        for workload, _ in parts[1 + step * each : 1 + (step + 1) * each]:
+            match workload.name:
+                case "states":
+                    r = run(workload, H=h, U=u[: workload.tensors[0].shape[1]])
+                case "gates":
+                    wide = workload.tensors[0].shape[1]
+                    split = np.split(run(workload, G=g[:, :wide], R=r[:, :wide]), wide // hidden, axis=1)
+                    (i, f, o), (e, z) = (split, (e, z)) if kind == "lstm" else ((i, f, o), split)
+                case "reset":
+                    e = run(workload, E=e, H=h)
+                case "reset_states":
+                    r = run(workload, H=e, U=u[at])
+                case "candidates":
+                    a = run(workload, G=g[:, at], R=r if reset_first else r[:, at], E=e)
+                case "cells":
+                    c = run(workload, F=f, C=c, E=i, A=a)
+                case "outputs":
+                    reads = {"rnn": {"G": g, "R": r}, "lstm": {"E": o, "C": c}, "gru": {"Z": z, "A": a, "H": h}}
+                    h = run(workload, **reads[kind])
+                case _:
+                    raise AssertionError(workload.name)
+    states, cells = stepped(kind, x, w, u, reset_first=reset_first)
+    np.testing.assert_allclose(h, states[-1])
+    np.testing.assert_allclose(c, cells)
+
+
+def test_recurrences_of_layers_and_directions_count_each() -> None:
+    first, states, second = (20, 3), (20, 5), (20, 10)
+    asked = call("lstm", ((7, 2, 3), first, states, first, states, second, states), (7, 2, 10))
+    assert macs_of(asked) == 7 * 2 * 20 * (2 * (3 + 5) + (10 + 5))
+    with pytest.raises(NotMapped, match="do not fit") as told:
+        parts_of(call("gru", ((7, 2, 3), first, states), (7, 2, 5)))
+    assert told.value.macs == 7 * 2 * 20 * 8
 
 
 def test_the_multiply_accumulates_of_what_is_not_mapped_are_told_where_the_operator_tells_them() -> None:
@@ -385,6 +580,40 @@ def test_operands_keep_their_own_types_and_the_result_its_own() -> None:
 def test_attention_counts_all_keys_of_every_head(past: int, lead: tuple) -> None:
     asked = call("attention", ((*lead, 4, 5), (*lead, 6, 5), (*lead, 6, 8)), (*lead, 4, 8), past=past)
     assert sum(part.macs for part in parts_of(asked)) == math.prod(lead) * 4 * (6 + past) * (5 + 8)
+
+
+def test_attention_shares_keys_without_a_batch() -> None:
+    asked = call("attention", ((6, 4, 3, 8), (1, 2, 5, 8), (1, 2, 5, 8)), (6, 4, 3, 8))
+    assert macs_of(asked) == 6 * 4 * 3 * 5 * 16
+    keys = parts_of(asked)[0].workload.tensor("K")
+    assert math.prod(keys.shape) == 2 * 5 * 8
+
+
+@pytest.mark.parametrize("rows, sizes", [(8, [(4, 2)]), (9, [(3, 2), (1, 3)]), (3, [(3, 1)])])
+def test_routed_rows_are_divided_evenly_among_experts(rows: int, sizes: list) -> None:
+    parts = parts_of(call("grouped_product", ((rows, 5), (4, 5, 6)), (rows, 6)))
+    assert [(p.workload.extents()["e"], p.workload.extents()["m"]) for p in parts] == sizes
+    assert sum(part.macs for part in parts) == rows * 5 * 6
+
+
+def test_dynamic_quantisation_reads_the_type_of_its_operand() -> None:
+    x = np.random.default_rng(17).normal(size=(3, 4))
+    asked = Call("dynamic_quantisation", (x.shape,), x.shape, {}, "uint8", operands=(Operand("x", "float32", 32),))
+    largest, smallest, quotients = (part.workload for part in parts_of(asked))
+    high, low = run(largest, X=x), run(smallest, X=x)
+    expected = np.rint(x / ((x.max() - x.min()) / 255))
+    np.testing.assert_allclose(run(quotients, X=x, M=high, N=low), expected)
+    assert {t.name: t.bits for t in quotients.tensors} == {"O": 8, "X": 32, "M": 32, "N": 32}
+
+
+def test_local_norm_divides_by_sums_over_neighbouring_channels() -> None:
+    x = np.random.default_rng(18).normal(size=(2, 6, 3))
+    asked = call("local_norm", (x.shape,), x.shape, size=3, alpha=0.5, beta=0.75, bias=2.0)
+    sums, quotients = (part.workload for part in parts_of(asked))
+    padded = np.pad(x, ((0, 0), (1, 1), (0, 0)))
+    made = run(quotients, X=x, S=run(sums, P=padded))
+    expected = [x[:, c] / (2 + 0.5 / 3 * (padded[:, c : c + 3] ** 2).sum(1)) ** 0.75 for c in range(6)]
+    np.testing.assert_allclose(made, np.stack(expected, 1))
 
 
 def test_group_norm_normalises_groups_and_scales_channels() -> None:
@@ -424,7 +653,7 @@ def test_batch_norm_and_embedding() -> None:
         ),
         (call("convolution", ((1, 2, 9, 9), (4, 2, 3, 3)), (1, 4, 7, 7), strides=(1, 1, 1)), "3 numbers for 2 axes"),
         (call("convolution", ((1, 2, 9), (4, 2, 3)), (1, 4, 7), strides=(0,)), "a number below 1"),
-        (call("attention", ((2, 4, 3, 8), (1, 4, 5, 8), (1, 4, 5, 8)), (2, 4, 3, 8)), "do not fit together"),
+        (call("attention", ((2, 4, 3, 8), (3, 4, 5, 8), (3, 4, 5, 8)), (2, 4, 3, 8)), "do not fit together"),
         (call("attention", ((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 6, 8)), (2, 4, 3, 8)), "do not fit together"),
         (call("attention", ((8,), (8,), (8,)), (8,)), "not the shapes"),
         (call("contraction", ((2, 3), (3, 4), (4, 5)), (2, 5), equation="ij,jk->ik"), "does not fit the shapes"),

@@ -12,7 +12,8 @@ import pytest
 
 import polymap as pm
 from polymap.cli.command_line import main
-from polymap.importers.operators import Call, parts_of
+from polymap.importers.calls import Call
+from polymap.importers.operators import parts_of
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 from polymap.networks.documents import answer_document
 from polymap.networks.groups import Group, plan_of

@@ -11,7 +11,7 @@ from math import prod
 
 import pytest
 
-from polymap.costmodel import evaluate, unsupported_in_steps
+from polymap.costmodel import bounding_machine, evaluate, unsupported_in_steps
 from polymap.costmodel.cost import StepClass
 from polymap.ir import (
     Architecture,
@@ -32,6 +32,7 @@ from tests.cases import Case, random_case
 Digits = tuple[int, ...]
 Address = int
 START, AT_END = -1, -2
+BANDS = ("bandwidth_bits_per_cycle", "read_bandwidth_bits_per_cycle", "write_bandwidth_bits_per_cycle")
 
 
 @dataclass(frozen=True)
@@ -429,3 +430,88 @@ def test_uniform_pipelines_take_what_events_take(slots: int) -> None:
             assert found == truth, seed
             exact += 1
     assert exact > 50
+
+
+def with_requirements(case: Case, rng: random.Random) -> Case:
+    """Return the case on a machine whose levels require some of the tensors that the mapping holds there, and hold
+    nothing else at times."""
+    held = {node.level: node.tensors for node in case.mapping.nodes if isinstance(node, Storage)}
+
+    def changed(node: object) -> object:
+        if not isinstance(node, MemoryLevel) or node.name == case.arch.levels[0].name:
+            return node
+        own = held.get(node.name, ())
+        must = tuple(name for name in own if rng.random() < 0.7)
+        plain = replace(node, must_hold=must, holds=own if rng.random() < 0.5 else None)
+        if rng.random() < 0.5 and node.beat_bits is None and node.in_flight is None:
+            return replace(plain, **dict.fromkeys(BANDS))
+        return plain
+
+    return replace(case, arch=replace(case.arch, nodes=tuple(changed(node) for node in case.arch.nodes)))
+
+
+def strided(rng: random.Random) -> Case:
+    """Return a convolution with strides, dilations and rows that are read in part, in a random tree of two levels."""
+    sizes = {dim: rng.choice([1, 2, 3, 4, 6]) for dim in "kpcr"}
+    pixel = f"{rng.choice([1, 1, 2, 3])}*p+{rng.choice([1, 1, 2])}*r"
+    order = rng.choice([f"I[c,{pixel}]", f"I[{pixel},c]"])
+    workload = einsum(f"O[k,p] += {order} * W[k,c,r]", sizes=sizes, bits=8)
+    tiles = {dim: rng.choice([size for size in range(1, full + 1) if full % size == 0]) for dim, full in sizes.items()}
+    outer = [Temporal(dim, tiles[dim]) for dim in rng.sample("kpcr", 4) if tiles[dim] < sizes[dim]]
+    inner = [Temporal(dim, 1) for dim in rng.sample("kpcr", 4) if tiles[dim] > 1]
+    places = sorted(rng.choices(range(len(outer) + 1), k=3))
+    nodes: list[object] = [*outer]
+    for place, name in reversed(list(zip(places, rng.sample("OIW", 3), strict=True))):
+        nodes.insert(place, Storage("Buf", (name,)))
+    where = rng.randint(0, len(inner))
+    registers = [Storage("Reg", ("W",))] if rng.random() < 0.7 else []
+    tree = Mapping((*nodes, *inner[:where], *registers, *inner[where:], Compute("S")))  # type: ignore[arg-type]
+    slow = Fraction(rng.choice([1, 2, 8]))
+    dram = MemoryLevel("DRAM", read_bandwidth_bits_per_cycle=slow, write_bandwidth_bits_per_cycle=slow)
+    register = MemoryLevel("Reg", capacity_bits=8 * rng.choice([1, 4, 100]), holds=("W",))
+    return Case(
+        workload, Architecture("two", (dram, MemoryLevel("Buf"), register, ComputeUnit("MAC"))), tree, frozenset()
+    )
+
+
+def demanding(case: Case, rng: random.Random) -> Case:
+    """Return the case on a machine whose outermost bus moves much at once, and whose array waits for its weights."""
+    outer, *inner = case.arch.nodes
+    assert isinstance(outer, MemoryLevel)
+    waits = Fraction(rng.choice([0, 5]))
+    bus = replace(outer, beat_bits=rng.choice([8, 64, 128]), request_bits=rng.choice([None, 256]), in_flight=1)
+    bus = replace(bus, request_latency_cycles=waits, base_offset_bits=0)
+    unit = replace(case.arch.compute, preload_cycles=Fraction(rng.choice([5, 40])))
+    return replace(case, arch=replace(case.arch, nodes=(bus, *inner[:-1], unit)))
+
+
+def bounded(seeds: range) -> tuple[int, int]:
+    """Compare latencies in steps with those of the machine that bounds them; return how many there were, and how many
+    are bounded better than by what moves in the whole run."""
+    met, better = 0, 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        case = with_steps(random_case(rng), rng) if seed % 4 == 0 else demanding(with_steps(strided(rng), rng), rng)
+        case = with_requirements(case, rng)
+        if unsupported_in_steps(case.workload, case.arch):
+            continue
+        try:
+            cost = evaluate(case.workload, case.arch, case.mapping)
+        except BudgetError:
+            continue
+        if not cost.legal:
+            continue
+        least = evaluate(case.workload, bounding_machine(case.workload, case.arch), case.mapping)
+        assert least.latency_cycles <= cost.latency_cycles, seed
+        assert least.traffic == cost.traffic
+        assert least.energy_pj_exact <= cost.energy_pj_exact, seed  # leakage lasts as long as the run
+        met += 1
+        plain = evaluate(case.workload, case.arch.without_steps(), case.mapping)
+        better += least.latency_cycles > plain.latency_cycles
+    return met, better
+
+
+def test_the_bounding_machine_never_takes_longer() -> None:
+    met, better = bounded(range(600))
+    assert met > 150
+    assert better > 12

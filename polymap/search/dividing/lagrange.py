@@ -110,9 +110,14 @@ def resources_of(tables: Tables, cycles: Fraction | None) -> tuple[Resource, ...
     if cycles is None:
         return tuple(levels)
     measure = tables.measure
-    free = cycles if measure.overlap else cycles - tables.compute_cycles
+    computed = cycles - tables.compute_cycles
     limiting = [
-        Resource(-1, number, component.bandwidth * free - tables.start[number])
+        Resource(
+            -1,
+            number,
+            component.bandwidth * (cycles if measure.overlap and not component.in_turn else computed)
+            - tables.start[number],
+        )
         for number, component in enumerate(measure.components)
         if component.busiest and number
     ]

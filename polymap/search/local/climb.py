@@ -95,6 +95,8 @@ class TreeClimber:
 
     def _step(self, best: Mapping, value: Fraction) -> None:
         """Look at one change, or decide where to go on."""
+        fits = self._now is not None and not self._now[0][0]
+        self._scores.enough = self._now[0][1] * (1 + self._tuning.counted) if self._now is not None and fits else None
         new = next((hint for hint in self.hints if hint.chain and hint.chain not in self._begun_chains), None)
         if new is not None:
             self._begun_chains.add(new.chain)

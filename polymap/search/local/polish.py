@@ -103,7 +103,9 @@ class Annealer:
         heat = self._heat * (self._tuning.last_heat / self._heat) ** (1 - self._left / self._length)
         self._left -= 1
         near = neighbour(self._space, genome, self._rng)
-        found = self._score(near)
+        is_legal = worth is not None and not worth[0]
+        enough = worth[1] * Fraction(math.exp(heat * self._tuning.heats)) if worth is not None and is_legal else None
+        found = self._score(near, enough)
         if found is not None and (worth is None or self._accepts(found, worth, heat)):
             self._now = near, found
 
@@ -122,11 +124,12 @@ class Annealer:
         scored = [(worth, number) for number, one in enumerate(drawn) if (worth := self._score(one)) is not None]
         self._now = (drawn[min(scored)[1]], min(scored)[0]) if scored else (drawn[-1], None)
 
-    def _score(self, genome: Genome) -> Worth | None:
-        """Return what a genome's tree is worth; None where it is not counted."""
+    def _score(self, genome: Genome, enough: Fraction | None = None) -> Worth | None:
+        """Return what a genome's tree is worth; None where it is not counted. enough: a value of which it need not be
+        known by how much it is exceeded."""
         self.scored += 1
         mapping = tree_of_genome(self._space, genome)
-        score = exact_score(self._workload, self._arch, self._objective, mapping)
+        score = exact_score(self._workload, self._arch, self._objective, mapping, enough)
         if score is None:
             return None
         far = score.excess + self._breaks(mapping, score.cost)

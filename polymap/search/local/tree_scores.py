@@ -7,6 +7,7 @@ leave most of them as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import ceil, inf, prod
 
 from polymap.costmodel import Cost
@@ -55,6 +56,8 @@ class TreeScores:
             for tensor in problem.workload.tensors
         }
         self.scored = 0
+        self.enough: float | None = None
+        """A value of which it need not be known by how much it is exceeded."""
 
     def excess(self, nodes: Nodes) -> float:
         """Return how far a tree is beyond fan-outs and capacities by the sizes of whole tiles; inf beyond fan-outs."""
@@ -96,7 +99,8 @@ class TreeScores:
 
     def _any_worth(self, nodes: Nodes) -> Worth | None:
         mapping = self._edits.mapping_of(nodes)
-        score = exact_score(self._problem.workload, self._arch, self._objective, mapping)
+        enough = None if self.enough is None else Fraction(self.enough)
+        score = exact_score(self._problem.workload, self._arch, self._objective, mapping, enough)
         if score is None:
             return None
         broken = self._broken(mapping, score.cost) if self._problem.rules else 0

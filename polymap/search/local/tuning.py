@@ -30,6 +30,9 @@ class Tuning:
     drawn: int = 10
     """Random mappings of which the best begins a run (baselines.py)."""
 
+    heats: float = 4.0
+    """So many heats above a mapping its neighbours are counted from below alone, where steps take cycles: one in 55 of
+    these would be accepted (not swept)."""
     annealed_at_once: int = 64
     """Mappings between two reports where there are no bounds beside it."""
     annealed_without_bound: int = 400
@@ -56,6 +59,8 @@ class Tuning:
     """And looks at, those among them that do not fit or were tried."""
     rise: float = 0.03
     """Changes that make a tree so much worse are gone on from."""
+    counted: float = 0.06
+    """Changes that make a tree so much worse are counted from below alone, where steps take cycles (not swept)."""
     most_near: int = 12
     """And how many of them."""
     ends: int = 30

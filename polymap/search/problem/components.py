@@ -5,11 +5,11 @@ All weights are integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polymap.costmodel import wire_prices
-from polymap.ir import Architecture, MemoryLevel, Workload
+from polymap.ir import Architecture, Grain, MemoryLevel, Workload
 
 Prices = tuple[tuple[int, ...], ...]  # per tensor: of a message, a delivery, a collection, a sum
 
@@ -21,7 +21,7 @@ class Component:
 
     busiest: of the busiest instance; else summed over instances. bandwidth: bits per cycle, if busiest. held: adds
     [level][tensor] x elements that one instance holds (empty: nothing). wires: [fan-out][tensor] the weights of a
-    message, a delivery, a collection and a sum (empty: nothing).
+    message, a delivery, a collection and a sum (empty: nothing). in_turn: its cycles come beside those of compute.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Component:
     bandwidth: Fraction
     held: tuple[tuple[int, ...], ...] = ()
     wires: tuple[Prices, ...] = ()
+    in_turn: bool = False
 
 
 def energy_component(workload: Workload, arch: Architecture, scale: int) -> Component:
@@ -107,7 +108,17 @@ def _level_components(workload: Workload, arch: Architecture, level: MemoryLevel
     if level.write_bandwidth_bits_per_cycle is not None:
         band = level.write_bandwidth_bits_per_cycle
         found.append(bits_component(workload, arch, level.name, busiest=True, bandwidth=band, reads=False))
-    return found
+    found += (_grain_component(workload, arch, grain) for grain in level.grains)
+    return [replace(each, in_turn=True) for each in found] if level.in_turn else found
+
+
+def _grain_component(workload: Workload, arch: Architecture, grain: Grain) -> Component:
+    """Return the bits that a bus of the outermost level moves for elements of some tensors."""
+    reads, writes = dict(grain.reads), dict(grain.writes)
+    none = tuple((0,) * len(workload.tensors) for _ in arch.levels[1:])
+    read, write = (tuple(bits.get(tensor.name, 0) for tensor in workload.tensors) for bits in (reads, writes))
+    name = f"grain:{' '.join((*reads, *writes))}"
+    return Component(name, (read, *none), (write, *none), busiest=True, bandwidth=grain.bits_per_cycle)
 
 
 def weighted_sum(parts: list[tuple[int, Component]]) -> Component:

@@ -159,7 +159,7 @@ def _cycles(measure: Measure, parts: Sequence[FloatArray], compute_cycles: float
     by_level: dict[str, FloatArray] = {}
     for part, component in zip(parts, measure.components, strict=True):
         if component.busiest:
-            cycles = part * float(Fraction(1) / component.bandwidth)
+            cycles = part * float(Fraction(1) / component.bandwidth) + (compute_cycles if component.in_turn else 0)
             by_level[component.name] = np.maximum(cycles, by_level.get(component.name, 0.0))
     total: FloatArray = np.full(parts[0].shape, compute_cycles)
     for cycles in by_level.values():

@@ -87,16 +87,18 @@ class Measure:
     def latency(self, parts: tuple[int, ...], compute_cycles: int) -> int:
         """Return the cycles for the component values `parts` (one per component)."""
         limited = [
-            (part * component.bandwidth.denominator, component.bandwidth.numerator, component.name)
+            (part * component.bandwidth.denominator, component.bandwidth.numerator, component)
             for part, component in zip(parts, self.components, strict=True)
             if component.busiest
         ]
         if self.overlap:
-            return max([compute_cycles, *(-(-bits // each) for bits, each, _ in limited)])
+            waits = [compute_cycles if component.in_turn else 0 for _, _, component in limited]
+            taken = [-(-bits // each) for bits, each, _ in limited]
+            return max(compute_cycles, *map(sum, zip(waits, taken, strict=True)), 0)
         by_level: dict[str, Fraction] = {}
-        for bits, each, name in limited:
+        for bits, each, component in limited:
             cycles = Fraction(bits, each)
-            by_level[name] = max(cycles, by_level.get(name, Fraction(0)))
+            by_level[component.name] = max(cycles, by_level.get(component.name, Fraction(0)))
         return ceil(compute_cycles + sum(by_level.values(), Fraction(0)))
 
     def value(self, parts: tuple[int, ...], compute_cycles: int) -> int:

@@ -19,6 +19,7 @@ with lazy(__name__):
     from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
     from polymap.search.run.parts import search_front as search_front, search_order as search_order
     from polymap.search.run.program_provers import (
+        anneal_timed_nests as anneal_timed_nests,
         begin_near_relatives as begin_near_relatives,
         sample_programs as sample_programs,
     )

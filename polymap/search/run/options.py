@@ -183,6 +183,10 @@ class Tuning:
     most_shares: int = 20_000
     """Ways to share dims among siblings that are told apart when rules are refuted."""
 
+    annealed_in_turn: int = 64
+    """Mappings of a nest whose steps take cycles that are annealed before others are climbed to (not swept),"""
+    climbed_in_turn: int = 1
+    """and the rounds of that (not swept)."""
     tries: int = 200
     """Random mappings of a program of one statement that the lattice search does not cover."""
     tries_of_programs: int = 40

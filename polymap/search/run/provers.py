@@ -197,7 +197,7 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     from polymap.search.parallelism_bounds import climb_structures  # searches over dividing tiles do without
 
     structures, best = _siblings(search)[0], evidence.best
-    best = climb_structures(structures, _climber(search, best), best, stop, search.limits.work, search.report)
+    best = climb_structures(structures, climber_of(search, best), best, stop, search.limits.work, search.report)
     evidence = _offered(search, evidence.with_floor(0, structures.value), best)
     if best is None and structures.value is None:
         return replace(evidence, clash=evidence.dividing_clash)
@@ -276,7 +276,7 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, _climber(search, best))
+    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, best))
     if found is None:
         return _offered(search, evidence, engine.best)
     evidence = _offered(search, evidence.with_floor(0, found.bound), found.best)
@@ -314,7 +314,7 @@ def kept_annealer(search: Search, *, divide: bool) -> Annealer | None:
     return found
 
 
-def _climber(search: Search, best: Known | None) -> TreeClimber | None:
+def climber_of(search: Search, best: Known | None) -> TreeClimber | None:
     """Return what climbs from the best mapping; None where there is none."""
     if best is None:
         return None

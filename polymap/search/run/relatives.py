@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
 
-from polymap.costmodel import evaluate
+from polymap.costmodel import bounding_machine, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Tensor, Workload, accesses_of
 from polymap.search.problem import AtMost, Goal, Objective, analyse, exact_score, objective_values, parse_objective
@@ -57,10 +57,10 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
 
 
 def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
-    """Return mappings that are good where steps take no cycles of their own, and fan-outs that unite loads of a window
-    cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no less
-    where they do."""
-    arch = search.arch.without_steps()
+    """Return mappings that are good on the machine that bounds what steps take, and where fan-outs that unite loads of
+    a window cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no
+    less where they do."""
+    arch = bounding_machine(search.workload, search.arch) if search.arch.is_timed_by_step else search.arch
     if analyse(search.workload, arch, search.rules).reason is not None:
         free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
         arch = replace(arch, nodes=tuple(replace(n, **free) if isinstance(n, Fanout) else n for n in arch.nodes))

@@ -1,0 +1,162 @@
+"""A machine without steps on which no mapping takes longer than in steps: what bounds are searched on.
+
+Of a run in steps (docs/latency.md) every resource takes its total at least:
+
+- a bus moves whole beats: an element of a tensor takes the beat's share of the longest contiguous run that there is;
+- work is what statement instances take, and `preload_cycles` and `fill_cycles` for every step that brings other tiles
+  beside the compute units: one step fills such a level once at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm, prod
+
+from polymap.costmodel.tuning import TUNING
+from polymap.ir import (
+    Affine,
+    Architecture,
+    Grain,
+    MemoryLevel,
+    PlaceRule,
+    Tensor,
+    Workload,
+    accesses_of,
+    rule_of,
+)
+
+
+def bounding_machine(workload: Workload, arch: Architecture) -> Architecture:
+    """Return the machine without steps on which each legal mapping's latency is at most that in steps.
+
+    Its tiles, places and energies are those of `arch`. For workloads whose latency in steps is counted.
+    """
+    nodes = list(arch.without_steps().nodes)
+    if arch.overlap:
+        outer, *levels = arch.levels
+        nodes[0] = _with_grains(workload, arch, outer)
+        for level in levels:
+            if len(arch.fanouts_above(level.name)) == len(arch.fanouts):
+                nodes[arch.nodes.index(level)] = _in_turn(workload, arch, level)
+    return replace(arch, nodes=tuple(nodes), start_cycles=Fraction(0))
+
+
+def _in_turn(workload: Workload, arch: Architecture, level: MemoryLevel) -> MemoryLevel:
+    """Return a level beside the compute units whose fills make them wait, where it holds nothing that is written."""
+    plain, waits = level.without_steps(), arch.compute.preload_cycles + arch.compute.fill_cycles
+    read = [rule_of(workload, tensor.name) is PlaceRule.READ_ONLY for tensor in workload.tensors]
+    held = [level.may_hold(tensor) for tensor in workload.tensors]
+    if (
+        not level.usable_bits
+        or not waits
+        or level.has_bandwidth
+        or any(h and not r for h, r in zip(held, read, strict=True))
+    ):
+        return plain
+    return replace(plain, in_turn=True, write_bandwidth_bits_per_cycle=level.usable_bits / waits)
+
+
+def _with_grains(workload: Workload, arch: Architecture, level: MemoryLevel) -> MemoryLevel:
+    """Return the outermost level with what elements take of its bus at least, tensor by tensor."""
+    plain, both = level.without_steps(), level.bandwidth_bits_per_cycle
+    loading, storing = level.read_bandwidth_bits_per_cycle or both, level.write_bandwidth_bits_per_cycle or both
+    grains: list[Grain] = []
+    for group in _together(workload, arch):
+        if loading is not None:
+            taken = [
+                (tensor, _loaded(workload, arch, tensor, loading)) for tensor in group if _is_read(workload, tensor)
+            ]
+            for number in (0, 1):
+                grains += _grain([(tensor, each[number]) for tensor, each in taken], loading, loads=True)
+        if storing is not None:
+            written = [(tensor, _of_bus(workload, arch, tensor)) for tensor in group if not _is_read(workload, tensor)]
+            grains += _grain(written, storing, loads=False)
+    return replace(plain, grains=tuple(grains))
+
+
+def _grain(taken: list[tuple[Tensor, Fraction]], band: Fraction, *, loads: bool) -> list[Grain]:
+    """Return the bits of a bus that elements take; nothing where they are the elements' own."""
+    if all(bits <= tensor.bits for tensor, bits in taken):
+        return []
+    unit = lcm(*(bits.denominator for _, bits in taken))
+    bits = tuple((tensor.name, int(bits * unit)) for tensor, bits in taken)
+    return [Grain(bits, (), band * unit) if loads else Grain((), bits, band * unit)]
+
+
+def _loaded(workload: Workload, arch: Architecture, tensor: Tensor, band: Fraction) -> tuple[Fraction, Fraction]:
+    """Return what an element that is loaded takes at least of the outermost bus: by beats, and by waits for requests,
+    as bits that the bus could move meanwhile."""
+    level, beats = arch.levels[0], _of_bus(workload, arch, tensor)
+    if level.in_flight is None or not any(inner.requires(tensor) for inner in arch.levels[1:]):
+        return beats, Fraction(0)  # statement instances that access it there ask for nothing
+    asked = 1 / _longest(workload, arch, tensor)
+    if level.request_bits:
+        asked = max(asked, Fraction(tensor.bits, level.request_bits))
+    return beats, (beats + asked * level.request_latency_cycles * band) / level.in_flight
+
+
+def _of_bus(workload: Workload, arch: Architecture, tensor: Tensor) -> Fraction:
+    """Return the bits of the outermost bus that an element takes at least: its share of the beats of the longest
+    run."""
+    level, own = arch.levels[0], Fraction(tensor.bits)
+    unites = any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
+    if level.beat_bits is None or (unites and not any(inner.requires(tensor) for inner in arch.levels[1:])):
+        return own  # statement instances may access it there, and their loads unite
+    return max(own, level.beat_bits / _longest(workload, arch, tensor))
+
+
+def _is_read(workload: Workload, tensor: Tensor) -> bool:
+    """Whether the tensor is only read. What is loaded of others are fewer than the reads that are counted: sums are
+    added where they arrive."""
+    return rule_of(workload, tensor.name) is PlaceRule.READ_ONLY
+
+
+def _together(workload: Workload, arch: Architecture) -> list[list[Tensor]]:
+    """Return the tensors by the level that surely holds them next below the outermost, each that may be held in several
+    by itself: only what one level gets takes turns on a bus."""
+    found: dict[str, list[Tensor]] = {}
+    for tensor in workload.tensors:
+        inner = _next(arch, tensor)
+        found.setdefault(f"level {inner.name}" if inner else f"tensor {tensor.name}", []).append(tensor)
+    return list(found.values())
+
+
+def _next(arch: Architecture, tensor: Tensor) -> MemoryLevel | None:
+    """Return the level that surely holds the tensor next below the outermost one; None where there may be several."""
+    inner = next((level for level in arch.levels[1:] if level.may_hold(tensor)), None)
+    return inner if inner is not None and inner.requires(tensor) else None
+
+
+def _longest(workload: Workload, arch: Architecture, tensor: Tensor) -> Fraction:
+    """Return a number of elements that contiguous runs of a tensor's loads and stores have at most in the mean."""
+    (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
+    inner = _next(arch, tensor)
+    alone = inner is not None and not arch.fanouts_above(inner.name)
+    extents, run = workload.extents(), Fraction(1)
+    for index, size, origin in zip(*map(reversed, (access.index, tensor.shape, tensor.origin)), strict=True):
+        own = _longest_run(index - origin, extents, size, alone=alone)
+        run *= own
+        if own < size:
+            break
+    return run
+
+
+def _longest_run(index: Affine, extents: dict[str, int], size: int, *, alone: bool) -> Fraction:
+    """Return a number of neighbours along an axis that runs of what is accessed have at most in the mean. index: from
+    0. alone: tiles are not those of siblings, so that one with both ends of a row is the whole row."""
+    factors = [(factor, extents[dim]) for dim, factor in index.coefficients().items() if extents[dim] > 1]
+    if prod(extent for _, extent in factors) > TUNING.most_tiles:
+        return Fraction(size)
+    places = {index.constant}
+    for factor, extent in factors:
+        places = {place + factor * number for place in places for number in range(extent)}
+    longest = run = runs = 0
+    for place in sorted(places):
+        run = run + 1 if place - 1 in places else 1
+        runs += run == 1
+        longest = max(longest, run)
+    if runs == 1 or not {0, size - 1} <= places:
+        return Fraction(longest)
+    # The end of a row and the beginning of the next one are neighbours.
+    return max(Fraction(longest), Fraction(len(places), runs - 1)) if alone else Fraction(min(size, 2 * longest))
