@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import polymap as pm
-from polymap.importers.expressions import value_of
-from polymap.importers.libconfig import read_libconfig
+from polymap.importers.timeloop.expressions import value_of
+from polymap.importers.timeloop.libconfig import read_libconfig
 from tests.extras.test_timeloop import damaged
 from tests.extras.timeloop_dumps import DUMP, DUMP_MAPPING, LAYER, ROWS, folder_of_files
 from tests.extras.timeloop_zoo import GEMM

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from polymap.importers.findings import Findings
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.importers.tuning import TUNING
-from polymap.importers.yaml_tables import Value
 from polymap.ir import InputError
 
 _SPELLINGS = {

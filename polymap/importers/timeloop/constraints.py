@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from polymap.importers.findings import Findings
-from polymap.importers.timeloop_arch import Machine, Spread
-from polymap.importers.timeloop_directives import (
+from polymap.importers.timeloop.arch import Machine, Spread
+from polymap.importers.timeloop.directives import (
     Directive,
     factors_of,
     head_of,
     held_by,
     permutation_of,
 )
-from polymap.importers.timeloop_parts import CONSTRAINTS, tell_unread
-from polymap.importers.yaml_tables import Value
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.parts import CONSTRAINTS, tell_unread
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.ir import Workload
 
 # `no_link_transfer` is how it is here: neighbours forward nothing.

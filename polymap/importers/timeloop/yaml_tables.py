@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from polymap.importers.findings import Findings, Place
-from polymap.importers.libconfig import read_libconfig
 from polymap.importers.nodes import extra
-from polymap.importers.templates import NoTemplate, Sources, expand, is_template
+from polymap.importers.timeloop.findings import Findings, Place
+from polymap.importers.timeloop.libconfig import read_libconfig
+from polymap.importers.timeloop.templates import NoTemplate, Sources, expand, is_template
 from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS, as_fraction, read_text, shown
 from polymap.ir import InputError, Mistake, did_you_mean

@@ -1,4 +1,4 @@
-"""Timeloop's machines, in any of the forms of `timeloop_parts`, as an `Architecture`."""
+"""Timeloop's machines, in any of the forms of `parts`, as an `Architecture`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from math import prod
 from typing import Any, NamedTuple
 
 from polymap.arch import arch_from_document
-from polymap.importers.accelergy import energies_of, fields_of_actions
-from polymap.importers.findings import Findings
-from polymap.importers.timeloop_attributes import memory_of
-from polymap.importers.timeloop_parts import (
+from polymap.importers.timeloop.accelergy import energies_of, fields_of_actions
+from polymap.importers.timeloop.attributes import memory_of
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.parts import (
     CONSTRAINTS,
     ONE,
     Mesh,
@@ -23,7 +23,7 @@ from polymap.importers.timeloop_parts import (
     parts_of_tree,
     tell_unread,
 )
-from polymap.importers.yaml_tables import Value
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.inputs import shown
 from polymap.ir import Architecture, InputError, Mistake, PolymapError, did_you_mean
 

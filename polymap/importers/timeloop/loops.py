@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from polymap.importers.findings import Findings
-from polymap.importers.timeloop_arch import Machine, Spread
-from polymap.importers.timeloop_directives import (
+from polymap.importers.timeloop.arch import Machine, Spread
+from polymap.importers.timeloop.directives import (
     Directive,
     factors_of,
     head_of,
     held_by,
     permutation_of,
 )
-from polymap.importers.timeloop_parts import BYPASS
-from polymap.importers.yaml_tables import Value
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.parts import BYPASS
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.ir import Compute, Mapping, MappingNode, PolymapError, Spatial, Storage, Temporal, Workload
 from polymap.schedules import check_mapping
 

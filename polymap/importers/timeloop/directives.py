@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from polymap.importers.findings import Findings
-from polymap.importers.timeloop_arch import Machine
-from polymap.importers.timeloop_parts import BYPASS
-from polymap.importers.yaml_tables import Value
+from polymap.importers.timeloop.arch import Machine
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.parts import BYPASS
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.inputs import shown
 from polymap.ir import Workload, did_you_mean
 

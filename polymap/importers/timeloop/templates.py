@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from polymap.importers.findings import Place
 from polymap.importers.nodes import extra
+from polymap.importers.timeloop.findings import Place
 from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS, read_text, shown
 from polymap.ir import InputError, Mistake

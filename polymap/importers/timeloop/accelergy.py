@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
-from polymap.importers.findings import Findings
-from polymap.importers.yaml_tables import Value, read_yaml
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import answers_in_words, expected_kind, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from polymap.importers.expressions import resolved
-from polymap.importers.findings import Findings
-from polymap.importers.yaml_tables import Value, read_yaml
+from polymap.importers.timeloop.expressions import resolved
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import shown
 from polymap.ir import PolymapError, Workload, did_you_mean
 from polymap.workload import einsum

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from polymap.importers.yaml_tables import Value
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.inputs import LIMITS
 
 Number = int | float

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from polymap.importers.expressions import resolved
-from polymap.importers.findings import Findings
-from polymap.importers.timeloop_attributes import (
+from polymap.importers.timeloop.attributes import (
     CAPACITIES,
     KINDS,
     Attributes,
@@ -19,8 +17,10 @@ from polymap.importers.timeloop_attributes import (
     reads,
     tell_inherited,
 )
+from polymap.importers.timeloop.expressions import resolved
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.importers.tuning import TUNING
-from polymap.importers.yaml_tables import Value
 from polymap.inputs import shown
 from polymap.ir import did_you_mean
 

@@ -10,14 +10,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from polymap.importers.expressions import resolved
-from polymap.importers.findings import FileWarning, Findings
-from polymap.importers.timeloop_arch import Around, Machine, machine_of
-from polymap.importers.timeloop_constraints import constraints_of
-from polymap.importers.timeloop_loops import mapping_of
-from polymap.importers.timeloop_parts import tell_sparse
-from polymap.importers.timeloop_problem import problem_of
-from polymap.importers.yaml_tables import Files, Value
+from polymap.importers.timeloop.arch import Around, Machine, machine_of
+from polymap.importers.timeloop.constraints import constraints_of
+from polymap.importers.timeloop.expressions import resolved
+from polymap.importers.timeloop.findings import FileWarning, Findings
+from polymap.importers.timeloop.loops import mapping_of
+from polymap.importers.timeloop.parts import tell_sparse
+from polymap.importers.timeloop.problem import problem_of
+from polymap.importers.timeloop.yaml_tables import Files, Value
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
 from polymap.ir import InputError, Mistake, Workload, did_you_mean
 
