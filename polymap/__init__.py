@@ -39,8 +39,8 @@ with lazy(__name__):
     from polymap.explore import explore as explore
     from polymap.importers.linalg import from_linalg as from_linalg
     from polymap.importers.onnx_models import from_onnx as from_onnx
-    from polymap.importers.timeloop import from_timeloop as from_timeloop
-    from polymap.importers.timeloop_export import to_timeloop as to_timeloop
+    from polymap.importers.timeloop.export import to_timeloop as to_timeloop
+    from polymap.importers.timeloop.reading import from_timeloop as from_timeloop
     from polymap.importers.torch_models import from_torch as from_torch
     from polymap.ir.errors import PolymapError as PolymapError
     from polymap.ir.loopnest import Workload as Workload

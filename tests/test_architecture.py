@@ -49,6 +49,7 @@ ROWS = {
     "costmodel": (("analysis", "symbolic", "tables"), ("closed_form", "sets", "simulator")),
     "schedules": (("space",),),
     "workload": (("c",),),
+    "importers": (("timeloop",),),
 }
 ROW_OF = {
     f"{package}.{room}".strip("."): row

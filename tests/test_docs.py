@@ -12,7 +12,7 @@ import pytest
 import polymap as pm
 from polymap.arch import document as machines
 from polymap.cli.arguments import command_names
-from polymap.importers import timeloop_attributes as attributes
+from polymap.importers.timeloop import attributes
 from polymap.inputs import mappings
 from polymap.search.problem import goals, read_rules
 from polymap.workload import LAYERS, document as workloads, windows

@@ -12,7 +12,12 @@ from polymap.importers.operators import operand_tensors, parts_of
 from polymap.ir import MissingPackageError, Mistake, WorkloadError
 from polymap.networks import Feed, MappedNode, Network, Part, Unmapped, View, network_of_nodes
 
-_EXTRAS = {"ruamel.yaml": "timeloop", "xdsl.context": "xdsl"}  # of packages whose extra has another name
+_EXTRAS = {
+    "ruamel.yaml": "timeloop",
+    "jinja2": "timeloop",
+    "jinja2.sandbox": "timeloop",
+    "xdsl.context": "xdsl",
+}  # of packages whose extra has another name
 
 
 def extra(package: str, caller: str) -> ModuleType:

@@ -20,6 +20,12 @@ class Tuning(NamedTuple):
     """Levels and fan-outs of a machine inside each other, as many as machine files have at most."""
     most_values: int = 100_000
     """Of one YAML file, its aliases written out."""
+    most_template_characters: int = 2**22
+    """Of the texts that templates of one question expand to, all together."""
+    most_template_depth: int = 16
+    """Files that include each other."""
+    most_included: int = 256
+    """Files of one question, and of one pattern."""
     word_bits: int = 16
     """Of a Timeloop component that states none: Timeloop's own default."""
 

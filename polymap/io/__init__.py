@@ -13,11 +13,11 @@ with lazy(__name__):
         SymbolicStatement as SymbolicStatement,
         symbolic_checkup as symbolic_checkup,
     )
-    from polymap.importers.accelergy import from_accelergy as from_accelergy
     from polymap.importers.linalg import from_linalg as from_linalg
     from polymap.importers.onnx_models import from_onnx as from_onnx
-    from polymap.importers.timeloop import from_timeloop as from_timeloop
-    from polymap.importers.timeloop_export import to_timeloop as to_timeloop
+    from polymap.importers.timeloop.accelergy import from_accelergy as from_accelergy
+    from polymap.importers.timeloop.export import to_timeloop as to_timeloop
+    from polymap.importers.timeloop.reading import from_timeloop as from_timeloop
     from polymap.importers.torch_models import from_torch as from_torch
     from polymap.inputs.mappings import (
         mapping_from_document as mapping_from_document,

@@ -80,6 +80,25 @@ def test_areas_are_told_by_component() -> None:
         pm.io.from_accelergy("flat3", whole(), art)
 
 
+def test_summaries_say_what_the_tables_say() -> None:
+    """An ERT_summary has one energy per action and who estimated it; an ART has the front end's dummy storages, too."""
+    names = {"DRAM": ("read", "write"), "GLB": ("read", "write"), "RF": ("read", "write"), "MAC": ("compute",)}
+    lines = ["ERT_summary:", "  version: '0.4'", "  table_summary:"]
+    for name, actions in names.items():
+        lines += [f"  - name: system_top_level.{name}[1..1]", "    actions:"]
+        lines += [f"    - {{name: {action}, energy: {at}.5}}" for at, action in enumerate(actions)]
+        lines += ["    primitive_estimation(s):", f"    - {{name: {name}, estimator: Library}}"]
+    areas = [
+        "ART_summary:",
+        "  table_summary:",
+        "  - {name: system.GLB, area: 3.5, primitive_estimations: Library}",
+        "  - {name: system.inter_PE_spatial, area: 1.0, primitive_estimations: dummy_table}",
+    ]
+    arch, found = pm.io.from_accelergy("flat3", "\n".join(lines), "\n".join(areas))
+    assert [(level.read_pj, level.write_pj) for level in arch.levels] == [(Fraction(1, 2), Fraction(3, 2))] * 3
+    assert (arch.compute.pj, found) == (Fraction(1, 2), {"GLB": Fraction(7, 2)})
+
+
 def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "ERT.yaml"
     path.write_text(

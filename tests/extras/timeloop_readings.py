@@ -54,10 +54,13 @@ _READ = {
     "data_storage_width", "depth", "memory_depth", "data_storage_depth", "entries", "sizeKB", "multiple_buffering",
     "bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth", "instances", "meshX", "meshY",
 }  # fmt: skip
+_CAPACITIES = {"depth", "memory_depth", "data_storage_depth", "entries", "sizeKB"}
 _NULLS = {
     "min_utilization", "allow_overbooking", "network_read", "network_fill_latency", "vector_access_energy",
     "power_gated_at", "n_instances", "has_power_gating",
 }  # fmt: skip
+# The elements of the smallest problem of the mutants: C = 4, P = 8, R = 3.
+_LEAST_PROBLEM = 4 * (8 + 3 - 1) + 4 * 3 + 8
 _SECTIONS = {"problem", "architecture", "ERT", "mapping", "constraints"}
 
 
@@ -89,12 +92,23 @@ def machine_read(file: Table) -> list[Level | Unit]:
     energies = _energies(top["ERT"]) if "ERT" in top else None
     parts = _components_of_tree(arch["subtree"], 1, set()) if "subtree" in arch else _components_of_nodes(arch["nodes"])
     found = _placed([_component(part, energies) for part in parts])
-    if energies is not None and set(energies) != {each.name for each in found}:
+    empty = {part.name for part in parts if part.kind == "empty"}  # a capacity of 0: a fan-out's own storage
+    if energies is not None and set(energies) - empty != {each.name for each in found} - empty:
         raise Refused("tables and components differ")
+    found = [each for each in found if each.name not in empty]
     levels = [each for each in found if isinstance(each, Level)]
-    if not isinstance(found[-1], Unit) or len(levels) != len(found) - 1 or len({each.bits for each in levels}) > 1:
-        raise Refused("no chain of memories of one data width, with a compute unit at its end")
-    return found
+    if not found or not isinstance(found[-1], Unit) or len(levels) != len(found) - 1 or not levels:
+        raise Refused("no chain of memories with a compute unit at its end")
+    if levels[0].words is not None and levels[0].words < _LEAST_PROBLEM:
+        raise Refused("the outermost memory does not hold the problem")
+    outermost = replace(levels[0], words=None)
+    return [_in_elements(each, outermost.bits) if isinstance(each, Level) else each for each in (outermost, *found[1:])]
+
+
+def _in_elements(level: Level, bits: int) -> Level:
+    """The level where a word is an element of so many bits: as many of them of everything."""
+    scaled = (None if each is None else each * bits / level.bits for each in level.bandwidths)
+    return replace(level, bits=bits, width=level.width * bits // level.bits, bandwidths=tuple(scaled))
 
 
 def _placed(found: list[Level | Unit]) -> list[Level | Unit]:
@@ -171,12 +185,31 @@ def _components_of_tree(subtree: Any, copies: int, around: set[str]) -> list[_Pa
             raise Refused("enabled")
         name = _text(one, "name")
         kind = _kind(_text(one, "class"))
-        attributes = _attributes(one.get("attributes", Table()), name.split("[")[0], kind)
+        given = one.get("attributes", Table())
+        is_table = isinstance(given, Table)
+        if (
+            is_table
+            and kind == "storage"
+            and any(key.replace("-", "_") in _CAPACITIES and _is_zero(value) for key, value in given)
+        ):
+            kind = "empty"
+            given = Table((key, value) for key, value in given if key in ("instances", "meshX", "meshY"))
+            around = set()
+        attributes = _attributes(given, name.split("[")[0], kind)
         if around - set(attributes):
             raise Refused("an attribute around a component that it does not give")
         found.append(_Part(name.split("[")[0], kind, attributes, None, copies * _copies_of(name), (), 16))
     inner = _components_of_tree(branch["subtree"], copies, around) if "subtree" in branch else []
     return found + inner
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value == 0
+
+
+def _number_of(value: Any) -> Any:
+    """The number that a text of version 0.4 says, which may be an expression."""
+    return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
 def _copies_of(name: str) -> int:
@@ -207,9 +240,12 @@ def _components_of_nodes(listed: Any) -> list[_Part]:
                 continue
         name = _text(one, "name")
         mesh = fields(one.get("spatial", Table()), {"meshX", "meshY"})
-        x, y = x * whole(mesh.get("meshX", 1)), y * whole(mesh.get("meshY", 1))
+        x, y = x * whole(_number_of(mesh.get("meshX", 1))), y * whole(_number_of(mesh.get("meshY", 1)))
         kind = "" if tag == "!Container" else _kind(_text(one, "class"))
-        own = _attributes(one.get("attributes", Table()), name, kind)
+        given = one.get("attributes", Table())
+        if isinstance(given, Table):
+            given = Table(((key, _number_of(value)) for key, value in given), given.tag)
+        own = _attributes(given, name, kind)
         if {"instances", "meshX", "meshY"} & set(own):
             raise Refused("copies")
         kept: tuple[str, ...] = ()
@@ -256,6 +292,8 @@ def _component(part: _Part, energies: dict[str, dict[str, Fraction]] | None) -> 
         return next((whole(told[name]) for name in names if name in told), None)
 
     copies = part.copies or _copies(first("instances") or part.named, first("meshX"), first("meshY"))
+    if part.kind == "empty":
+        return Unit(part.name, Fraction(0), copies)
     actions = {} if energies is None else energies.get(part.name)
     if actions is None:
         raise Refused("no table")
@@ -291,14 +329,19 @@ def _component(part: _Part, energies: dict[str, dict[str, Fraction]] | None) -> 
     if buffering < 1:
         raise Refused("multiple_buffering")
     words = None if words is None else int(words / buffering)
+    bandwidths = _bandwidths_of(told, bits)
+    found = tuple(actions.get(each, Fraction(0)) for each in ("read", "write", "leak"))
+    return Level(part.name, bits, cluster, width, words, bandwidths, found, part.kept, copies)
+
+
+def _bandwidths_of(told: dict[str, Any], bits: int) -> tuple[Fraction | None, ...]:
+    """Bits per cycle: shared, read, write."""
     both, shared, read, write = (
         _number(told[name]) if name in told else None
         for name in ("bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth")
     )
     read, write = (each if each is not None else None if both is None else both / 2 for each in (read, write))
-    bandwidths = tuple(None if each is None else each * bits for each in (shared, read, write))
-    found = tuple(actions.get(each, Fraction(0)) for each in ("read", "write", "leak"))
-    return Level(part.name, bits, cluster, width, words, bandwidths, found, part.kept, copies)
+    return tuple(None if each is None else each * bits for each in (shared, read, write))
 
 
 def _copies(instances: int, x: int | None, y: int | None) -> tuple[int, int]:
@@ -326,9 +369,12 @@ def problem_read(file: Table) -> tuple[dict[str, int], dict[str, list[dict[str, 
         one = fields(each, {"name", "default"})
         coefficients.append(_text(one, "name"))
         if "default" in one:
-            sizes[one["name"]] = whole(one["default"])
+            sizes[one["name"]] = 0 if _is_zero(one["default"]) else whole(one["default"])
     for key, value in fields(problem.get("instance")).items():
-        sizes[key] = whole(value)
+        if key == "densities":  # dense tensors are counted
+            continue
+        value = _number_of(value)
+        sizes[key] = 0 if key in coefficients and _is_zero(value) else whole(value)
     known = [*dims, *coefficients]
     if len(set(known)) < len(known) or set(known) != set(sizes):
         raise Refused("sizes")
@@ -354,7 +400,7 @@ def _axis(axis: Any, dims: list[str], coefficients: list[str], sizes: dict[str, 
         if len(term) == 2 and term[1] not in coefficients:
             raise Refused("coefficient")
         found[term[0]] = found.get(term[0], 0) + (sizes[term[1]] if len(term) == 2 else 1)
-    return found
+    return {dim: factor for dim, factor in found.items() if factor}
 
 
 _KINDS = {

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.yaml_tables import Value
 from polymap.importers.tuning import TUNING
-from polymap.importers.yaml_tables import Value
-from polymap.ir import InputError, Mistake
+from polymap.ir import InputError
 
 _SPELLINGS = {
     "word_bits": ("word_bits", "word_width", "datawidth"),
@@ -27,7 +28,8 @@ _SPELLINGS = {
     "meshX": ("meshX",),
     "meshY": ("meshY",),
 }
-_CAPACITIES = ("depth", "entries", "sizeKB")
+_SIZES = ("depth", "entries", "sizeKB")
+CAPACITIES = tuple(name for size in _SIZES for name in _SPELLINGS[size])
 _BANDWIDTHS = ("bandwidth", "shared_bandwidth", "read_bandwidth", "write_bandwidth")
 _COPIES = ("instances", "meshX", "meshY")
 
@@ -37,7 +39,7 @@ _ESTIMATES = (
     "action_latency_cycles", "area", "cluster_area", "area_scale", "energy_scale", "dynamic_energy_scale",
     "static_energy_scale", "n_banks", "num_banks", "nbanks", "n_ports", "num_ports", "nports", "n_rd_ports",
     "n_wr_ports", "n_rdwr_ports", "n_rw_ports", "n_buffets", "update_fifo_depth", "ag_datawidth", "counter_width",
-    "version",
+    "version", "control_queue_depth", "widthscale", "depthscale", "real_depth",
 )  # fmt: skip
 # Every tensor is dense here: `sparse_optimizations` are refused.
 _SPARSE = (
@@ -117,18 +119,30 @@ class Attributes:
         return next((each for each in found if each is not None), self.where).refuse(what, hint)
 
 
-def attributes_of(name: str, value: Value, kinds: Iterable[str]) -> dict[str, Value]:
-    """Return the attributes of a component or container that components of these kinds read.
-
-    Raises InputError (PM661) with every attribute that is not read and might change an answer.
-    """
+def attributes_of(
+    name: str, value: Value, kinds: Iterable[str], told: Findings, *, has_variables: bool = False
+) -> dict[str, Value]:
+    """Return the attributes of a component or container that components of these kinds read; tells every attribute that
+    is not read and might change an answer. has_variables: names that nobody knows are variables, which no component
+    reads."""
     read = list(dict.fromkeys(each for kind in kinds for each in _READ[kind]))
     ignored = [each for kind in kinds for each in _IGNORED[kind]]
-    found = value.fields(name, (*read, *ignored, *_NEUTRAL, *_REFUSED, "power_gated_at"))
-    mistakes = [mistake for each, one in found.items() for mistake in _mistakes(name, each, one)]
-    if mistakes:
-        raise InputError(mistakes)
+    known = (*read, *ignored, *_NEUTRAL, *_REFUSED, "power_gated_at")
+    if "real_depth" in value.table(name):  # what Accelergy's compound component of a register file computes for itself
+        computed = ("memory_width", "memory_depth")
+        value = Value({each: one for each, one in value.table(name).items() if each not in computed}, value.place)
+    if has_variables:
+        known = (*known, *(each.replace("-", "_") for each in value.table(name)))
+    found = value.fields(name, known, told)
+    for each, one in found.items():
+        _tell(name, each, one, told)
     return {each: one for each, one in found.items() if each in read}
+
+
+def holds_nothing(fields: dict[str, Value]) -> bool:
+    """Whether the attributes of a memory say a capacity of 0."""
+    given = [fields[name].plain for name in CAPACITIES if name in fields]
+    return any(isinstance(each, int) and not isinstance(each, bool) and each == 0 for each in given)
 
 
 def reads(kind: str, attribute: str) -> bool:
@@ -136,18 +150,19 @@ def reads(kind: str, attribute: str) -> bool:
     return attribute in _READ[kind]
 
 
-def refuse_inherited(attributes: Attributes, around: dict[str, Value]) -> None:
-    """Refuse an attribute of the subtree around a component of version 0.3 that the component reads and does not give:
+def tell_inherited(attributes: Attributes, around: dict[str, Value], told: Findings) -> None:
+    """Tell an attribute of the subtree around a component of version 0.3 that the component reads and does not give:
     Timeloop takes its own default there, Accelergy the subtree's."""
     for names in _SPELLINGS.values():
         if not any(_is_given(attributes.fields.get(name)) for name in names):
             for name in names:
                 if name in around:
                     what = f"{name} of a subtree is not that of {attributes.name} (it is {around[name].told()})"
-                    raise around[name].refuse(what, f"Give {name} to {attributes.name}.")
+                    told.no_equal(around[name].place, what, f"Give {name} to {attributes.name}.")
 
 
-def _mistakes(name: str, attribute: str, value: Value) -> Iterable[Mistake]:
+def _tell(name: str, attribute: str, value: Value, told: Findings) -> None:
+    """Tell an attribute that is known and asks for something that has no equal."""
     hint = ""
     if attribute in _REFUSED:
         hint = _REFUSED[attribute]
@@ -157,9 +172,8 @@ def _mistakes(name: str, attribute: str, value: Value) -> Iterable[Mistake]:
         hint = "" if same else otherwise
     elif attribute == "power_gated_at" and value.plain != name:
         hint = "All copies leak here: leave it out."
-    if not hint or not _is_given(value):
-        return ()
-    return value.refuse(f"{name}.{attribute} is not read (it is {value.told()})", hint).mistakes
+    if hint and _is_given(value):
+        told.no_equal(value.place, f"{name}.{attribute} is not read (it is {value.told()})", hint)
 
 
 def _is_given(value: Value | None) -> bool:
@@ -175,6 +189,15 @@ class Memory(NamedTuple):
     cluster: int
     level: dict[str, Any]
 
+    def in_elements_of(self, bits: int) -> dict[str, Any]:
+        """Return the level's document where an element has so many bits: as many elements of everything."""
+        scaled = {name: None if amount is None else Fraction(amount) * bits / self.bits
+                  for name, amount in self.level.items() if name != "buffering"}  # fmt: skip
+        whole = {
+            name: int(each) if each is not None and each.denominator == 1 else each for name, each in scaled.items()
+        }
+        return self.level | whole
+
 
 def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:
     """Return what the attributes of a memory say. is_list: of version 0.4, where a datawidth is required and copies
@@ -186,7 +209,7 @@ def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:
     level: dict[str, Any] = {"word_bits": bits * block * cluster}
     if (words := _capacity_words(attributes, bits, block)) is not None:
         level["capacity_bits"] = words * bits
-    elif any(name in attributes.fields for each in _CAPACITIES for name in _SPELLINGS[each]):
+    elif any(name in attributes.fields for name in CAPACITIES):
         level["capacity_bits"] = None
     buffering = attributes.number("multiple_buffering")
     if buffering is not None and (buffering.denominator != 1 or buffering < 1):
@@ -214,7 +237,7 @@ def _line(attributes: Attributes, bits: int, default_cluster: int | None) -> tup
 
 def _capacity_words(attributes: Attributes, bits: int, block: int) -> int | None:
     """Return the data words that one copy holds, None where no capacity is given."""
-    depth, entries, kilobytes = (attributes.integer(each) for each in _CAPACITIES)
+    depth, entries, kilobytes = (attributes.integer(each) for each in _SIZES)
     found = {
         "depth": None if depth is None else depth * block,
         "entries": entries,

@@ -9,7 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
-from polymap.importers.yaml_tables import Value, read_yaml
+from polymap.importers.timeloop.findings import Findings
+from polymap.importers.timeloop.yaml_tables import Value, read_yaml
 from polymap.inputs import answers_in_words, expected_kind, shown
 from polymap.ir import Architecture, ComputeUnit, InputError, MemoryLevel, Mistake, did_you_mean
 from polymap.resolve import ArchitectureLike, arch_of
@@ -24,6 +25,10 @@ _OPTIONAL = "leak_pj_per_cycle"
 # Of tensors that are not dense, of operands that stay, and what a compute unit loses while it waits: not counted.
 _UNCOUNTED = re.compile(r"(.*_)?(gated|skipped|metadata|reused)(_.*)?|(de)?compression_count")
 _COMPUTE_UNCOUNTED = ("leak", "idle")
+# Of a summary: who estimated the numbers.
+_ESTIMATORS = ("primitive_estimation(s)", "primitive_estimations")
+# What Timeloop's front end calls the dummy storages of fan-outs, which have tables in an ART.
+_DUMMIES = re.compile(r"inter_.+_spatial")
 _RANGE = re.compile(r"\[.*?\]")
 Found = TypeVar("Found")
 
@@ -35,13 +40,13 @@ def from_accelergy(
     """Return the machine with the energies of an ERT, and the area of one copy of each component in the unit of the ART
     (um^2 as Accelergy writes it; empty without one). Needs the extra `timeloop`.
 
-    ert, art: paths, or YAML as texts of several lines; versions 0.3 and 0.4. A table belongs to the level or compute
-    unit that is called like the last part of its name, without ranges: `system.chip.PE[0..167].RF` is RF. An energy is
-    taken as that of one access of the level's `word_bits`. Of an action with several sets of arguments the dearest
-    counts. Levels take `read`, `write` (else `update`) and, where there is one, `leak` (else `idle`), the compute unit
-    `compute` (else `mac_random`, `mac`, `multiply`). ignore: names of components that the machine leaves out, such as
-    networks. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for tables
-    that cannot be read, that no part of the machine is called like, or that lack an action.
+    ert, art: paths, or YAML as texts of several lines; versions 0.3 and 0.4, or summaries. A table belongs to the
+    level or compute unit that is called like the last part of its name, without ranges: `system.chip.PE[0..167].RF` is
+    RF. An energy is taken as that of one access of the level's `word_bits`. Of an action with several sets of
+    arguments the dearest counts. Levels take `read`, `write` (else `update`) and, where there is one, `leak` (else
+    `idle`), the compute unit `compute` (else `mac_random`, `mac`, `multiply`). ignore: names of components that the
+    machine leaves out, such as networks. Raises InputError with file and line, all mistakes at once: PM660 for what is
+    no YAML, PM661 for tables that cannot be read, that no part of the machine is called like, or that lack an action.
     """
     machine = arch_of(arch)
     mistakes: list[Mistake] = []
@@ -51,7 +56,7 @@ def from_accelergy(
     left_out = {str(name) for name in ignore}
     for found in (energies, areas):
         for name, (table, _) in found.items():
-            if name not in parts and name not in left_out:
+            if name not in parts and name not in left_out and not _DUMMIES.fullmatch(name):
                 hint = did_you_mean(name, tuple(parts))
                 what = f"{shown(name)} is no level or compute unit of '{machine.name}'"
                 mistakes.extend(table.refuse(what, f"{hint} ignore=[{name!r}] leaves it out.").mistakes)
@@ -115,8 +120,28 @@ def _read(
     """Return what the tables under a key say, by component, each with the table itself; adds what cannot be read."""
     path = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
     whole = read_yaml(path, "from_accelergy")
+    sections = whole.table("the file")
+    section = sections.get(key) or sections.get(f"{key}_summary") or whole
+    return _by_component(section, key, read, mistakes)
+
+
+def energies_of(ert: Value | None, told: Findings) -> dict[str, tuple[Value, dict[str, Fraction]]] | None:
+    """Return the energies of each component's actions, in pJ, with its table; None without an ERT."""
+    if ert is None:
+        return None
+    mistakes: list[Mistake] = []
+    found = _by_component(ert, "ERT", action_energies, mistakes)
+    with told.collecting():
+        if mistakes:
+            raise InputError(mistakes)
+    return found
+
+
+def _by_component(
+    section: Value, key: str, read: Callable[[Value], Found], mistakes: list[Mistake]
+) -> dict[str, tuple[Value, Found]]:
     found: dict[str, tuple[Value, Found]] = {}
-    for table in tables_of(whole.table("the file").get(key) or whole, key):
+    for table in _tables_of(section, key):
         try:
             name = component_of(table)
             if name in found:
@@ -127,11 +152,12 @@ def _read(
     return found
 
 
-def tables_of(section: Value, key: str) -> list[Value]:
-    """Return the tables of an ERT or ART. Raises InputError (PM661) where there are none."""
-    if "tables" not in section.table(key):
+def _tables_of(section: Value, key: str) -> list[Value]:
+    """Return the tables of an ERT or ART, or of a summary. Raises InputError (PM661) where there are none."""
+    name = next((each for each in ("tables", "table_summary") if each in section.table(key)), None)
+    if name is None:
         raise section.refuse(f"there is no {key} with tables", f"Expected {key}: {{version: ..., tables: [...]}}.")
-    return section.fields(key, ("version", "tables"))["tables"].items(f"{key}.tables")
+    return section.fields(key, ("version", name))[name].items(f"{key}.{name}")
 
 
 def component_of(table: Value) -> str:
@@ -144,7 +170,7 @@ def component_of(table: Value) -> str:
 
 def action_energies(table: Value) -> dict[str, Fraction]:
     """Return the energy of each action of a table, in pJ: of several sets of arguments the dearest."""
-    fields = table.fields("a table", ("name", "actions"))
+    fields = table.fields("a table", ("name", "actions", *_ESTIMATORS))
     if "actions" not in fields:
         raise table.refuse("a table of the ERT lacks its actions")
     found: dict[str, Fraction] = {}
@@ -158,7 +184,7 @@ def action_energies(table: Value) -> dict[str, Fraction]:
 
 
 def _area(table: Value) -> Fraction:
-    fields = table.fields("a table", ("name", "area"))
+    fields = table.fields("a table", ("name", "area", *_ESTIMATORS))
     if "area" not in fields:
         raise table.refuse("a table of the ART has no area")
     return fields["area"].number("area")

@@ -1,0 +1,208 @@
+"""Timeloop's files as workload, machine, mapping and constraints: versions 0.2 to 0.4, and what its front end writes.
+
+What is read and what is refused: docs/howto/timeloop.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from polymap.importers.timeloop.arch import Around, Machine, machine_of
+from polymap.importers.timeloop.constraints import constraints_of
+from polymap.importers.timeloop.expressions import resolved
+from polymap.importers.timeloop.findings import FileWarning, Findings
+from polymap.importers.timeloop.loops import mapping_of
+from polymap.importers.timeloop.parts import tell_sparse
+from polymap.importers.timeloop.problem import problem_of
+from polymap.importers.timeloop.yaml_tables import Files, Value
+from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
+from polymap.ir import InputError, Mistake, Workload, did_you_mean
+
+_CONSTRAINTS = ("constraints", "architecture_constraints", "mapspace_constraints", "mapspace")
+_ARCHITECTURES = ("architecture", "arch")
+_MAPPINGS = ("mapping", "extra_mapping_constraints")
+# Of one of Timeloop's files: what an argument may name, and what no answer depends on: how Timeloop searches, and what
+# Accelergy computes its tables from. Expressions over variables are refused where they stand.
+_SECTIONS = ("problem", *_ARCHITECTURES, "ERT", "ART", *_MAPPINGS, *_CONSTRAINTS)
+_IGNORED = ("mapper", "model", "compound_components", "components", "variables", "globals", "ERT_summary",
+            "ART_summary", "dumped_by_timeloop_front_end", "sparse_optimizations", "version")  # fmt: skip
+_LEFT_OUT = "ignore"
+"""The front end leaves out keys that end so."""
+
+
+class TimeloopFiles(tuple[Any, ...]):
+    """What files say: (workload, machine, mapping or None), and constraints as a fourth where they were asked for."""
+
+    _warnings: tuple[FileWarning, ...] = ()
+
+    @staticmethod
+    def of(values: tuple[Any, ...], warnings: tuple[FileWarning, ...]) -> TimeloopFiles:
+        """Return the values with their warnings."""
+        found = TimeloopFiles(values)
+        found._warnings = warnings
+        return found
+
+    @property
+    def warnings(self) -> tuple[FileWarning, ...]:
+        """What was read otherwise than it stands in the files, or left out: file, line, what, and what would help."""
+        return self._warnings
+
+
+@answers_in_words
+def from_timeloop(
+    problem: str | Path,
+    arch: str | Path,
+    mapping: str | Path | None = None,
+    constraints: str | Path | None = None,
+    *,
+    strict: bool = True,
+    folders: Iterable[str | Path] = (),
+    values: Mapping[str, str | int | float | bool] | None = None,
+) -> TimeloopFiles:
+    """Return (workload, machine, mapping or None) of Timeloop's files; needs the extra `timeloop`.
+
+    Each argument is a path, or YAML as a text of several lines; all may be one file. A name that ends in .cfg is
+    libconfig. With `constraints` there is a fourth value, for `explore(constraints=)`: of the file and of the machine's
+    nodes. `.warnings` of what comes back tells what is read otherwise than it stands there; with strict=False also what
+    is left out because nothing here is equal to it. folders: what templates may include files from, beside the folder
+    of a file; values: of the names in templates. Energies come from a table `ERT` (of Accelergy) in the file of the
+    machine; without one they are 0. Raises InputError with file and line, all mistakes at once: PM660 for what is no
+    YAML, PM661 for what is not read.
+    """
+    told = Findings(strict=strict)
+    files = _Files(Files("from_timeloop", _folders(folders), _values(values)), told)
+    variables = told.attempt(lambda: files.variables(problem) | files.variables(arch)) or {}
+    found = told.attempt(lambda: problem_of(files.section(problem, "problem"), files.shape, variables, told))
+    machine = told.attempt(lambda: _machine(arch, [] if found is None else found.names, variables, files))
+    told.stop()
+    assert found is not None, "mistakes of the problem are raised"
+    assert machine is not None, "mistakes of the machine are raised"
+    workload = found.workload(machine.bits)
+    _tell_outermost(machine, workload, told)
+    whole: tuple[Any, ...] = workload, machine.arch, None
+    with told.collecting():
+        if mapping is not None:
+            tree = mapping_of(_targets(files.section(mapping, *_MAPPINGS)), workload, machine, told)
+            whole = workload, machine.arch, tree
+    with told.collecting():
+        if constraints is not None:
+            whole = *whole, constraints_of(files.constraints(constraints), workload, machine, told)
+        elif mapping is None:
+            _tell_constraints(machine, told)
+    told.stop()
+    return TimeloopFiles.of(whole, told.warnings)
+
+
+def _machine(arch: str | Path, names: list[str], variables: dict[str, object], files: _Files) -> Machine:
+    section = files.section(arch, *_ARCHITECTURES)
+    is_dump = bool(files.optional(arch, "dumped_by_timeloop_front_end"))
+    around = Around(files.optional(arch, "ERT"), names, variables, is_dump)
+    return machine_of(section, around, files.told)
+
+
+def _folders(folders: object) -> list[Path]:
+    if isinstance(folders, str | Path):
+        folders = [folders]
+    if not is_list(folders) or any(not isinstance(each, str | Path) for each in folders):
+        raise InputError(Mistake("PM661", "folders are no list of paths", "Expected such as folders=['shapes']."))
+    return [Path(str(each)) for each in folders]
+
+
+def _values(values: object) -> dict[str, Any]:
+    if values is None:
+        return {}
+    if not is_table(values) or any(not isinstance(each, str | int | float | bool) for each in values.values()):
+        hint = "Expected such as values={'architecture': 'eyeriss_like'}."
+        raise InputError(Mistake("PM661", "values are no table of texts, numbers and truth values", hint))
+    return dict(values)
+
+
+class _Files:
+    """The sections of the files of one question; the keys of each file are looked through once."""
+
+    def __init__(self, files: Files, told: Findings) -> None:
+        self._files, self.told = files, told
+        self._checked: set[str | Path] = set()
+
+    def section(self, source: str | Path, *names: str) -> Value:
+        """Return what stands under the one of these keys that the file has."""
+        table = self._table(source)
+        given = [name for name in names if name in table]
+        if not given:
+            told = ", ".join(table)[:200] or "nothing"
+            raise self._whole(source).refuse(f"there is no key {names[0]!r}", f"Found: {told}.")
+        if len(given) > 1 and {*given} == {*_MAPPINGS} and not table["mapping"].plain:
+            given = ["extra_mapping_constraints"]
+        if len(given) > 1:
+            raise table[given[1]].refuse(f"there are the keys {' and '.join(given)}", "Give one of them.")
+        return table[given[0]]
+
+    def constraints(self, source: str | Path) -> list[Value]:
+        """Return the lists of constraints of a file; none where it has a machine, whose nodes may have some."""
+        table = self._table(source)
+        given = [table[name] for name in _CONSTRAINTS if name in table]
+        if not given and not any(name in table for name in _ARCHITECTURES):
+            self.section(source, *_CONSTRAINTS)
+        return given
+
+    def optional(self, source: str | Path, name: str) -> Value | None:
+        """Return what stands under a key, None without it."""
+        found = self._table(source).get(name)
+        return None if found is None or found.plain is None else found
+
+    def variables(self, source: str | Path) -> dict[str, object]:
+        """Return the variables of a file, which expressions may name: a table, or a list of several."""
+        found = self.optional(source, "variables")
+        names: dict[str, object] = {}
+        for each in [] if found is None else found.items("variables") if found.is_list else [found]:
+            resolved(each.table("variables"), names)
+        return names
+
+    def shape(self, name: str) -> Value | None:
+        """Return the file of a shape in the folders that are given."""
+        return self._files.beside(name, (".yaml", ".yml", ".cfg"))
+
+    def _whole(self, source: str | Path) -> Value:
+        return self._files.read(
+            source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
+        )
+
+    def _table(self, source: str | Path) -> dict[str, Value]:
+        table = self._whole(source).table("the file")
+        if source not in self._checked:
+            self._checked.add(source)
+            for name, value in table.items():
+                if name == "sparse_optimizations":
+                    tell_sparse("the file", value, self.told)
+                if name not in (*_SECTIONS, *_IGNORED) and not name.endswith(_LEFT_OUT):
+                    what = f"the key {shown(name)} of the file is not read"
+                    self.told.no_equal(value.place, what, did_you_mean(name[:64], _SECTIONS))
+        return table
+
+
+def _targets(section: Value) -> Value:
+    """Return the list of directives, which may stand under `targets`."""
+    return section.fields("mapping", ("version", "targets"))["targets"] if section.is_table and (
+        "targets" in section.plain) else section  # fmt: skip
+
+
+def _tell_outermost(machine: Machine, workload: Workload, told: Findings) -> None:
+    """Tell a capacity of the outermost level that the problem's tensors exceed: here it holds all."""
+    if machine.outermost is not None:
+        name, where, elements = machine.outermost
+        needed = sum(prod(tensor.shape) for tensor in workload.tensors)
+        if needed > elements:
+            what = f"the outermost level {name} has a capacity of {elements:,} elements, the problem has {needed:,}"
+            told.no_equal(where.place, what, "The outermost level holds all: leave out its depth.")
+
+
+def _tell_constraints(machine: Machine, told: Findings) -> None:
+    """Tell constraints of nodes that were not asked for."""
+    for name, groups in machine.constraints.items():
+        for kind, group in groups.items():
+            if kind != "dataspace" and group.plain:
+                what = f"constraints.{kind} of {name} limits Timeloop's search, and nothing here"
+                told.note(group.place, what, "from_timeloop(..., constraints=FILE) returns it as a fourth value.")
