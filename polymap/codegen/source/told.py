@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import islpy as isl
 
@@ -199,10 +198,10 @@ def _loops(block: ast.Block) -> Iterator[ast.For]:
     for each in block:
         if isinstance(each, ast.For):
             yield each
-        for part in ("body", "otherwise"):
-            inside: Any = getattr(each, part, ())
-            if isinstance(inside, tuple):
-                yield from _loops(inside)
+        if isinstance(each, ast.For | ast.If | ast.Scope):
+            yield from _loops(each.body)
+        if isinstance(each, ast.If):
+            yield from _loops(each.otherwise)
 
 
 def sizes_of(sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

@@ -84,10 +84,7 @@ def transform_c(
     is_chosen = schedule is None and order == "auto" and tile is None and not parallel and not reorder_sums
     with _isl_budget("the reading of a C program with symbolic sizes"):
         region = region_of(program, sizes, file, by_pieces=schedule is not None or is_chosen)
-    if sizes or not region.parameters:
-        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
-    else:
-        check_types(region, file)
+    _check_values(source, sizes, region, file)
     _check_names(program, region, place, file)
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
@@ -240,6 +237,14 @@ def _check_schedule(schedule: Schedule | None) -> None:
         kept = ", ".join(f"{each.tensor} modulo {list(each.moduli)}" for each in schedule.folds)
         what = f"the schedule keeps {kept}, and C to C writes no circular buffers"
         raise ScheduleError(Mistake("PM286", what, "Leave out the step `contract`: the order is legal without it."))
+
+
+def _check_values(source: str, sizes: Mapping[str, int], region: Region, file: str) -> None:
+    """Raise WorkloadError or InputError for types and subscripts that are not supported."""
+    if sizes or not region.parameters:
+        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
+    else:
+        check_types(region, file)
 
 
 def check_types(region: Region, file: str) -> None:

@@ -109,7 +109,7 @@ def result_marks(report: TransformReport) -> dict[int, tuple[int, str]]:
     for number, line in enumerate(lines, 1):
         text, indent = line.strip(), len(line) - len(line.lstrip())
         while text and open_loops and indent <= open_loops[-1][1]:
-            _close(open_loops.pop(), marks)
+            _close(open_loops.pop(), number if text == "}" else number - 1, marks)
         if text.startswith("for (") and text.endswith("{"):
             open_loops.append((number, indent, set()))
         if text in nests:
@@ -118,14 +118,16 @@ def result_marks(report: TransformReport) -> dict[int, tuple[int, str]]:
             if len(nests[text]) == 1:
                 marks[number] = (min(nests[text]), " or ".join(names[text]))
     for loop in open_loops:
-        _close(loop, marks)
+        _close(loop, len(lines), marks)
     return marks
 
 
-def _close(loop: tuple[int, int, set[int]], marks: dict[int, tuple[int, str]]) -> None:
-    number, _, nests = loop
+def _close(loop: tuple[int, int, set[int]], end: int, marks: dict[int, tuple[int, str]]) -> None:
+    """Mark the lines of a loop that holds statements of one nest only."""
+    first, _, nests = loop
     if len(nests) == 1:
-        marks[number] = (min(nests), "")
+        for number in range(first, end + 1):
+            marks.setdefault(number, (min(nests), ""))
 
 
 def _proof(report: TransformReport) -> Section:
