@@ -18,7 +18,7 @@ _STYLE = """
 .both .line { display: block; padding: 0 8px; white-space: pre; min-width: max-content; }
 .both .line { border-left: 4px solid transparent; }
 .both .line i { display: inline-block; width: 3.2em; color: var(--grey); font-style: normal; user-select: none; }
-.both .line b { margin-left: 1.5em; font-weight: 600; color: var(--grey); user-select: none; }
+.both .line b { display: inline-block; min-width: 3em; padding-right: .8em; font-weight: 600; color: var(--grey); user-select: none; }
 main:has(.both), header:has(~ main .both) { max-width: 1560px; }
 @media (max-width: 800px) { .both { grid-template-columns: minmax(0, 1fr); } }
 @media (prefers-color-scheme: dark) {
@@ -69,8 +69,8 @@ def _text(title: str, lines: Sequence[str], marks: Mapping[int, tuple[int, str]]
     for number, line in enumerate(lines, 1):
         nest, names = marks.get(number, (-1, ""))
         kind = f" nest{nest % len(_HUES)}" if nest >= 0 else ""
-        told = f"<b>{escape(names)}</b>" if names else ""
-        shown.append(f'<span class="line{kind}"><i>{number}</i>{escape(line)}{told}</span>')
+        told = f"<b>{escape(names)}</b>"
+        shown.append(f'<span class="line{kind}"><i>{number}</i>{told}{escape(line)}</span>')
     return f'<div><h3>{title}</h3><pre tabindex="0">{"".join(shown)}</pre></div>'
 
 
