@@ -18,7 +18,8 @@ _STYLE = """
 .both .line { display: block; padding: 0 8px; white-space: pre; min-width: max-content; }
 .both .line { border-left: 4px solid transparent; }
 .both .line i { display: inline-block; width: 3.2em; color: var(--grey); font-style: normal; user-select: none; }
-.both .line b { display: inline-block; min-width: 3em; padding-right: .8em; font-weight: 600; color: var(--grey); user-select: none; }
+.both .line b { display: inline-block; min-width: 3em; padding-right: .8em; }
+.both .line b { font-weight: 600; color: var(--grey); user-select: none; }
 main:has(.both), header:has(~ main .both) { max-width: 1560px; }
 @media (max-width: 800px) { .both { grid-template-columns: minmax(0, 1fr); } }
 @media (prefers-color-scheme: dark) {
