@@ -50,6 +50,7 @@ class Options:
     run: bool = False
     output: str | None = None
     json: str | None = None
+    report: str | None = None
     certificate: str | None = None
     accept_word: bool = False
     budget_s: float | None = None
@@ -125,6 +126,7 @@ _OPTIONS = {
     "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
+    "--report": _Option("FILE.html", "a page with both texts side by side, what was changed and what was proven"),
     "--order": _Option(
         "auto|original|isl", "the order of the loops: isl's scheduler's, or the original's (default auto)"
     ),
@@ -220,7 +222,7 @@ _COMMANDS = {
     "transform": _Command(
         "write a C file with the loops of its function in another order, proven legal",
         "FILE.c",
-        ("--order", "--schedule", "--tile", "--parallel", "--reorder-sums", "--size", "--output"),
+        ("--order", "--schedule", "--tile", "--parallel", "--reorder-sums", "--size", "--output", "--report", "--json"),
     ),
     "sweep": _Command(
         "answer the same layers on many machines; a later run on the same store asks only what is missing",
@@ -331,6 +333,7 @@ def parse(words: Sequence[str]) -> Options:
         fuse="--fuse" in given,
         output=reader.text("--output"),
         json=reader.text("--json"),
+        report=reader.text("--report"),
         certificate=reader.text("--certificate"),
         accept_word="--accept-word" in given,
         budget_s=reader.seconds("--budget", 0) or None,
@@ -533,6 +536,9 @@ def _check_together(options: Options, given: dict[str, tuple[str, ...]], mistake
     if options.output is not None and options.output == options.json:
         where = "stdout" if options.json == "-" else shown(options.json)
         mistakes.append(Mistake("PM556", f"-o and --json both write to {where}", "Give them different files."))
+    if options.report is not None and options.report in ("-", options.output, options.json):
+        where = "stdout" if options.report == "-" else f"{shown(options.report)}, as another output does"
+        mistakes.append(Mistake("PM556", f"--report writes to {where}", "Give it a file of its own: report.html."))
 
 
 def _check_native(options: Options, given: dict[str, tuple[str, ...]], mistakes: list[Mistake]) -> None:

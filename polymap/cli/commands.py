@@ -292,6 +292,8 @@ def _transform(options: Options) -> int:
     with interrupts_wait():
         from polymap.codegen.source import transform_c, workload_of_text
         from polymap.io import from_openscop
+        from polymap.report.page import transform_page
+        from polymap.report.text import transform_document, transform_text
         from polymap.transform import schedule_from_text
 
     sizes, schedule = dict(options.sizes), None
@@ -299,7 +301,7 @@ def _transform(options: Options) -> int:
         order, workload = read_text(options.schedule), workload_of_text(source, sizes, file)
         read = from_openscop if re.search(r"^\s*SCATTERING\b", order, re.MULTILINE) else schedule_from_text
         schedule = read(workload, order)
-    text = transform_c(
+    made = transform_c(
         source,
         sizes,
         order=options.order,
@@ -309,7 +311,18 @@ def _transform(options: Options) -> int:
         reorder_sums=options.reorder_sums,
         file=file,
     )
-    write_documents([Document(options.output or "-", text)])
+    documents = [Document(options.report, transform_page(made.report))] if options.report is not None else []
+    target = options.output or "-"
+    if target != "-" or options.json != "-":  # else the text is in the JSON document
+        documents.append(Document(target, made))
+    summary = transform_text(made.report)
+    if target != "-":
+        _answer(options, transform_document(made.report), lambda: summary, documents)
+        return ExitCode.ANSWERED
+    if options.json is not None:
+        documents.append(Document(options.json, json_text(transform_document(made.report))))
+    write_documents(documents)
+    say(summary)
     return ExitCode.ANSWERED
 
 

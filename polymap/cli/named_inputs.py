@@ -242,7 +242,7 @@ def check_outputs(options: Options) -> None:
     work is done for it, and OptionError where it would overwrite an input.
     """
     keep_inputs(options)
-    outputs = (options.output, options.json, options.certificate, options.header, options.shared)
+    outputs = (options.output, options.json, options.certificate, options.header, options.shared, options.report)
     try:
         check_writable([path for path in outputs if path is not None])
     except OutputError as error:

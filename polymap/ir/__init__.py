@@ -5,9 +5,11 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.ir.display import (
         Shown as Shown,
+        html_of as html_of,
         show_as_html as show_as_html,
         show_as_picture as show_as_picture,
         show_as_text as show_as_text,
+        summary_of as summary_of,
     )
     from polymap.ir.errors import (
         ArchError as ArchError,

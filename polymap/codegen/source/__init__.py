@@ -36,4 +36,5 @@ with lazy(__name__):
         has_parameters as has_parameters,
         symbolic_checkup as symbolic_checkup,
     )
+    from polymap.codegen.source.told import ToldStatement as ToldStatement, TransformReport as TransformReport
     from polymap.codegen.source.transform import transform_c as transform_c

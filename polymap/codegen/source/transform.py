@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from functools import partial
 
 import islpy as isl
@@ -12,7 +13,8 @@ import islpy as isl
 from polymap.codegen.lower import lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
-from polymap.codegen.source.chooser import choose
+from polymap.codegen.source.chooser import Chosen, choose
+from polymap.codegen.source.contiguous import cost_of
 from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
@@ -21,6 +23,17 @@ from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.codegen.source.told import (
+    ToldDependence,
+    TransformedC,
+    TransformReport,
+    Written,
+    marked_loops,
+    new_nests,
+    sizes_of,
+    told_dependences,
+    told_statements,
+)
 from polymap.codegen.source.tuning import TUNING
 from polymap.codegen.source.values import known_size
 from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
@@ -46,8 +59,10 @@ def transform_c(
     parallel: bool = False,
     reorder_sums: bool = False,
     file: str = "C source",
-) -> str:
+) -> TransformedC:
     """Return the C text with the loops of its region in another order; the function's signature and the rest stay.
+
+    The text is a string; its `report` tells what was changed, proven and expected, and is what an interpreter shows.
 
     sizes: values of parameters. The new loops then run where the parameters have these values, and the original ones
     elsewhere. Without sizes the new loops are valid for all values.
@@ -69,23 +84,51 @@ def transform_c(
     is_chosen = schedule is None and order == "auto" and tile is None and not parallel and not reorder_sums
     with _isl_budget("the reading of a C program with symbolic sizes"):
         region = region_of(program, sizes, file, by_pieces=schedule is not None or is_chosen)
-    if sizes or not region.parameters:
-        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
-    else:
-        check_types(region, file)
+    _check_values(source, sizes, region, file)
     _check_names(program, region, place, file)
     with _isl_budget("the dependences of a C program with symbolic sizes"):
         conflicts = conflicts_of(region)
     loops = Parallel(parallel, () if schedule is None else demanded_loops(schedule))
     write = partial(_text_of_order, region, conflicts, loops, place, program, reorder_sums=reorder_sums)
     if schedule is not None:
-        text = write(partial(_own_order, region, schedule, "a given one"))
+        found = write(partial(_own_order, region, schedule, "a given one"))
     elif is_chosen:
-        text = _chosen_text(source, sizes, file, region, write, place)
+        found = _chosen_text(source, sizes, file, region, write)
     else:
         times_of = partial(_times_of_choice, region, conflicts, reorder_sums=reorder_sums)
-        text = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
-    return _with_ends_of_lines(text, source)
+        found = _first_text(write, [partial(times_of, *each) for each in _attempts(order, tile or 32)])
+    dependences = told_dependences(conflicts, reorder_sums=reorder_sums)
+    return TransformedC.of(_report(source, file, sizes, region, place, dependences, found))
+
+
+def _report(
+    source: str,
+    file: str,
+    sizes: Mapping[str, int],
+    region: Region,
+    place: RegionText,
+    dependences: tuple[ToldDependence, ...],
+    found: Written | str,
+) -> TransformReport:
+    """Return what was done. found: the new text, or why the text was left as it is."""
+    left = found if isinstance(found, str) else ""
+    new = None if isinstance(found, str) else found
+    return TransformReport(
+        file=file,
+        source=source,
+        result=_with_ends_of_lines(new.text if new else _left_text(place, left), source),
+        order=new.name if new else "",
+        reason=left,
+        changes=new.changes if new else (),
+        ground=new.ground if new else "",
+        statements=told_statements(region, new.times if new else None),
+        nests=new_nests(region, new.times) if new else (),
+        dependences=dependences if new else (),
+        marked=new.marked if new else (),
+        sizes=sizes_of(sizes),
+        parameters=tuple(name for name in region.parameters if name not in sizes),
+        lines=(place.first, place.last),
+    )
 
 
 def _with_ends_of_lines(text: str, source: str) -> str:
@@ -94,7 +137,7 @@ def _with_ends_of_lines(text: str, source: str) -> str:
     return text.replace("\n", "\r\n") if is_crlf else text
 
 
-def _first_text(write: Callable[[Order], str], orders: Sequence[Order]) -> str:
+def _first_text(write: Callable[[Order], Written], orders: Sequence[Order]) -> Written:
     """Return the text of the first order whose isl loops lose no instance."""
     for each in orders[:-1]:
         with suppress(SolverError):
@@ -111,19 +154,37 @@ def _chosen_text(
     sizes: Mapping[str, int],
     file: str,
     region: Region,
-    write: Callable[[Order], str],
-    place: RegionText,
-) -> str:
-    """Return the text in the order that is chosen for speed, for one thread; as it is where no other order pays."""
-    why = "no other order was found to pay"
+    write: Callable[[Order], Written],
+) -> Written | str:
+    """Return the text in the order that is chosen for speed, for one thread, or why the text stays as it is."""
     try:
         workload = workload_of_text(source, sizes, file, TUNING.chosen_size)
         chosen = choose(workload, _CORE, wider=False)
-        if chosen.changes:
-            return write(partial(_own_order, region, chosen.schedule, f"chosen ({'; '.join(chosen.changes)})"))
+        if not chosen.changes:
+            return "no other order was found to pay"
+        name = f"chosen ({'; '.join(chosen.changes)})"
+        written = write(partial(_own_order, region, chosen.schedule, name))
+        return replace(written, changes=chosen.changes, ground=_ground(chosen, region, sizes))
     except (BudgetError, ScheduleError, SolverError, WorkloadError) as error:
-        why = f"another order cannot be written: {error.mistakes[0].what}"
-    remark = f"/* polymap left these loops as they are: {why}. */".replace("\n", " ")
+        return f"another order cannot be written: {error.mistakes[0].what}"
+
+
+def _ground(chosen: Chosen, region: Region, sizes: Mapping[str, int]) -> str:
+    """Return what is expected of a chosen order, and how that is known; a number only where the chooser counted one."""
+    missing = ", ".join(name for name in region.parameters if name not in sizes)
+    at = f", with sizes near {TUNING.chosen_size:,} for {missing}" if missing else ""
+    told = f"less time on one thread, by the rules of the choice{at}; not measured"
+    if chosen.strips or len(chosen.changes) > 1 or chosen.contractions:
+        return told
+    before = cost_of(Schedule.original(chosen.workload, strict=True).normal())
+    after = cost_of(chosen.schedule)
+    if not after < before:
+        return told
+    return f"{told}. Strided accesses of innermost loops, weighted, by the chooser's count: {before:.3g} to {after:.3g}"
+
+
+def _left_text(place: RegionText, why: str) -> str:
+    remark = f"/* polymap left these loops as they are: {why.replace('*/', '* /')}. */".replace("\n", " ")
     return f"{place.before.rstrip(' ')}\n{remark}\n{place.region.lstrip(chr(10))}{place.after}"
 
 
@@ -142,7 +203,7 @@ def _text_of_order(
     order_of: Order,
     *,
     reorder_sums: bool,
-) -> str:
+) -> Written:
     """Return the text of an order after checking that it is legal."""
     times, name = order_of()
     with _isl_budget("the legality of an order"):
@@ -176,6 +237,14 @@ def _check_schedule(schedule: Schedule | None) -> None:
         kept = ", ".join(f"{each.tensor} modulo {list(each.moduli)}" for each in schedule.folds)
         what = f"the schedule keeps {kept}, and C to C writes no circular buffers"
         raise ScheduleError(Mistake("PM286", what, "Leave out the step `contract`: the order is legal without it."))
+
+
+def _check_values(source: str, sizes: Mapping[str, int], region: Region, file: str) -> None:
+    """Raise WorkloadError or InputError for types and subscripts that are not supported."""
+    if sizes or not region.parameters:
+        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
+    else:
+        check_types(region, file)
 
 
 def check_types(region: Region, file: str) -> None:
@@ -297,7 +366,7 @@ def _text(
     place: RegionText,
     program: CProgram,
     name: str,
-) -> str:
+) -> Written:
     try:
         block = loops_of(region, times, conflicts, parallel, names, node)
     except LoopConflictError as error:
@@ -315,7 +384,8 @@ def _text(
     _check_macros(code, region, place, program)
     begin = "" if place.before.endswith("\n") else "\n"
     top, lines = _conditional(lines, region, place, program)
-    return top + place.before + begin + "\n".join(lines) + "\n" + place.after
+    text = top + place.before + begin + "\n".join(lines) + "\n" + place.after
+    return Written(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
 def _conditional(lines: list[str], region: Region, place: RegionText, program: CProgram) -> tuple[str, list[str]]:

@@ -19,3 +19,4 @@ with lazy(__name__):
     )
     from polymap.report.page.progress import ProgressLine as ProgressLine, to_stderr as to_stderr
     from polymap.report.page.report import report_page as report_page
+    from polymap.report.page.transformed import transform_page as transform_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from polymap.codegen.execute import CRun
-from polymap.codegen.source import SymbolicCheckup
+from polymap.codegen.source import SymbolicCheckup, TransformReport
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve, bare_text
 from polymap.costmodel.symbolic import Formula
@@ -58,6 +58,7 @@ from polymap.report.text import (
     status_text,
     sweep_text,
     symbolic_text,
+    transform_text,
     violation_text,
 )
 from polymap.sampling import Sample, Scores
@@ -144,6 +145,7 @@ show_as_text(WinnerStudy, winners_text)
 show_as_text(TileStudy, tiles_text)
 show_as_text(CostArrays, costs_text)
 show_as_text(SymbolicCheckup, symbolic_text)
+show_as_text(TransformReport, transform_text)
 show_as_text(SearchResult, _result_text)
 show_as_html(SearchResult, _result_html)
 show_as_text(Sensitivity, sensitivity_text)

@@ -42,3 +42,8 @@ with lazy(__name__):
         violation_text as violation_text,
     )
     from polymap.report.text.symbolic import symbolic_document as symbolic_document, symbolic_text as symbolic_text
+    from polymap.report.text.transformed import (
+        change_of as change_of,
+        transform_document as transform_document,
+        transform_text as transform_text,
+    )
