@@ -18,10 +18,8 @@ OBJECTIVES = ("latency", "edp", "ed2p", "weighted:3*latency+0.5*energy")
 
 
 def small_layer(rng: random.Random) -> Workload:
-    text, dims = rng.choice(
-        [("C[m,n] += A[m,k] * B[k,n]", "mnk"), ("O[p] += I[2*p+r] * W[r]", "pr"), ("O[k,p] += I[p+r] * W[k,r]", "kpr")]
-    )
-    sizes = {dim: rng.choice([1, 2, 2, 3, 4] if len(dims) == 3 else [3, 4, 6]) for dim in dims}
+    text = rng.choice(["C[m] += A[m,k] * B[k]", "C[m] += A[k,m] * B[k]", "C[m] += A[2*m+k] * B[k]"])
+    sizes = {dim: rng.choice([2, 3, 4]) for dim in "mk"}
     return einsum(text, sizes=sizes, bits=8)
 
 
@@ -66,7 +64,7 @@ def compared(seeds: range) -> Counter[str]:
         workload = small_layer(rng)
         arch = small_machine(rng, workload)
         trees = all_trees(workload, arch, "divide", legal=True)
-        if not arch.is_timed_by_step or len(trees) > 4000:
+        if not arch.is_timed_by_step or len(trees) > 700:
             continue
         costs = [cost for tree in sorted(trees, key=repr) if (cost := evaluate(workload, arch, tree)).legal]
         objective = rng.choice(OBJECTIVES)
@@ -90,6 +88,6 @@ def compared(seeds: range) -> Counter[str]:
 
 
 def test_no_bound_is_above_the_best_of_all_trees() -> None:
-    met = compared(range(60))
-    assert met.total() > 30
-    assert met["least"] > 20
+    met = compared(range(24))
+    assert met.total() > 24
+    assert met["OPTIMAL"] > 10

@@ -3,4 +3,8 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.search.enumeration.trees import ExhaustiveResult as ExhaustiveResult, Walking as Walking
+    from polymap.search.enumeration.trees import (
+        ExhaustiveResult as ExhaustiveResult,
+        Walking as Walking,
+        scored_trees as scored_trees,
+    )

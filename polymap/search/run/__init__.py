@@ -19,7 +19,6 @@ with lazy(__name__):
     from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
     from polymap.search.run.parts import search_front as search_front, search_order as search_order
     from polymap.search.run.program_provers import (
-        anneal_timed_nests as anneal_timed_nests,
         begin_near_relatives as begin_near_relatives,
         sample_programs as sample_programs,
     )
@@ -39,4 +38,8 @@ with lazy(__name__):
     from polymap.search.run.refunds import (
         bound_by_refunds as bound_by_refunds,
         most_refunded_bits as most_refunded_bits,
+    )
+    from polymap.search.run.timed_nests import (
+        anneal_timed_nests as anneal_timed_nests,
+        walk_timed_trees as walk_timed_trees,
     )

@@ -189,6 +189,8 @@ class Tuning:
     """by how much smaller buffers are tried there (not swept),"""
     less_traffic_share: float = 0.15
     """and each one's share of what is left of the limit (not swept)."""
+    few_timed_trees: int = 50_000
+    """Legal trees that are walked where steps take cycles: 0.1 ms each, and 3 ms where one may be the best."""
     annealed_in_turn: int = 64
     """Mappings of a nest whose steps take cycles that are annealed before others are climbed to (not swept),"""
     climbed_in_turn: int = 1

@@ -17,7 +17,7 @@ from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import takes_long_to_climb
 from polymap.search.run.options import TUNING
 from polymap.search.run.programs import Drawn, sampled
-from polymap.search.run.provers import climber_of, kept_annealer
+from polymap.search.run.provers import kept_annealer
 from polymap.search.run.relatives import Starts, starts_of_relatives
 
 
@@ -37,30 +37,6 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
         return evidence
     space = counted_space(search.space_size(search.limits), Count())
     return search.proven(evidence, ((best.mapping, best.values),), space)
-
-
-def anneal_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose mappings near the best one that is known and anywhere, where steps take cycles of their own: annealed
-    ones, and over tiles of any size those that climbing finds, in turn until one meets the floor."""
-    annealer, best = kept_annealer(search, divide=search.divides), evidence.best
-    if not search.arch.is_timed_by_step or annealer is None or best is None or len(search.objective.singles) > 1:
-        return evidence
-    climber, floor = None if search.divides or search.rules else climber_of(search, best), evidence.floors[0]
-    while best[1] > floor and not stop():
-        annealer.know(*best)
-        before = annealer.scored
-        better = annealer.walk(TUNING.annealed_in_turn, stop)
-        search.limits.work.add(annealer.scored - before)
-        if better and annealer.best is not None:
-            best = annealer.best
-        if climber is not None:
-            climber.know(*best)
-            if climber.walk(TUNING.climbed_in_turn, stop) and climber.best is not None:
-                better, best = True, climber.best
-        if better:
-            search.report(*best, floor)
-    space = counted_space(search.space_size(search.limits), Count(evaluated=annealer.scored))
-    return replace(evidence.with_incumbents((search.incumbent(best[0]),)), space=space)
 
 
 def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
