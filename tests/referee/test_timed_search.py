@@ -50,9 +50,9 @@ def small_machine(rng: random.Random, workload: Workload) -> Architecture:
     fanouts = [Fanout("X", rng.choice([2, 4]))] if rng.random() < 0.5 else []
     register = MemoryLevel("Reg", capacity_bits=8 * rng.choice([1, 2]), holds=(read[-1],), must_hold=(read[-1],))
     levels = [dram, buffer, *fanouts, *([register] if rng.random() < 0.6 else [])]
-    waits = {name: Fraction(rng.choice([0, 4])) for name in ("pass_least_cycles", "fill_cycles", "preload_cycles")}
-    start = Fraction(rng.choice([0, 7]))
-    return Architecture("small", (*levels, ComputeUnit("MAC", **waits)), start_cycles=start)
+    least, fill, preload = (Fraction(rng.choice([0, 4])) for _ in range(3))
+    unit = ComputeUnit("MAC", pass_least_cycles=least, fill_cycles=fill, preload_cycles=preload)
+    return Architecture("small", (*levels, unit), start_cycles=Fraction(rng.choice([0, 7])))
 
 
 def compared(seeds: range) -> Counter[str]:

@@ -6,7 +6,7 @@ import ctypes
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -124,7 +124,7 @@ def ran(library: ctypes.CDLL, name: str, n: int) -> bytes:
     return one.tobytes() + two.tobytes()
 
 
-def differing(folder: Path, pairs: dict[str, tuple[str, str]], settings: Sequence[Sequence[str]]) -> Counter[str]:
+def differing(folder: Path, pairs: Mapping[str, tuple[str, str]], settings: Sequence[Sequence[str]]) -> Counter[str]:
     """Count runs that are equal, and name those that are not, under each of the settings."""
     found: Counter[str] = Counter()
     for number, options in enumerate(settings):

@@ -1,0 +1,46 @@
+"""Layers on a machine whose steps take cycles (docs/latency.md): how near to its bound a search of the latency ends.
+
+    python benchmarks/timed_layers.py [--network resnet50] [--arch gemmini_like] [--tiles divide] [--limit SECONDS]
+
+A row per layer: status, cycles, bound, the gap between them, and mappings counted, after so many CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import median
+
+import polymap as pm
+from polymap.explore import search
+
+sys.path.insert(0, str(Path(__file__).parent))
+from search import cpu_clock  # a benchmark beside this one
+
+
+def main() -> None:
+    """Print a row per layer, and how many are near their bounds."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--network", default="resnet50")
+    parser.add_argument("--arch", default="gemmini_like")
+    parser.add_argument("--tiles", default="divide", choices=("divide", "any"))
+    parser.add_argument("--limit", type=float, default=20.0)
+    asked = parser.parse_args()
+    gaps: list[float] = []
+    print(f"{'layer':32} {'status':9} {'cycles':>12} {'bound':>12} {'gap':>7} {'counted':>8}")
+    for layer in pm.network(asked.network).layers:
+        found = search(layer.workload, asked.arch, "latency", asked.tiles, time_limit_s=asked.limit, clock=cpu_clock())
+        gap = 1.0 if found.gap is None else float(found.gap)
+        gaps.append(gap)
+        cycles = f"{found.value:12,.0f}" if found.value is not None else f"{'none':>12}"
+        counted = found.space.evaluated or 0
+        print(f"{layer.name:32} {found.status:9} {cycles} {found.bound:12,.0f} {gap:7.1%} {counted:8,}", flush=True)
+    near = [sum(gap <= most for gap in gaps) for most in (0, 0.01, 0.03)]
+    print(
+        f"of {len(gaps)} layers {near[0]} proven, {near[1]} within 1 %, {near[2]} within 3 %; median {median(gaps):.1%}"
+    )
+
+
+if __name__ == "__main__":
+    main()
