@@ -93,7 +93,7 @@ class Built:
     broken: tuple[frozenset[str], frozenset[str]]
 
 
-def built(folder: Path, pairs: dict[str, tuple[str, str]], options: Sequence[str], tag: str) -> Built:
+def built(folder: Path, pairs: Mapping[str, tuple[str, str]], options: Sequence[str], tag: str) -> Built:
     """Compile pairs of texts, each with a function named as its key."""
     libraries: list[ctypes.CDLL] = []
     broken: list[frozenset[str]] = []
