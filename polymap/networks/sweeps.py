@@ -22,6 +22,7 @@ from polymap.ir import (
     PolymapError,
     Tabled,
     Workload,
+    did_you_mean,
 )
 from polymap.networks.columns import Column, Provenance, column_of
 from polymap.networks.exploration import Document, Executor
@@ -176,8 +177,16 @@ def sweep_of_document(
     """Return the sweep of a specification: workloads, machines, and objective, tiles, time_limit_s, seed, front_only if
     given. Raises OptionError for one that cannot be read."""
     hint = f"Fields: {', '.join(_FIELDS)}; the first two are needed."
-    if not is_table(document) or any(name not in _FIELDS for name in document):
+    if not is_table(document):
         raise OptionError(Mistake("PM565", f"the specification of the sweep is {shown(document)}", hint))
+    unknown = [str(name) for name in document if name not in _FIELDS]
+    if unknown:
+        what = "the specification of the sweep has no field"
+        told = (Mistake("PM565", f"{what} {shown(name)}", did_you_mean(name, _FIELDS) or hint) for name in unknown)
+        raise OptionError(list(told))
+    for name in ("workloads", "machines", "objective"):
+        if is_list(document.get(name)) and not document[name]:
+            raise OptionError(Mistake("PM565", f"{name} of the sweep are an empty list", "Expected at least one."))
     workloads, machines = document.get("workloads"), document.get("machines")
     if not is_list(workloads) or not (is_list(machines) or is_table(machines)):
         raise OptionError(Mistake("PM565", "the specification lacks a list of workloads, or machines", hint))
@@ -248,7 +257,7 @@ def _machines(machines: object) -> list[tuple[object, Architecture]]:
         return [(arch.name, arch) for arch in found]
     unknown = [name for name in machines if name not in ("base", "grid")]
     grid = machines.get("grid", {})
-    if unknown or "base" not in machines or not is_table(grid) or not all(is_list(each) for each in grid.values()):
+    if unknown or "base" not in machines or not is_table(grid) or not all(is_list(v) and v for v in grid.values()):
         hint = 'Expected {"base": a machine, "grid": {"GLB.capacity_bits": [262144, 524288]}}.'
         raise OptionError(Mistake("PM565", f"the machines of the sweep are {shown(machines)}", hint))
     base = machines["base"]

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 import polymap as pm
 from polymap.cli.command_line import main
+from polymap.networks import sweep_of_document
 from polymap.report.text import SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +26,7 @@ def validator(name: str) -> Draft202012Validator:
 def test_schemas_are_valid_and_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     schema = json.loads(schema_text(name))
     Draft202012Validator.check_schema(schema)
-    assert schema["$id"] == f"polymap.{name}/1"
+    assert schema["$id"] == {"sweep": "polymap.sweep_question/1"}.get(name, f"polymap.{name}/1")
     assert main(("schema", name)) == 0
     assert json.loads(capsys.readouterr().out) == schema
 
@@ -132,6 +133,36 @@ def test_the_files_of_the_documents_are_valid() -> None:
         document = json.loads(block)
         name = "mapping" if "nodes" in document else "workload"
         validator(name).validate(document)
+
+
+LAYER = {"matmul": {"m": 4, "n": 4, "k": 4}}
+SWEEPS: list[tuple[dict[str, Any], bool]] = [
+    ({"workloads": [LAYER], "machines": ["flat3"]}, True),
+    ({"workloads": ["bert_base.scores"], "machines": {"base": "flat3"}, "objective": ["energy"]}, True),
+    ({"workloads": [LAYER], "machines": {"base": "flat3", "grid": {"GLB.capacity_bits": ["32 KiB"]}}}, True),
+    ({"workloads": [], "machines": ["flat3"]}, False),
+    ({"workloads": [LAYER], "machines": []}, False),
+    ({"workloads": [LAYER]}, False),
+    ({"workloads": [LAYER], "machines": {"grid": {}}}, False),
+    ({"workloads": [LAYER], "machines": {"base": "flat3", "grid": {"GLB": [1]}}}, False),
+    ({"workloads": [LAYER], "machines": {"base": "flat3", "grid": {"X.size": []}}}, False),
+    ({"workloads": [LAYER], "machines": ["flat3"], "objective": []}, False),
+    ({"workloads": [LAYER], "machines": ["flat3"], "seed": -1}, False),
+    ({"workloads": [LAYER], "machines": ["flat3"], "time_limit_s": 0}, False),
+    ({"workloads": [LAYER], "machines": ["flat3"], "front_only": 1}, False),
+    ({"workloads": [LAYER], "machines": ["flat3"], "tile": "divide"}, False),
+    ({"workloads": [LAYER], "machines": ["flat3"], "tiles": "all"}, False),
+]
+
+
+@pytest.mark.parametrize(("document", "valid"), SWEEPS)
+def test_the_schema_of_sweeps_agrees_with_the_reader(document: dict[str, Any], valid: bool) -> None:
+    assert validator("sweep").is_valid(document) == valid
+    if valid:
+        sweep_of_document({**document, "time_limit_s": 0.01})
+    else:
+        with pytest.raises(pm.PolymapError):
+            sweep_of_document(document)
 
 
 def test_an_unknown_schema_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
