@@ -136,11 +136,6 @@ def course_figure(result: SearchResult) -> CourseFigure:
     return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
-def history_svg(result: SearchResult) -> Picture:
-    """Return the course of a search as a picture."""
-    return course_svg(course_figure(result))
-
-
 def course_svg(figure: CourseFigure) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
     value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""

@@ -8,7 +8,6 @@ every dim into ceil(n / T) pieces, all full but the last one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -88,11 +87,6 @@ class FirstTiles:
         for d in dims:
             found = found * values[d]
         return found
-
-    @cached_property
-    def all_pieces(self) -> FloatArray:
-        """Return the number of boxes into which the tiles cut all statement instances."""
-        return self.product(self.pieces, tuple(range(len(self.groups))))
 
     def of(self, operand: Operand) -> OfTensor:
         """Return a tensor's bounds per cell."""

@@ -13,7 +13,7 @@ from polymap.cli.command_line import main
 from polymap.explore import search
 from polymap.ir.errors import OptionError
 from polymap.ir.loopnest import Workload
-from polymap.report.space.course import course_figure, history_svg
+from polymap.report.space.course import course_figure, course_svg
 from polymap.search import parallelism_bounds
 from polymap.search.geometric_bounds.search import ProductSearch
 from polymap.search.parallelism_bounds.engine import SiblingSearch
@@ -193,7 +193,7 @@ def test_the_history_ends_at_the_answer_and_its_picture_shows_it() -> None:
     figure = course_figure(found)
     assert figure.values[-1][1] == found.value
     assert figure.bounds[-1][1] == found.bound
-    picture = history_svg(found)
+    picture = course_svg(course_figure(found))
     assert picture.count("<polyline") == 2
     assert "OPTIMAL, gap 0 %" in picture
 
