@@ -225,8 +225,8 @@ _COMMANDS = {
         ("--order", "--schedule", "--tile", "--parallel", "--reorder-sums", "--size", "--output", "--report", "--json"),
     ),
     "sweep": _Command(
-        "answer the same layers on many machines (`polymap schema sweep` shows what SPEC.json holds); a later run on the "
-        "same store asks only what is missing",
+        "answer the same layers on many machines (SPEC.json: `polymap schema sweep`); a later run on the same store "
+        "asks only what is missing",
         "SPEC.json | merge PART ... --store FILE | states --store FILE",
         ("--store", "--workers", "--json"),
     ),
