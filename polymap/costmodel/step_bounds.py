@@ -27,57 +27,63 @@ from polymap.ir import (
 )
 
 
-def bounding_machine(workload: Workload, arch: Architecture) -> Architecture:
+def bounding_machine(workload: Workload, arch: Architecture, *, by_steps: bool = False) -> Architecture:
     """Return the machine without steps on which each legal mapping's latency is at most that in steps.
 
-    Its tiles, places and energies are those of `arch`. For workloads whose latency in steps is counted.
+    Its tiles, places and energies are those of `arch`. by_steps: without what moves in the whole run, which may go on
+    from the start: then each latency is at most that in steps less `start_cycles` (their whole ones).
+    For workloads whose latency in steps is counted.
     """
     nodes = list(arch.without_steps().nodes)
+    if by_steps:
+        none = dict.fromkeys(f"{kind}bandwidth_bits_per_cycle" for kind in ("", "read_", "write_"))
+        nodes = [replace(node, **none) if isinstance(node, MemoryLevel) else node for node in nodes]
     if arch.overlap:
         outer, *levels = arch.levels
-        nodes[0] = _with_grains(workload, arch, outer)
+        nodes[0] = replace(nodes[0], grains=_grains(workload, arch, outer, even_plain=by_steps))
         for level in levels:
+            place = arch.nodes.index(level)
             if len(arch.fanouts_above(level.name)) == len(arch.fanouts):
-                nodes[arch.nodes.index(level)] = _in_turn(workload, arch, level)
+                plain = nodes[place]
+                assert isinstance(plain, MemoryLevel), "a level without steps is a level"
+                nodes[place] = _in_turn(workload, arch, level, plain)
     return replace(arch, nodes=tuple(nodes), start_cycles=Fraction(0))
 
 
-def _in_turn(workload: Workload, arch: Architecture, level: MemoryLevel) -> MemoryLevel:
-    """Return a level beside the compute units whose fills make them wait, where it holds nothing that is written."""
-    plain, waits = level.without_steps(), arch.compute.preload_cycles + arch.compute.fill_cycles
-    read = [rule_of(workload, tensor.name) is PlaceRule.READ_ONLY for tensor in workload.tensors]
-    held = [level.may_hold(tensor) for tensor in workload.tensors]
-    if (
-        not level.usable_bits
-        or not waits
-        or level.has_bandwidth
-        or any(h and not r for h, r in zip(held, read, strict=True))
-    ):
+def _in_turn(workload: Workload, arch: Architecture, level: MemoryLevel, plain: MemoryLevel) -> MemoryLevel:
+    """Return a level beside the compute units whose fills make them wait, where it holds nothing that is written.
+    plain: the level without steps."""
+    waits = arch.compute.preload_cycles + arch.compute.fill_cycles
+    may_change = any(level.may_hold(tensor) and not _is_read(workload, tensor) for tensor in workload.tensors)
+    if not level.usable_bits or not waits or plain.has_bandwidth or may_change:
         return plain
     return replace(plain, in_turn=True, write_bandwidth_bits_per_cycle=level.usable_bits / waits)
 
 
-def _with_grains(workload: Workload, arch: Architecture, level: MemoryLevel) -> MemoryLevel:
-    """Return the outermost level with what elements take of its bus at least, tensor by tensor."""
-    plain, both = level.without_steps(), level.bandwidth_bits_per_cycle
+def _grains(workload: Workload, arch: Architecture, level: MemoryLevel, *, even_plain: bool) -> tuple[Grain, ...]:
+    """Return what elements take of the outermost level's bus at least. even_plain: also where that is their own bits,
+    of tensors whose accesses there by statement instances are counted in beats or do not occur."""
+    both = level.bandwidth_bits_per_cycle
     loading, storing = level.read_bandwidth_bits_per_cycle or both, level.write_bandwidth_bits_per_cycle or both
-    grains: list[Grain] = []
-    for group in _together(workload, arch):
+    found: list[Grain] = []
+    for together in _together(workload, arch):
+        own = even_plain and level.beat_bits is None
+        group = [tensor for tensor in together if not own or _is_held_inside(arch, tensor)]
         if loading is not None:
-            taken = [
-                (tensor, _loaded(workload, arch, tensor, loading)) for tensor in group if _is_read(workload, tensor)
-            ]
+            read = [tensor for tensor in group if _is_read(workload, tensor)]
+            taken = [(tensor, _loaded(workload, arch, tensor, loading)) for tensor in read]
             for number in (0, 1):
-                grains += _grain([(tensor, each[number]) for tensor, each in taken], loading, loads=True)
+                of_bus = [(tensor, each[number]) for tensor, each in taken]
+                found += _grain(of_bus, loading, loads=True, even_plain=even_plain and not number)
         if storing is not None:
             written = [(tensor, _of_bus(workload, arch, tensor)) for tensor in group if not _is_read(workload, tensor)]
-            grains += _grain(written, storing, loads=False)
-    return replace(plain, grains=tuple(grains))
+            found += _grain(written, storing, loads=False, even_plain=even_plain)
+    return tuple(found)
 
 
-def _grain(taken: list[tuple[Tensor, Fraction]], band: Fraction, *, loads: bool) -> list[Grain]:
+def _grain(taken: list[tuple[Tensor, Fraction]], band: Fraction, *, loads: bool, even_plain: bool) -> list[Grain]:
     """Return the bits of a bus that elements take; nothing where they are the elements' own."""
-    if all(bits <= tensor.bits for tensor, bits in taken):
+    if not taken or (not even_plain and all(bits <= tensor.bits for tensor, bits in taken)):
         return []
     unit = lcm(*(bits.denominator for _, bits in taken))
     bits = tuple((tensor.name, int(bits * unit)) for tensor, bits in taken)
@@ -88,7 +94,7 @@ def _loaded(workload: Workload, arch: Architecture, tensor: Tensor, band: Fracti
     """Return what an element that is loaded takes at least of the outermost bus: by beats, and by waits for requests,
     as bits that the bus could move meanwhile."""
     level, beats = arch.levels[0], _of_bus(workload, arch, tensor)
-    if level.in_flight is None or not any(inner.requires(tensor) for inner in arch.levels[1:]):
+    if level.in_flight is None or not _is_held_inside(arch, tensor):
         return beats, Fraction(0)  # statement instances that access it there ask for nothing
     asked = 1 / _longest(workload, arch, tensor)
     if level.request_bits:
@@ -101,7 +107,7 @@ def _of_bus(workload: Workload, arch: Architecture, tensor: Tensor) -> Fraction:
     run."""
     level, own = arch.levels[0], Fraction(tensor.bits)
     unites = any(fanout.multicast.unites_tiles for fanout in arch.fanouts)
-    if level.beat_bits is None or (unites and not any(inner.requires(tensor) for inner in arch.levels[1:])):
+    if level.beat_bits is None or (unites and not _is_held_inside(arch, tensor)):
         return own  # statement instances may access it there, and their loads unite
     return max(own, level.beat_bits / _longest(workload, arch, tensor))
 
@@ -110,6 +116,11 @@ def _is_read(workload: Workload, tensor: Tensor) -> bool:
     """Whether the tensor is only read. What is loaded of others are fewer than the reads that are counted: sums are
     added where they arrive."""
     return rule_of(workload, tensor.name) is PlaceRule.READ_ONLY
+
+
+def _is_held_inside(arch: Architecture, tensor: Tensor) -> bool:
+    """Whether statement instances surely access the tensor inside of the outermost level."""
+    return any(inner.requires(tensor) for inner in arch.levels[1:])
 
 
 def _together(workload: Workload, arch: Architecture) -> list[list[Tensor]]:

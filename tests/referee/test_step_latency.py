@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby, product
-from math import prod
+from math import floor, prod
 
 import pytest
 
@@ -479,7 +479,7 @@ def demanding(case: Case, rng: random.Random) -> Case:
     outer, *inner = case.arch.nodes
     assert isinstance(outer, MemoryLevel)
     waits = Fraction(rng.choice([0, 5]))
-    bus = replace(outer, beat_bits=rng.choice([8, 64, 128]), request_bits=rng.choice([None, 256]), in_flight=1)
+    bus = replace(outer, beat_bits=rng.choice([None, 8, 64, 128]), request_bits=rng.choice([None, 256]), in_flight=1)
     bus = replace(bus, request_latency_cycles=waits, base_offset_bits=0)
     unit = replace(case.arch.compute, preload_cycles=Fraction(rng.choice([5, 40])))
     return replace(case, arch=replace(case.arch, nodes=(bus, *inner[:-1], unit)))
@@ -503,6 +503,8 @@ def bounded(seeds: range) -> tuple[int, int]:
             continue
         least = evaluate(case.workload, bounding_machine(case.workload, case.arch), case.mapping)
         assert least.latency_cycles <= cost.latency_cycles, seed
+        begun = evaluate(case.workload, bounding_machine(case.workload, case.arch, by_steps=True), case.mapping)
+        assert begun.latency_cycles + floor(case.arch.start_cycles) <= cost.latency_cycles, seed
         assert least.traffic == cost.traffic
         assert least.energy_pj_exact <= cost.energy_pj_exact, seed  # leakage lasts as long as the run
         met += 1

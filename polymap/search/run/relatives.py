@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import floor
 
 from polymap.costmodel import bounding_machine, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
@@ -73,7 +74,19 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
         answers += _with_less_traffic(search, relative)
     best = dict.fromkeys(one.best for one in answers if one is not None and one.best is not None)
     found = [pair for mapping in best for pair in _scored(search, mapping)]
-    return found, at_least(relative, answer, objective) or Fraction(0)
+    return found, max(at_least(relative, answer, objective) or Fraction(0), _after_start(search, objective))
+
+
+def _after_start(search: Search, objective: Objective) -> Fraction:
+    """Return what any mapping's latency is at least because nothing begins before `start_cycles`; 0 for other
+    objectives."""
+    start = floor(search.arch.start_cycles)
+    if not start or objective.goal is not Goal.LATENCY:
+        return Fraction(0)
+    relative = Relative(search.workload, bounding_machine(search.workload, search.arch, by_steps=True), search.rules)
+    answer = answer_of(search, relative, objective, TUNING.free_wires_share)
+    least = None if answer is None else at_least(relative, answer, objective)
+    return Fraction(0) if least is None else start + least
 
 
 def _with_less_traffic(search: Search, relative: Relative) -> Iterator[SearchResult | None]:
