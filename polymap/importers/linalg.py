@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from polymap.importers.calls import NotMapped, Operand
+from polymap.importers.calls import Call, NotMapped, Operand
+from polymap.importers.linalg_named import generalized
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
 from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
@@ -17,7 +18,8 @@ from polymap.workload import einsum
 
 _DIALECTS = ("builtin", "func", "linalg", "arith", "tensor", "memref", "math", "affine", "scf")
 _FRAMES = ("builtin.module", "func.func", "func.return")
-_VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast")
+_VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast",
+          "linalg.pack", "linalg.unpack")  # fmt: skip
 _ENDS = (".return", ".yield", ".terminator")  # of operations of other dialects that end a block
 _OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min"}
 _FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "absf": "fabs",
@@ -88,12 +90,16 @@ class _Reader:
             raise NotMapped(self._parsed.skipped[operation])
         if operation.name.startswith("scf."):
             raise NotMapped("how often it runs depends on values", 0)
+        if _name(operation) == "linalg.softmax":
+            return Loops.of(_softmax(operation, self._key(operation.operands[0]), self._bits))
         part, places = _part(operation, self._bits)
         return Loops((part,), tuple(Operand(self._key(operation.operands[place])) for place in places))
 
 
 def _name(operation: Any) -> str:
     """Return an operation's name as the text has it, also where xdsl does not know the operation."""
+    if operation.name == "linalg.generic" and str(getattr(operation.library_call, "data", "")).startswith("linalg."):
+        return operation.library_call.data
     found = operation.attributes.get("op_name__") if operation.name == "builtin.unregistered" else None
     return str(getattr(found, "data", operation.name))
 
@@ -133,7 +139,7 @@ def _parsed(text: str) -> _Parsed:
     try:
         # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
         skips = _Skips(told)
-        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, text)
+        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, generalized(text))
         return _Parsed(parser.parse_module(), skips.skipped, skips.producers)
     except told as error:
         raise InputError(Mistake("PM643", f"the text is no module of linalg: {_line(error)}")) from None
@@ -250,6 +256,17 @@ class _Skips:
         return made
 
 
+def _softmax(operation: Any, value: str, bits: int | None) -> Call:
+    """Return the call of a softmax; raises NotMapped."""
+    operand = operation.operands[0]
+    shape = tuple(operand.type.get_shape())
+    if any(size < 1 for size in shape):
+        raise NotMapped("a dynamic size, or a tensor without elements")
+    width = bits or _bits(operand)
+    axis = operation.attributes["dimension"].value.data
+    return Call("softmax", (shape,), shape, {"axis": axis}, None, width, (Operand(value, None, width),))
+
+
 def _part(operation: Any, bits: int | None) -> tuple[Part, list[int]]:
     """Return the workload of a structured operation, and which operands it reads; raises NotMapped with the reason."""
     if not operation.name.startswith("linalg.") or not hasattr(operation, "get_indexing_maps"):
@@ -302,7 +319,7 @@ def _statement(
     dims = {dim for place in (*reads, count) for axis in axes[place] for dim in axis}
     if any(size > 1 and dim not in dims for dim, size in enumerate(sizes)):
         raise NotMapped("a dim that no access of the body uses")
-    made = einsum(text, sizes={f"d{dim}": sizes[dim] for dim in sorted(dims)}, bits=width, name=operation.name[7:])
+    made = einsum(text, sizes={f"d{dim}": sizes[dim] for dim in sorted(dims)}, bits=width, name=_name(operation)[7:])
     expression = _renumbered(value, {place: number for number, place in enumerate(reads)})
     statement = replace(made.statements[0], expression=expression)
     is_product = operator == "+=" and count in used and _is_product(value) and len(reads) > 1
