@@ -57,8 +57,10 @@ _UNARY = {"abs": "math.absf", "ceil": "math.ceil", "floor": "math.floor", "negf"
 _BINARY = {"div": "div", "div_unsigned": "div", "powf": "math.powf", "add": "add", "sub": "sub", "mul": "mul",
            "max": "max", "min": "min", "max_signed": "max", "min_signed": "min"}  # fmt: skip
 _READ_BY_XDSL = ("matmul", "conv_2d_nhwc_hwcf", "conv_2d_nhwc_fhwc", "conv_2d_nchw_fchw", "conv_2d_ngchw_fgchw",
-                 "conv_2d_ngchw_gfchw", "pooling_nchw_max", "exp", "log", "sqrt", "add", "sub", "mul", "max", "min")  # fmt: skip
+                 "conv_2d_ngchw_gfchw", "pooling_nchw_max", "exp", "log", "sqrt", "add", "sub", "mul", "max",
+                 "min")  # fmt: skip
 
+# Values of bodies are named so that they are none of the text's own: `%$x`.
 _HIDDEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 _START = re.compile(r"(?:(?<=[=\n{])|^)([ \t]*)linalg\.(\w+)(?![\w.])")
 _OPERANDS = re.compile(r"\b(ins|outs)\s*\(")
@@ -257,17 +259,17 @@ def _is_map(text: str) -> bool:
 
 def _accumulation(elements: list[str], kind: str) -> str:
     left, right, out = elements
-    head = f"^bb0(%x: {left}, %y: {right}, %z: {out}): "
+    head = f"^bb0(%$x: {left}, %$y: {right}, %$z: {out}): "
     family = "f" if _is_float(out) else "i"
     casts = f"{_cast('x', left, out)}{_cast('y', right, out) if kind == 'product' else ''}"
     if kind == "product":
         return (
-            f"{head}{casts}%t = arith.mul{family} %x_, %y_ : {out} %s = arith.add{family} %z, %t : {out} "
-            f"linalg.yield %s : {out}"
+            f"{head}{casts}%$t = arith.mul{family} %$x_, %$y_ : {out} %$s = arith.add{family} %$z, %$t : {out} "
+            f"linalg.yield %$s : {out}"
         )
     word = {"sum": f"add{family}", "max": "maximumf" if family == "f" else "maxsi"}
     word["min"] = word["max"].replace("max", "min")
-    return f"{head}{casts}%s = arith.{word[kind]} %z, %x_ : {out} linalg.yield %s : {out}"
+    return f"{head}{casts}%$s = arith.{word[kind]} %$z, %$x_ : {out} linalg.yield %$s : {out}"
 
 
 def _is_float(element: str) -> bool:
@@ -277,9 +279,9 @@ def _is_float(element: str) -> bool:
 def _cast(name: str, source: str, target: str) -> str:
     """Return the operation that casts an argument to the result's type: the name with an underscore."""
     if source == target:
-        return f"%{name}_ = arith.bitcast %{name} : {source} to {target} "
+        return f"%${name}_ = arith.bitcast %${name} : {source} to {target} "
     words = {(True, True): "extf", (False, False): "extsi", (False, True): "sitofp", (True, False): "fptosi"}
-    return f"%{name}_ = arith.{words[_is_float(source), _is_float(target)]} %{name} : {source} to {target} "
+    return f"%${name}_ = arith.{words[_is_float(source), _is_float(target)]} %${name} : {source} to {target} "
 
 
 def _elementwise(operation: _Operation, name: str) -> str | None:
@@ -291,24 +293,24 @@ def _elementwise(operation: _Operation, name: str) -> str | None:
     element = elements[0]
     dims = ", ".join(f"d{place}" for place in range(found[1].count("x")))
     maps = _given_maps(operation.attributes) or (dims, [dims] * (count + 1))
-    arguments = ", ".join(f"%x{place}: {element}" for place in range(count))
+    arguments = ", ".join(f"%$x{place}: {element}" for place in range(count))
     body = _applied(_UNARY.get(name) or _BINARY[name], count, element)
-    return _generic(operation, *maps, f"^bb0({arguments}, %z: {element}): {body}linalg.yield %s : {element}")
+    return _generic(operation, *maps, f"^bb0({arguments}, %$z: {element}): {body}linalg.yield %$s : {element}")
 
 
 def _applied(word: str, count: int, element: str) -> str:
     """Return an operation on the first arguments of a body, whose result is %s."""
     family = "f" if _is_float(element) else "i"
     if word == "^2":
-        return f"%s = arith.mul{family} %x0, %x0 : {element} "
+        return f"%$s = arith.mul{family} %$x0, %$x0 : {element} "
     if word == "1/":
-        one = f"%one = arith.constant 1{'.0' if family == 'f' else ''} : {element} "
-        return f"{one}%s = arith.div{family if family == 'f' else 'si'} %one, %x0 : {element} "
+        one = f"%$one = arith.constant 1{'.0' if family == 'f' else ''} : {element} "
+        return f"{one}%$s = arith.div{family if family == 'f' else 'si'} %$one, %$x0 : {element} "
     if "." not in word:
         signed = {"max": "maximumf", "min": "minimumf", "div": "divf"}
         integer = {"max": "maxsi", "min": "minsi", "div": "divsi"}
         word = f"arith.{(signed if family == 'f' else integer).get(word, word + family)}"
-    return f"%s = {word} {', '.join(f'%x{place}' for place in range(count))} : {element} "
+    return f"%$s = {word} {', '.join(f'%$x{place}' for place in range(count))} : {element} "
 
 
 def _reduce_or_map(operation: _Operation) -> str | None:
@@ -332,17 +334,17 @@ def _body(operation: _Operation, elements: list[str]) -> str | None:
         arguments, _, inside = operation.body[1:].partition(")")
         count = arguments.count("%")
         if count == len(elements) - 1:  # a map does not read what it writes
-            arguments += f"{', ' if arguments.strip() else ''}%written__: {elements[-1]}"
+            arguments += f"{', ' if arguments.strip() else ''}%$written: {elements[-1]}"
         elif count != len(elements):
             return None
         return f"^bb0({arguments}): {inside}"
     short = _SHORT_BODY.search(_before_dimensions(operation.attributes))
     if short is None or len(set(elements)) > 1:
         return None
-    names = [f"%x{place}" for place in range(len(elements))]
+    names = [f"%$x{place}" for place in range(len(elements))]
     read = names if operation.name == "reduce" else names[:-1]
     arguments = ", ".join(f"{name}: {elements[0]}" for name in names)
-    return f"^bb0({arguments}): %s = {short[1]} {', '.join(read)} : {elements[0]} linalg.yield %s : {elements[0]}"
+    return f"^bb0({arguments}): %$s = {short[1]} {', '.join(read)} : {elements[0]} linalg.yield %$s : {elements[0]}"
 
 
 def _before_dimensions(attributes: str) -> str:
