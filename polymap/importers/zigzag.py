@@ -1,4 +1,4 @@
-"""ZigZag's files as machine, layers and constraints: versions 2 and 3. What is read: docs/howto/zigzag.md."""
+"""ZigZag's files as machine, layers and constraints: versions 2 and 3. What is read: docs/howto/coming_from.md."""
 
 from __future__ import annotations
 
