@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from polymap.importers.calls import NotMapped, Operand
+from polymap.importers.calls import Call, NotMapped, Operand
+from polymap.importers.linalg_named import generalized
+from polymap.importers.linalg_sizes import Sizes, owner_of
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
 from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
@@ -17,7 +19,8 @@ from polymap.workload import einsum
 
 _DIALECTS = ("builtin", "func", "linalg", "arith", "tensor", "memref", "math", "affine", "scf")
 _FRAMES = ("builtin.module", "func.func", "func.return")
-_VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast")
+_VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast",
+          "linalg.pack", "linalg.unpack")  # fmt: skip
 _ENDS = (".return", ".yield", ".terminator")  # of operations of other dialects that end a block
 _OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min"}
 _FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "absf": "fabs",
@@ -27,17 +30,22 @@ _DAMAGE = (ValueError, KeyError, IndexError, AttributeError, AssertionError, Typ
 
 
 @answers_in_words
-def from_linalg(text: str, *, name: str = "linalg", bits: int | None = None) -> Network:
+def from_linalg(
+    text: str, *, name: str = "linalg", bits: int | None = None, sizes: Mapping[str, int] | None = None
+) -> Network:
     """Return the network of the operations of linalg in a module of MLIR; needs the extra `xdsl`.
 
-    Every `linalg.generic` and named operation of static sizes is a layer: its indexing maps are the indices, and its
-    body is the accumulation (`+=`, `max=`, `min=`) or an elementwise function. Operations on tensors and memrefs that
-    compute nothing are views, all others unmapped. bits: of all tensors, instead of their element types. Raises
-    InputError (PM643) for a text that is no such module, MissingPackageError without the package.
+    Every `linalg.generic` and named operation is a layer: its indexing maps are the indices, and its body is the
+    accumulation (`+=`, `max=`, `min=`) or an elementwise function. Operations on tensors and memrefs that compute
+    nothing are views, all others unmapped. bits: of all tensors, instead of their element types. sizes: of the dynamic
+    axes of arguments, and integer arguments, by their names: {"a[0]": 128, "n": 4}; "f.a[0]" in the function f alone.
+    Raises InputError (PM643) for a text that is no such module, (PM641) for sizes that it does not have or contradicts,
+    MissingPackageError without the package.
     """
     parsed = _parsed(expected_text(text, "the module", InputError))
-    reader = _Reader(parsed, bits)
+    reader = _Reader(parsed, bits, Sizes(sizes))
     reader.tell(parsed.module, OUTER)
+    reader.sizes.refuse()
     return reader.nodes.network(name)
 
 
@@ -53,8 +61,8 @@ class _Parsed(NamedTuple):
 class _Reader:
     """Tells the operations of a module in order, without what stands in the bodies of operations of linalg."""
 
-    def __init__(self, parsed: _Parsed, bits: int | None) -> None:
-        self.nodes = Nodes()
+    def __init__(self, parsed: _Parsed, bits: int | None, sizes: Sizes) -> None:
+        self.nodes, self.sizes = Nodes(), sizes
         self._parsed, self._bits, self._count = parsed, bits, 0
 
     def tell(self, operation: Any, inner: Inner) -> None:
@@ -62,6 +70,7 @@ class _Reader:
         for each in (one for region in operation.regions for block in region.blocks for one in block.ops):
             name = _name(each)
             if name in _FRAMES or name.endswith(".func"):
+                self.sizes.enter(each)
                 self.tell(each, inner)
                 continue
             if name.endswith(_ENDS) and not each.results:
@@ -70,7 +79,8 @@ class _Reader:
             node = f"{name}#{self._count}"
             self._count += 1
             enters = name.startswith("scf.") or (bool(each.regions) and not name.startswith("linalg."))
-            times = _times(each, inner) if enters else None
+            times = self._times(each, inner) if enters else None
+            self.sizes.carry(each)
             is_view = name.startswith(_VIEWS) or (enters and times is not None)
             read = (lambda: None) if is_view else partial(self._loops, each)
             self.nodes.tell(node, name, read, map(self._key, each.operands), map(self._key, each.results), inner)
@@ -88,39 +98,43 @@ class _Reader:
             raise NotMapped(self._parsed.skipped[operation])
         if operation.name.startswith("scf."):
             raise NotMapped("how often it runs depends on values", 0)
-        part, places = _part(operation, self._bits)
+        if _name(operation) == "linalg.softmax":
+            return Loops.of(self._softmax(operation))
+        part, places = _part(operation, self._bits, self.sizes)
         return Loops((part,), tuple(Operand(self._key(operation.operands[place])) for place in places))
+
+    def _softmax(self, operation: Any) -> Call:
+        """Return the call of a softmax; raises NotMapped."""
+        operand = operation.operands[0]
+        shape = self.sizes.shape(operand)
+        if not shape or any(size < 1 for size in shape):
+            raise NotMapped(f"a dynamic size, or a tensor without elements{self.sizes.advice()}")
+        for result in operation.results:
+            self.sizes.note(result, shape)
+        width = self._bits or _bits(operand)
+        axis = operation.attributes["dimension"].value.data
+        return Call(
+            "softmax", (shape,), shape, {"axis": axis}, None, width, (Operand(self._key(operand), None, width),)
+        )
+
+    def _times(self, operation: Any, inner: Inner) -> int | None:
+        """Return how often the body of an operation runs: a loop with known bounds; None for others."""
+        if inner.times is None or operation.name != "scf.for":
+            return None
+        self.sizes.loop(operation)
+        bounds = [self.sizes.number(each) for each in operation.operands[:3]]
+        if None in bounds or not bounds[2]:
+            return None
+        low, high, step = (each or 0 for each in bounds)
+        return inner.times * max(0, -(-(high - low) // step)) or None
 
 
 def _name(operation: Any) -> str:
     """Return an operation's name as the text has it, also where xdsl does not know the operation."""
+    if operation.name == "linalg.generic" and str(getattr(operation.library_call, "data", "")).startswith("linalg."):
+        return operation.library_call.data
     found = operation.attributes.get("op_name__") if operation.name == "builtin.unregistered" else None
     return str(getattr(found, "data", operation.name))
-
-
-def _times(operation: Any, inner: Inner) -> int | None:
-    """Return how often the body of an operation runs: a loop with constant bounds; None for others."""
-    if inner.times is None or operation.name != "scf.for":
-        return None
-    bounds = [_constant(each) for each in operation.operands[:3]]
-    if None in bounds or not bounds[2]:
-        return None
-    low, high, step = (each or 0 for each in bounds)
-    return inner.times * max(0, -(-(high - low) // step)) or None
-
-
-def _owner(value: Any) -> Any:
-    """Return what defines a value; None for the results of operations that xdsl could not read."""
-    try:
-        return value.owner
-    except ValueError:
-        return None
-
-
-def _constant(value: Any) -> int | None:
-    owner = _owner(value)
-    number = getattr(getattr(getattr(owner, "value", None), "value", None), "data", None)
-    return number if getattr(owner, "name", "") == "arith.constant" and isinstance(number, int) else None
 
 
 def _parsed(text: str) -> _Parsed:
@@ -130,13 +144,15 @@ def _parsed(text: str) -> _Parsed:
             context.register_dialect(dialect, load)
     errors = extra("xdsl.utils.exceptions", "from_linalg")
     told = (errors.ParseError, errors.VerifyException, errors.DiagnosticException, *_DAMAGE, RecursionError)
-    try:
+    base, reason = extra("xdsl.parser", "from_linalg").Parser, ""
+    for written in dict.fromkeys((generalized(text), text)):
         # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
         skips = _Skips(told)
-        parser = _lenient(extra("xdsl.parser", "from_linalg").Parser, skips)(context, text)
-        return _Parsed(parser.parse_module(), skips.skipped, skips.producers)
-    except told as error:
-        raise InputError(Mistake("PM643", f"the text is no module of linalg: {_line(error)}")) from None
+        try:
+            return _Parsed(_lenient(base, skips)(context, written).parse_module(), skips.skipped, skips.producers)
+        except told as error:
+            reason = _line(error)
+    raise InputError(Mistake("PM643", f"the text is no module of linalg: {reason}"))
 
 
 def _line(error: Exception) -> str:
@@ -149,6 +165,7 @@ _START = rf'(?:{_RESULTS}|{_OPERATION}|return\b|"[\w.$]+"\s*\()'
 _NEXT = re.compile(rf"\s*(?://[^\n]*\s*)*(?:{_START}|\}}|\^|\Z|[#!][\w.$]+\s*=|\{{-#)")
 _BODY = re.compile(rf"\{{\s*(?://[^\n]*\s*)*(?:{_START}|\^|\}}\s*(?:\n|\Z))")
 _HEAD = re.compile(r"\s*(?:((?:%[\w$.-]+(?::\d+)?[\s,]*)+)=\s*)?\"?([A-Za-z_]\w*(?:\.[\w.$]+)?)")
+_NAMED = re.compile(r"[^\n]*\blibrary_call = \"(linalg\.\w+)\"")  # what was written as linalg.generic
 _NAMES = re.compile(r"%([\w$.-]+)")
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[][(){}<>]|\n|[^][(){}<>\n"/-]+|.', re.DOTALL)
 
@@ -244,13 +261,15 @@ class _Skips:
         parser._resume_from(place)
         used = dict.fromkeys(_NAMES.findall(text, head.end(), place))
         operands = [parser.ssa_values[name][0] for name in used if name in parser.ssa_values]
-        made = self._unregistered.with_name(head[2]).create(operands=operands, regions=regions)
+        named = _NAMED.match(text, head.end()) if head[2] == "linalg.generic" else None
+        name = named[1] if named is not None else head[2]
+        made = self._unregistered.with_name(name).create(operands=operands, regions=regions)
         self._open |= dict.fromkeys(_NAMES.findall(head[1] or ""), made)
-        self.skipped[made] = _reason(head[2], error)
+        self.skipped[made] = _reason(name, error)
         return made
 
 
-def _part(operation: Any, bits: int | None) -> tuple[Part, list[int]]:
+def _part(operation: Any, bits: int | None, known: Sizes) -> tuple[Part, list[int]]:
     """Return the workload of a structured operation, and which operands it reads; raises NotMapped with the reason."""
     if not operation.name.startswith("linalg.") or not hasattr(operation, "get_indexing_maps"):
         raise NotMapped("no operation of linalg with indexing maps")
@@ -262,11 +281,11 @@ def _part(operation: Any, bits: int | None) -> tuple[Part, list[int]]:
         raise NotMapped("its indexing maps or its body cannot be read") from None
     if len(operands) != count + 1 or len(maps) != len(operands) or len(block.args) != len(operands):
         raise NotMapped("several results, or an operand without an indexing map")
-    shapes = [tuple(each.type.get_shape()) if hasattr(each.type, "get_shape") else () for each in operands]
-    if any(size < 1 for shape in shapes for size in shape):
-        raise NotMapped("a dynamic size, or a tensor without elements")
+    shapes = [known.shape(each) for each in operands]
     axes = [[_index(result) for result in each.results] for each in maps]
-    sizes = _sizes(maps[0].num_dims, axes, shapes)
+    sizes = _sizes(maps[0].num_dims, axes, shapes, known)
+    for result in operation.results:
+        known.note(result, [sizes[next(iter(axis))] if list(axis.values()) == [1] else -1 for axis in axes[count]])
     return _statement(operation, block, axes, sizes, bits)
 
 
@@ -302,10 +321,12 @@ def _statement(
     dims = {dim for place in (*reads, count) for axis in axes[place] for dim in axis}
     if any(size > 1 and dim not in dims for dim, size in enumerate(sizes)):
         raise NotMapped("a dim that no access of the body uses")
-    made = einsum(text, sizes={f"d{dim}": sizes[dim] for dim in sorted(dims)}, bits=width, name=operation.name[7:])
+    made = einsum(text, sizes={f"d{dim}": sizes[dim] for dim in sorted(dims)}, bits=width, name=_name(operation)[7:])
     expression = _renumbered(value, {place: number for number, place in enumerate(reads)})
     statement = replace(made.statements[0], expression=expression)
-    is_product = operator == "+=" and count in used and _is_product(value) and len(reads) > 1
+    scalars = [place for place in reads if not axes[place]]  # zero points
+    factors = len(reads) - len(scalars)
+    is_product = operator == "+=" and count in used and _is_product(value, scalars) and factors > 1
     return Part(replace(made, statements=(statement,)), is_product), reads
 
 
@@ -329,13 +350,19 @@ def _index(expression: Any) -> dict[int, int]:
     raise NotMapped(f"the index {expression}: only sums of multiples of dims are read")
 
 
-def _sizes(count: int, axes: list[list[dict[int, int]]], shapes: list[tuple[int, ...]]) -> list[int]:
-    """Return the extent of each dim, from an axis that it alone indexes."""
+def _sizes(count: int, axes: list[list[dict[int, int]]], shapes: list[tuple[int, ...]], known: Sizes) -> list[int]:
+    """Return the extent of each dim, from an axis that it alone indexes; raises NotMapped."""
     sizes: dict[int, int] = {}
+    is_open = any(size < 1 for shape in shapes for size in shape)
     for indices, shape in zip(axes, shapes, strict=True):
         for axis, size in zip(indices, shape, strict=False):
-            if len(axis) == 1 and 1 in axis.values():
-                sizes.setdefault(next(iter(axis)), size)
+            if len(axis) != 1 or 1 not in axis.values() or size == -1:
+                continue
+            dim = next(iter(axis))
+            if sizes.setdefault(dim, size) != size:
+                raise NotMapped(f"its operands give one dim the sizes {sizes[dim]} and {size}")
+    if is_open and (len(sizes) < count or 0 in sizes.values()):
+        raise NotMapped(f"a dynamic size, or a tensor without elements{known.advice()}")
     if len(sizes) < count:
         raise NotMapped("a dim that no axis has alone, so that its size is unknown")
     return [sizes[dim] for dim in range(count)]
@@ -346,7 +373,7 @@ def _value(value: Any, arguments: list[Any], used: list[int]) -> Expression:
     if value in arguments:
         used.append(arguments.index(value))
         return Read(arguments.index(value))
-    operation = _owner(value)
+    operation = owner_of(value)
     if not hasattr(operation, "operands"):
         raise NotMapped("the body reads a value from outside")
     kind = operation.name.rpartition(".")[2]
@@ -385,10 +412,17 @@ def _renumbered(value: Expression, places: dict[int, int]) -> Expression:
             return value
 
 
-def _is_product(value: Expression) -> bool:
-    return isinstance(value, Read) or (
-        isinstance(value, Apply) and value.operation == "*" and all(map(_is_product, value.arguments))
-    )
+def _is_product(value: Expression, scalars: list[int]) -> bool:
+    """Return whether a value is a product of reads, each less a scalar or not (of quantised operands)."""
+    match value:
+        case Read():
+            return True
+        case Apply("*", arguments):
+            return all(_is_product(each, scalars) for each in arguments)
+        case Apply("-", (Read(_), right)):
+            return isinstance(right, Number) or (isinstance(right, Read) and right.access in scalars)
+        case _:
+            return False
 
 
 def _bits(operand: Any) -> int:

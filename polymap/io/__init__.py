@@ -19,6 +19,11 @@ with lazy(__name__):
     from polymap.importers.timeloop.export import to_timeloop as to_timeloop
     from polymap.importers.timeloop.reading import from_timeloop as from_timeloop
     from polymap.importers.torch_models import from_torch as from_torch
+    from polymap.importers.zigzag import (
+        ZigzagFiles as ZigzagFiles,
+        ZigzagLayer as ZigzagLayer,
+        from_zigzag as from_zigzag,
+    )
     from polymap.inputs.mappings import (
         mapping_from_document as mapping_from_document,
         mapping_to_document as mapping_to_document,

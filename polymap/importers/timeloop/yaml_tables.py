@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,10 +119,17 @@ class Reading(NamedTuple):
 
 class Files:
     """The files of one question, each read once. folders: what templates may include files from, beside the folders of
-    the files; values: of the names in templates. Needs the extra `timeloop`."""
+    the files; values: of the names in templates; repeated: is told where a key is given again (the last one holds), in
+    place of a refusal. Needs the extra `timeloop`."""
 
-    def __init__(self, caller: str, folders: Iterable[Path] = (), values: dict[str, Any] | None = None) -> None:
-        self._caller = caller
+    def __init__(
+        self,
+        caller: str,
+        folders: Iterable[Path] = (),
+        values: dict[str, Any] | None = None,
+        repeated: Callable[[Place, str], None] | None = None,
+    ) -> None:
+        self._caller, self._repeated = caller, repeated
         self._folders, self._values = tuple(folders), dict(values or {})
         self._read: dict[str | Path, Value] = {}
 
@@ -171,7 +178,7 @@ class Files:
         places: list[Place] | None = None
         if is_template(text):
             text, places = expand(text, path, reading.sources, self._caller, reading.added)
-        reader = _Reader(name, places, reading.sources, reading.budget)
+        reader = _Reader(name, places, reading.sources, reading.budget, self._repeated)
         return _read(_compose(ruamel, text, name, places), reader, 0)
 
 
@@ -224,6 +231,7 @@ class _Reader(NamedTuple):
     places: list[Place] | None
     sources: Sources
     budget: Iterator[int]
+    repeated: Callable[[Place, str], None] | None = None
 
 
 def _read(node: Any, reader: _Reader, depth: int) -> Value:
@@ -247,7 +255,10 @@ def _read(node: Any, reader: _Reader, depth: int) -> Value:
             raise InputError(Mistake("PM660", f"{place}: a key that is no text"))
         read = _read(value, reader, depth + 1)
         if key.value in found:
-            raise InputError(Mistake("PM660", f"{read.place}: the key {shown(key.value)} is given twice"))
+            twice = f"the key {shown(key.value)} is given twice"
+            if reader.repeated is None:
+                raise InputError(Mistake("PM660", f"{read.place}: {twice}"))
+            reader.repeated(read.place, twice)
         found[key.value] = read
     return Value(_merged(found), place, tag)
 

@@ -1,0 +1,95 @@
+"""ZigZag's files as machine, layers and constraints: versions 2 and 3. What is read: docs/howto/coming_from.md."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+from polymap.importers.timeloop import Files, FileWarning, Findings
+from polymap.importers.zigzag_layers import Layer, constraints_of, layer_of, mappings_of
+from polymap.importers.zigzag_machine import Machine, machine_of
+from polymap.inputs import answers_in_words, expected_kind
+from polymap.ir import Architecture, InputError, Workload
+from polymap.networks import MappedNode, Network, network_of_nodes
+
+
+class ZigzagLayer(NamedTuple):
+    """A layer, and what the mapping demands of it: `explore(layer.workload, arch, constraints=layer.constraints)`."""
+
+    name: str
+    workload: Workload
+    constraints: dict[str, object]
+
+
+class ZigzagFiles(NamedTuple):
+    """What files say. layers: in the file's order; network: all of them, None without a workload; warnings: what was
+    read otherwise than it stands there, or left out."""
+
+    arch: Architecture
+    layers: tuple[ZigzagLayer, ...] = ()
+    network: Network | None = None
+    warnings: tuple[FileWarning, ...] = ()
+
+
+@answers_in_words
+def from_zigzag(
+    accelerator: str | Path,
+    mapping: str | Path | None = None,
+    workload: str | Path | None = None,
+    *,
+    strict: bool = True,
+) -> ZigzagFiles:
+    """Return the machine, the layers and their constraints of ZigZag's files; needs the extra `timeloop` (YAML).
+
+    Each argument is a path, or YAML as a text of several lines. Memories and the operational array become levels and
+    fan-outs of one chain, spatial mappings factors of fan-outs, a temporal ordering the order of loops. `.warnings`
+    tells what is read otherwise than it stands there; with strict=False also what is left out because nothing here is
+    equal to it. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML, PM661 for what
+    is not read.
+    """
+    told = Findings(strict=strict)
+    files = Files("from_zigzag", repeated=lambda place, what: told.no_equal(place, what, "ZigZag reads the last one."))
+    machine = told.attempt(lambda: machine_of(files.read(_source(accelerator)), told))
+    mappings = [] if mapping is None else told.attempt(lambda: mappings_of(files.read(_source(mapping)), told)) or []
+    told.stop()
+    assert machine is not None, "mistakes of the machine are raised"
+    layers: list[ZigzagLayer] = []
+    read: list[Layer] = []
+    for value in [] if workload is None else files.read(_source(workload)).items("the workload"):
+        with told.collecting():
+            layer, own = layer_of(value, mappings, told)
+            layers.append(
+                ZigzagLayer(layer.name, layer.part.workload, constraints_of(own, layer.sizes, machine.array, told))
+            )
+            read.append(layer)
+    _tell_outermost(machine, read, told)
+    told.stop()
+    return ZigzagFiles(machine.arch, tuple(layers), _network(read) if read else None, told.warnings)
+
+
+def _source(source: object) -> str | Path:
+    return source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
+
+
+def _network(layers: list[Layer]) -> Network:
+    """Return the network of layers; their operands come from other layers where the file says so."""
+    names = {each.number: f"{each.name}#{each.number}" for each in layers}
+    nodes = [MappedNode(names[each.number], each.operator, (each.part,)) for each in layers]
+    edges = [
+        (names[source], names[each.number])
+        for each in layers
+        for source in dict.fromkeys(each.reads.values())
+        if source != each.number and source in names
+    ]
+    return network_of_nodes("zigzag", nodes, edges=edges)
+
+
+def _tell_outermost(machine: Machine, layers: list[Layer], told: Findings) -> None:
+    """Tell a capacity of the outermost memory that a layer's tensors exceed: here it holds all."""
+    name, bits, place = machine.outermost
+    for layer in layers:
+        needed = sum(prod(tensor.shape) * tensor.bits for tensor in layer.part.workload.tensors)
+        if needed > bits:
+            what = f"the outermost memory {name} has {bits:,} bits, the tensors of {layer.name[:60]} {needed:,}"
+            told.no_equal(place, what, "Here it holds all: give it a larger size.")

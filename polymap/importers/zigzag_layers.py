@@ -1,0 +1,262 @@
+"""ZigZag's layers as workloads, and what its mappings say of them as constraints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from polymap.importers.timeloop import Findings, Value
+from polymap.importers.zigzag_machine import ROLES, Array
+from polymap.ir import Apply, PolymapError, Read, Workload
+from polymap.networks import Part
+from polymap.workload import einsum
+
+_LAYER = ("id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes",
+          "operand_precision", "operand_source", "constant_operands", "pr_loop_dims", "pr_loop_sizes",
+          "padding")  # fmt: skip
+_MAPPING = ("name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering")
+_EQUATION = re.compile(r"(\w+)((?:\[\w*\])+)(\+?=)(\w+)((?:\[\w*\])*)(?:([*+])(\w+)((?:\[\w*\])*))?")
+_RELATION = re.compile(r"(\w+)=(?:(\d+)\*)?(\w+)\+(?:(\d+)\*)?(\w+)")
+_LINKS = {"O": "O", "I": "I1", "W": "I2"}
+_PRODUCTS = ("Conv", "Conv_downsample", "Gemm")
+
+
+class Layer(NamedTuple):
+    """A layer. reads: the number of the layer that each operand comes from; itself for constants."""
+
+    number: int
+    name: str
+    operator: str
+    sizes: dict[str, int]
+    reads: dict[str, int]
+    part: Part
+
+
+class _Access(NamedTuple):
+    """A tensor of an equation and the words in its brackets."""
+
+    tensor: str
+    indices: tuple[str, ...]
+
+    @staticmethod
+    def of(tensor: str, brackets: str) -> _Access:
+        words: list[str] = re.findall(r"\[(\w+)\]", brackets)  # a scalar's brackets are empty
+        return _Access(tensor, tuple(words))
+
+    def text(self, words: Mapping[str, str]) -> str:
+        return f"{self.tensor}[{', '.join(words.get(each, each) for each in self.indices)}]"
+
+
+def layer_of(value: Value, mappings: list[dict[str, Value]], told: Findings) -> tuple[Layer, dict[str, Value]]:
+    """Return a layer, and the mapping of the file that is its own: by its name, else its operator, else the default."""
+    fields = value.fields("a layer", _LAYER, told)
+    for needed in ("id", "operator_type", "equation", "loop_dims", "loop_sizes", "operand_precision"):
+        if needed not in fields:
+            raise value.refuse(f"a layer has no {needed}")
+    number = fields["id"].integer("id", 0)
+    has_name = "name" in fields and fields["name"].plain is not None
+    name = fields["name"].text("name") if has_name else f"Layer{number}"
+    operator = fields["operator_type"].text("operator_type")
+    mapping = _own(mappings, name, operator)
+    sizes = _sizes(fields)
+    part = _part(name, operator, fields, sizes, _links(mapping), told)
+    return Layer(number, name, operator, sizes, _sources(fields, number), part), mapping
+
+
+def _own(mappings: list[dict[str, Value]], name: str, operator: str) -> dict[str, Value]:
+    for word in (name, operator, "default"):
+        for each in mappings:
+            if each["name"].plain == word:
+                return each
+    return {}
+
+
+def mappings_of(file: Value, told: Findings) -> list[dict[str, Value]]:
+    """Return the fields of every mapping of a file."""
+    found: list[dict[str, Value]] = []
+    for each in file.items("the mappings"):
+        with told.collecting():
+            fields = each.fields("a mapping", _MAPPING, told)
+            if "name" not in fields:
+                raise each.refuse("a mapping has no name", "Expected the name of a layer, an operator, or default.")
+            found.append(fields)
+    return found
+
+
+def _links(mapping: dict[str, Value]) -> dict[str, str]:
+    """Return the memory operand of each operand."""
+    if "memory_operand_links" not in mapping:
+        return _LINKS
+    found: dict[str, str] = {}
+    for tensor, value in mapping["memory_operand_links"].table("memory_operand_links").items():
+        found[tensor] = value.text(f"memory_operand_links.{tensor}")
+        if found[tensor] not in ROLES:
+            raise value.refuse(f"the operand {tensor} is linked to {found[tensor][:60]!r}", "Known: I1, I2, O.")
+    return found
+
+
+def _sizes(fields: dict[str, Value]) -> dict[str, int]:
+    dims = [each.text("a loop dim").lower() for each in fields["loop_dims"].items("loop_dims")]
+    sizes = [each.integer("a loop size") for each in fields["loop_sizes"].items("loop_sizes")]
+    if len(dims) != len(sizes) or len({*dims}) != len(dims):
+        raise fields["loop_sizes"].refuse(f"{len(sizes)} loop_sizes for {len(dims)} loop_dims", "Give one for each.")
+    return dict(zip(dims, sizes, strict=True))
+
+
+def _sources(fields: dict[str, Value], number: int) -> dict[str, int]:
+    if "operand_source" not in fields or not fields["operand_source"].is_table:
+        return {}
+    table = fields["operand_source"].table("operand_source")
+    return {tensor: value.integer(f"operand_source.{tensor}", 0) for tensor, value in table.items()}
+
+
+def _indices(fields: dict[str, Value], sizes: dict[str, int]) -> dict[str, str]:
+    """Return the index expression of each word that a relation defines."""
+    found: dict[str, str] = {}
+    relations = fields["dimension_relations"].items("dimension_relations") if "dimension_relations" in fields else []
+    for value in relations:
+        text = value.text("a relation").replace(" ", "").lower()
+        match = _RELATION.fullmatch(text)
+        if match is None:
+            raise value.refuse(f"the relation {value.told()} is not read", "Expected such as ix=2*ox+1*fx.")
+        word, left, one, right, other = match.groups()
+        if one not in sizes or other not in sizes:
+            raise value.refuse(f"the relation {value.told()} names no loop_dims", f"Known: {', '.join(sizes)}.")
+        found[word] = f"{left or 1}*{one} + {right or 1}*{other}"
+    return found
+
+
+def _part(
+    name: str, operator: str, fields: dict[str, Value], sizes: dict[str, int], links: dict[str, str], told: Findings
+) -> Part:
+    """Return the workload of an equation; raises InputError with its line."""
+    value = fields["equation"]
+    words = _indices(fields, sizes)
+    bits = _bits(fields, told)
+    match = _EQUATION.fullmatch(re.sub(r"\s", "", value.text("equation")).lower())
+    if match is None:
+        raise value.refuse(f"the equation {value.told()} is not read", "Expected O[b][k]+=W[k][c]*I[b][c].")
+    target = _Access.of(match[1].upper(), match[2])
+    operands = [_Access.of(match[4].upper(), match[5])]
+    operands += [_Access.of(match[7].upper(), match[8])] if match[7] else []
+    dropped = [each for each in operands if bits.get(each.tensor) == 0]  # a pooling's window
+    read = [each for each in operands if each not in dropped]
+    if not read:
+        raise value.refuse("every operand has a precision of 0 bits")
+    for each in (target, *read):
+        if each.tensor not in bits or each.tensor not in links:
+            missing = "operand_precision" if each.tensor not in bits else "memory_operand_links"
+            raise value.refuse(f"{missing} says nothing of {each.tensor}")
+    right = " * ".join(each.text(words) for each in read)
+    letters = {letter for each in (target, *read) for letter in each.indices}
+    used = {dim for dim in sizes if dim in letters or any(dim in re.findall(r"\w+", words.get(w, "")) for w in letters)}
+    left = [dim for dim in sizes if dim not in used and sizes[dim] > 1]
+    if left:
+        raise value.refuse(f"no operand is indexed by {', '.join(left)}", "Every loop dim must stand in the equation.")
+    is_product = match[6] == "*" and len(read) == 2
+    try:
+        made = einsum(
+            f"{target.text(words)} += {right}",
+            sizes={dim: size for dim, size in sizes.items() if dim in used},
+            bits={each.tensor: bits[each.tensor] for each in (target, *read)},
+            roles={each.tensor: ROLES[links[each.tensor]][1:] for each in (target, *read)},
+            name=name[:200],
+        )
+    except PolymapError as error:
+        raise value.refuse(f"the layer {name[:60]}: {error.mistakes[0].what}") from None
+    if match[6] == "+" and len(read) == 2:
+        made = _summed(made)
+    _tell_padding(name, fields, told)
+    if not is_product and operator in _PRODUCTS:
+        told.note(value.place, f"the layer {name[:60]} is a {operator}, and nothing is multiplied: it has no MACs")
+    return Part(made, is_product)
+
+
+def _summed(workload: Workload) -> Workload:
+    """Return a workload that adds its operands."""
+    statement = replace(workload.statements[0], expression=Apply("+", (Read(0), Read(1))))
+    return replace(workload, statements=(statement,))
+
+
+def _bits(fields: dict[str, Value], told: Findings) -> dict[str, int]:
+    table = fields["operand_precision"].table("operand_precision")
+    found = {name: value.integer(f"operand_precision.{name}", 0) for name, value in table.items()}
+    final = found.pop("O_final", None)
+    if final is not None and "O" in found and final != found["O"]:
+        what = f"O has {found['O']} bits while it is summed and {final} (O_final) at the end: here it has one width"
+        told.no_equal(table["O_final"].place, what, f"With strict=False it has {found['O']} bits everywhere.")
+    return found
+
+
+def _tell_padding(name: str, fields: dict[str, Value], told: Findings) -> None:
+    if "padding" not in fields or fields["padding"].plain is None:
+        return
+    numbers = [each for pair in fields["padding"].items("padding") for each in pair.items("padding")]
+    if any(each.integer("padding", 0) for each in numbers):
+        what = f"the layer {name[:60]} has padding: its elements are read like others here, ZigZag reads none"
+        told.note(fields["padding"].place, what)
+
+
+def constraints_of(mapping: dict[str, Value], sizes: dict[str, int], array: Array, told: Findings) -> dict[str, object]:
+    """Return what a mapping demands, as `explore(constraints=)` reads it: spatial mappings as factors of fan-outs, a
+    temporal ordering as the order of loops."""
+    found: dict[str, object] = {}
+    fanouts: dict[str, object] = {}
+    spatial = mapping.get("spatial_mapping")
+    units = {} if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
+    for unit, value in units.items():
+        if unit not in array.sizes:
+            raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")
+        fanouts[unit] = _spread(unit, value, sizes, array)
+    if fanouts:
+        found["fanouts"] = fanouts
+    if "temporal_ordering" in mapping and mapping["temporal_ordering"].plain:
+        order = _order(mapping["temporal_ordering"], sizes, told)
+        found |= {"order": order} if len(order) > 1 else {}
+    hint = mapping.get("spatial_mapping_hint")
+    if hint is not None and hint.plain:
+        told.note(hint.place, "spatial_mapping_hint says where ZigZag's search begins: nothing is demanded by it")
+    return found
+
+
+def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dict[str, object]:
+    """Return the factors of a fan-out; all other dims are forbidden there."""
+    factors: dict[str, int] = {}
+    for each in value.items(f"spatial_mapping.{unit}"):
+        dim, _, number = each.text(f"spatial_mapping.{unit}").replace(" ", "").lower().partition(",")
+        if not number.isdecimal() or int(number[:18]) < 1:
+            raise each.refuse(
+                f"spatial_mapping.{unit} is {each.told()}", 'Expected a dim and a factor, such as "K, 32".'
+            )
+        if dim in factors:
+            raise each.refuse(f"{dim} stands twice in spatial_mapping.{unit}")
+        factors[dim] = min(int(number[:18]), sizes.get(dim, 1))  # as ZigZag does
+    total = 1
+    for factor in factors.values():
+        total *= factor
+    if total > array.sizes[unit]:
+        raise value.refuse(f"{total} units of {unit} are asked for, and there are {array.sizes[unit]}")
+    spread = {dim: factor for dim, factor in factors.items() if factor > 1}
+    others = [dim for dim in sizes if dim not in spread]
+    demands: dict[str, object] = {"factors": spread, "forbid": others}
+    return {name: demand for name, demand in demands.items() if demand}
+
+
+def _order(value: Value, sizes: dict[str, int], told: Findings) -> list[str]:
+    """Return the dims of a temporal ordering, outermost first; tells one in which a dim has several loops."""
+    found: list[str] = []
+    for each in value.items("temporal_ordering"):
+        pair = each.items("temporal_ordering")
+        if len(pair) != 2:
+            raise each.refuse("a loop of temporal_ordering is no pair", 'Expected a dim and a size: [OX, 112], or "*".')
+        dim = pair[0].text("a dim").lower()
+        if sizes.get(dim, 1) == 1:
+            continue
+        if dim in found:
+            what = f"temporal_ordering has several loops over {dim}: an order of loops here names each dim once"
+            told.no_equal(each.place, what)
+            return []
+        found.append(dim)
+    return found[::-1]

@@ -1,0 +1,304 @@
+"""ZigZag's accelerators as machines: memories and the operational array as levels and fan-outs of one chain."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from polymap.importers.timeloop import Findings, Place, Value
+from polymap.ir import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast, PolymapError
+
+ROLES = {"I1": "@input", "I2": "@weight", "O": "@output"}
+"""Of ZigZag's memory operands."""
+_OPERANDS = tuple(ROLES)
+_DIRECTIONS = ("fh", "th", "fl", "tl")
+_MEMORY = ("size", "r_cost", "w_cost", "area", "latency", "mem_type", "auto_cost_extraction", "operands", "ports",
+           "served_dimensions", "force_double_buffering", "double_buffering_support", "r_bw", "w_bw", "r_port",
+           "w_port", "rw_port", "min_r_granularity", "min_w_granularity")  # fmt: skip
+_ARRAY = ("is_imc", "imc_type", "adc_resolution", "bit_serial_precision", "input_precision", "dimensions", "sizes",
+          "unit_energy", "unit_area", "multiplier_energy", "multiplier_area")  # fmt: skip
+_FILE = ("name", "memories", "operational_array", "multipliers", "dataflows")
+COMPUTE = "mac"
+
+
+class Array(NamedTuple):
+    """The operational array: its dimensions with their sizes, and what one operation costs."""
+
+    sizes: dict[str, int]
+    pj: Fraction
+
+
+class _Port(NamedTuple):
+    """kind: "read", "write" or "read_write"; least, most: bits per cycle."""
+
+    name: str
+    kind: str
+    least: int
+    most: int
+
+
+class _Memory(NamedTuple):
+    """place: where it stands in the file; dims: dimensions of the array whose units share one copy."""
+
+    level: MemoryLevel
+    size_bits: int
+    operands: tuple[str, ...]
+    dims: frozenset[str]
+    where: Value
+
+
+class Machine(NamedTuple):
+    """outermost: the bits that the outermost memory has there, and where it says so; here it holds all."""
+
+    arch: Architecture
+    array: Array
+    outermost: tuple[str, int, Place]
+
+
+def machine_of(file: Value, told: Findings) -> Machine | None:
+    """Return the machine of an accelerator's file; None where mistakes are told. Raises InputError (PM661)."""
+    if file.is_table and "cores" in file.plain:
+        hint = "Give the file of one core to from_zigzag(accelerator=...)."
+        raise file.plain["cores"].refuse("several cores (Stream) have no equal here", hint)
+    fields = file.fields("the accelerator", _FILE, told)
+    if "memories" not in fields:
+        raise file.refuse("the accelerator has no memories", f"Found: {', '.join(fields)[:200] or 'nothing'}.")
+    given = [name for name in ("operational_array", "multipliers") if name in fields]
+    if len(given) != 1:
+        raise file.refuse("the accelerator has no operational_array, or two", "Expected operational_array: {...}.")
+    array = told.attempt(lambda: _array(fields[given[0]], told))
+    if "dataflows" in fields and fields["dataflows"].plain:
+        told.note(fields["dataflows"].place, "dataflows limit ZigZag's search, not this one: constraints do that here")
+    memories: list[_Memory] = []
+    for name, value in fields["memories"].table("memories").items():
+        with told.collecting():
+            memories.append(_memory(name, value, array, told))
+    if array is None or len(memories) < len(fields["memories"].plain):
+        return None
+    ordered = _ordered(memories, array, fields["memories"], told)
+    name = fields["name"].text("name") if "name" in fields else "zigzag"
+    first = ordered[0]
+    try:
+        arch = Architecture(name, tuple(_nodes(ordered, array)))
+    except PolymapError as error:
+        raise file.refuse(error.mistakes[0].what) from None
+    return Machine(arch, array, (first.level.name, first.size_bits, first.where.place))
+
+
+def _array(value: Value, told: Findings) -> Array:
+    fields = value.fields("operational_array", _ARRAY, told)
+    if "is_imc" in fields and fields["is_imc"].flag("is_imc"):
+        raise fields["is_imc"].refuse("arrays that compute in memory (is_imc) are not modelled")
+    for name in ("dimensions", "sizes"):
+        if name not in fields:
+            raise value.refuse(f"operational_array has no {name}", "Expected dimensions: [D1, D2], sizes: [32, 32].")
+    dims = [each.text("a dimension") for each in fields["dimensions"].items("dimensions")]
+    sizes = [each.integer("a size") for each in fields["sizes"].items("sizes")]
+    if len(dims) != len(sizes) or len({*dims}) != len(dims):
+        raise fields["sizes"].refuse(f"{len(sizes)} sizes for the dimensions {', '.join(dims)}", "Give one for each.")
+    energy = next((fields[name] for name in ("unit_energy", "multiplier_energy") if name in fields), None)
+    if energy is None:
+        raise value.refuse("operational_array has no unit_energy", "Expected unit_energy: 0.04 (pJ of one operation).")
+    return Array(dict(zip(dims, sizes, strict=True)), Fraction(energy.number("unit_energy")))
+
+
+def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Memory:
+    fields = value.fields(f"memory {name}", _MEMORY, told)
+    for needed in ("size", "operands", "ports", "served_dimensions"):
+        if needed not in fields:
+            raise value.refuse(
+                f"memory {name} has no {needed}", "A memory needs size, operands, ports, served_dimensions."
+            )
+    if "auto_cost_extraction" in fields and fields["auto_cost_extraction"].flag("auto_cost_extraction"):
+        hint = "Write CACTI's r_cost and w_cost into the file."
+        told.no_equal(
+            value.place, f"the costs of memory {name} are to be computed by CACTI (auto_cost_extraction)", hint
+        )
+    operands = _words(fields["operands"], "operands", _OPERANDS)
+    dims = _words(fields["served_dimensions"], "served_dimensions", None if array is None else tuple(array.sizes))
+    ports = _ports(name, fields)
+    read, write = _bandwidths(name, fields["ports"], ports, told)
+    energies = [fields[word].number(word) if word in fields and fields[word].plain is not None else 0
+                for word in ("r_cost", "w_cost")]  # fmt: skip
+    is_shared = {each.kind for each in ports} == {"read_write"}
+    doubled = [fields[each] for each in ("force_double_buffering", "double_buffering_support") if each in fields]
+    level = MemoryLevel(
+        name,
+        capacity_bits=fields["size"].integer("size"),
+        word_bits=read,
+        read_pj=Fraction(energies[0]),
+        write_pj=Fraction(energies[1]) * read / write,  # of a write's own width
+        bandwidth_bits_per_cycle=Fraction(read) if is_shared else None,
+        read_bandwidth_bits_per_cycle=None if is_shared else Fraction(read),
+        write_bandwidth_bits_per_cycle=None if is_shared else Fraction(write),
+        buffering=2 if any(each.flag("double buffering") for each in doubled) else 1,
+        holds=tuple(ROLES[each] for each in operands),
+        must_hold=tuple(ROLES[each] for each in operands),
+    )
+    return _Memory(level, fields["size"].integer("size"), operands, frozenset(dims), value)
+
+
+def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the words of a list, each once; known: what they may be (None: that is not known)."""
+    found = [each.text(what) for each in value.items(what)]
+    wrong = [each for each in found if known is not None and each not in known]
+    if wrong or len({*found}) != len(found):
+        told = f"{what} names {', '.join(wrong)[:100]}" if wrong else f"{what} names something twice"
+        raise value.refuse(told, f"Known: {', '.join(known or ())}.")
+    return tuple(found)
+
+
+def _ports(name: str, fields: dict[str, Value]) -> list[_Port]:
+    """Return the ports that an operand uses: as they are listed, or (version 2) by their numbers."""
+    found: list[_Port] = []
+    if any(word in fields for word in ("r_bw", "w_bw")):
+        return _numbered_ports(name, fields)
+    for port in fields["ports"].items("ports"):
+        one = port.fields(f"a port of {name}", ("name", "type", "bandwidth_min", "bandwidth_max", "allocation"))
+        for needed in ("name", "type", "bandwidth_max", "allocation"):
+            if needed not in one:
+                raise port.refuse(f"a port of {name} has no {needed}")
+        kind = one["type"].text("type")
+        if kind not in ("read", "write", "read_write"):
+            raise one["type"].refuse(f"type is {kind[:60]!r}", "Expected read, write or read_write.")
+        for each in one["allocation"].items("allocation"):
+            _check_allocation(each, kind)
+        most = one["bandwidth_max"].integer("bandwidth_max")
+        least = one["bandwidth_min"].integer("bandwidth_min") if "bandwidth_min" in one else most
+        if least > most:
+            raise one["bandwidth_min"].refuse(f"bandwidth_min is {least} and bandwidth_max {most}")
+        if one["allocation"].items("allocation"):
+            found.append(_Port(one["name"].text("name"), kind, least, most))
+    if not found:
+        raise fields["ports"].refuse(f"memory {name} has no port with an allocation")
+    return found
+
+
+def _check_allocation(value: Value, kind: str) -> None:
+    operand, _, direction = value.text("allocation").replace(" ", "").partition(",")
+    if operand not in _OPERANDS or direction not in _DIRECTIONS:
+        raise value.refuse(f"allocation is {value.told()}", 'Expected an operand and a direction, such as "I1, tl".')
+    if (kind == "read" and direction[0] == "f") or (kind == "write" and direction[0] == "t"):
+        raise value.refuse(f"a {kind} port is allocated to {direction}", "fh and fl are writes, th and tl reads.")
+
+
+def _numbered_ports(name: str, fields: dict[str, Value]) -> list[_Port]:
+    """Return the ports of version 2: tables from directions to names such as r_port_1, one table per operand."""
+    widths: dict[str, tuple[int, int]] = {}
+    for kind, width, grain in (("read", "r_bw", "min_r_granularity"), ("write", "w_bw", "min_w_granularity")):
+        if width not in fields:
+            raise fields["ports"].refuse(f"memory {name} has no {width}")
+        most = fields[width].integer(width)
+        given = fields.get(grain)
+        widths[kind] = (most if given is None or given.plain is None else given.integer(grain), most)
+    widths["read_write"] = widths["read"]
+    if fields["r_bw"].plain != fields["w_bw"].plain and "rw_port" in fields and fields["rw_port"].integer("rw_port", 0):
+        raise fields["rw_port"].refuse(f"memory {name} has a read-write port, and r_bw differs from w_bw")
+    kinds = {"r": "read", "w": "write", "rw": "read_write"}
+    found: dict[str, _Port] = {}
+    for table in fields["ports"].items("ports"):
+        for direction, port in table.fields("ports", _DIRECTIONS).items():
+            label = port.text(direction)
+            kind = kinds.get(label.partition("_")[0])
+            if kind is None:
+                raise port.refuse(f"{direction} is {port.told()}", "Expected r_port_1, w_port_1 or rw_port_1.")
+            found[label] = _Port(label, kind, *widths[kind])
+    if not found:
+        raise fields["ports"].refuse(f"memory {name} has no ports")
+    return list(found.values())
+
+
+def _bandwidths(name: str, where: Value, ports: list[_Port], told: Findings) -> tuple[int, int]:
+    """Return the bits that are read and written per cycle, which are those of one access, too: of the one port, or of
+    one for reads and one for writes; others are told."""
+    by_kind = {kind: [each for each in ports if each.kind == kind] for kind in ("read", "write", "read_write")}
+    reads, writes = (by_kind[kind] + by_kind["read_write"] for kind in ("read", "write"))
+    counts = tuple(len(by_kind[kind]) for kind in ("read", "write", "read_write"))
+    if counts not in ((0, 0, 1), (1, 1, 0), (1, 0, 0), (0, 1, 0)):
+        listed = ", ".join(f"{each.name} ({each.most} bits)" for each in ports)
+        what = f"memory {name} has the ports {listed}: operands that wait for one of several ports have no equal here"
+        hint = (
+            "Expected one read_write port, or one for reads and one for writes. With strict=False the widest is taken."
+        )
+        told.no_equal(where.place, what, hint)
+    if any(each.least < each.most for each in ports):
+        what = (
+            f"memory {name}: ZigZag counts transfers in whole bandwidth_min, here parts of an access cost their share"
+        )
+        told.note(where.place, what)
+    most = [max((each.most for each in some), default=0) for some in (reads, writes)]
+    read, write = (each or max(most) for each in most)
+    if by_kind["read_write"]:
+        read = write = max(read, write)
+    return read, write
+
+
+def _ordered(memories: list[_Memory], array: Array, where: Value, told: Findings) -> list[_Memory]:
+    """Return the memories outermost first, as one chain: what one holds for several units of the array stands above
+    what it holds for fewer. Tells what is no chain."""
+    if not memories:
+        raise where.refuse("there are no memories")
+    listed = memories[::-1]  # files list the innermost first
+    chain = sorted(listed, key=lambda each: -len(each.dims))
+    first, everything = chain[0], frozenset(array.sizes)
+    if first.dims != everything or {*first.operands} != {*_OPERANDS}:
+        operands, dims = ", ".join(first.operands), ", ".join(sorted(first.dims))
+        what = f"the outermost memory {first.level.name} holds {operands}, and is shared along {dims}"
+        hint = f"Here it holds I1, I2 and O, and is shared by the whole array ({', '.join(array.sizes)})."
+        raise first.where.refuse(what, hint)
+    _check_listing(memories, chain)
+    found: list[_Memory] = []
+    for memory in chain:
+        above = found[-1].dims if found else everything
+        if not memory.dims <= above:
+            lost = sorted(memory.dims - above)
+            shared, other = ", ".join(sorted(memory.dims)), ", ".join(sorted(above)) or "no dimension"
+            what = f"{memory.level.name} is shared along {shared}, {found[-1].level.name} along {other}"
+            hint = (
+                "Neither can stand above the other. With strict=False each unit along "
+                f"{', '.join(lost)} has a copy of {memory.level.name} of its own."
+            )
+            told.no_equal(memory.where.place, what, hint)
+            memory = memory._replace(dims=memory.dims & above)
+        found.append(memory)
+    return found
+
+
+def _check_listing(memories: list[_Memory], chain: list[_Memory]) -> None:
+    """Raise InputError for memories of one operand that stand otherwise in the chain than in the file."""
+    for operand in _OPERANDS:
+        listed = [each for each in reversed(memories) if operand in each.operands]
+        ordered = [each for each in chain if operand in each.operands]
+        for one, other in zip(listed, ordered, strict=True):
+            if one is not other:
+                what = f"{one.level.name} is listed above {other.level.name} of {operand}, and fewer units share it"
+                raise one.where.refuse(what, "List memories from the array outwards.")
+
+
+def _nodes(chain: list[_Memory], array: Array) -> list[MemoryLevel | Fanout | ComputeUnit]:
+    nodes: list[MemoryLevel | Fanout | ComputeUnit] = []
+    above = frozenset(array.sizes)
+    for place, memory in enumerate(chain):
+        nodes += [_fanout(dim, array) for dim in array.sizes if dim in above - memory.dims]
+        above &= memory.dims
+        level = memory.level
+        nodes.append(level if place else _unlimited(level))
+    nodes += [_fanout(dim, array) for dim in array.sizes if dim in above]
+    return [*nodes, ComputeUnit(COMPUTE, pj=array.pj)]
+
+
+def _fanout(dim: str, array: Array) -> Fanout:
+    return Fanout(dim, array.sizes[dim], multicast=Multicast.UNION)
+
+
+def _unlimited(level: MemoryLevel) -> MemoryLevel:
+    """Return a level that holds everything."""
+    return MemoryLevel(
+        level.name,
+        word_bits=level.word_bits,
+        read_pj=level.read_pj,
+        write_pj=level.write_pj,
+        bandwidth_bits_per_cycle=level.bandwidth_bits_per_cycle,
+        read_bandwidth_bits_per_cycle=level.read_bandwidth_bits_per_cycle,
+        write_bandwidth_bits_per_cycle=level.write_bandwidth_bits_per_cycle,
+    )
