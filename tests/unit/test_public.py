@@ -68,7 +68,8 @@ NAMESPACES = {
     "fusion",
     "study": "compare sweep merge_stores buffer_curve capacity tiles winners sensitivity crossover fusion",
     "space": "sample score neighbours features distance structures size",
-    "io": "from_torch from_onnx from_linalg from_timeloop to_timeloop from_accelergy from_zigzag from_openscop arch_from_document",
+    "io": "from_torch from_onnx from_linalg from_timeloop to_timeloop from_accelergy from_zigzag from_openscop "
+    "arch_from_document",
     "layouts": "burst_counts choose_layouts cache_misses",
     "errors": "PolymapError InputError WorkloadError ArchError MappingError OptionError BudgetError",
     "transform": "split interchange tile skew shift reverse fuse distribute unroll unroll_and_jam vectorize inline",
