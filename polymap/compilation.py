@@ -13,6 +13,7 @@ from polymap.codegen.native import (
     PackedWeights,
     RegionCall,
     Requantize,
+    flatten,
     load_function,
     load_region,
     memory_steps,
@@ -181,17 +182,18 @@ def native_code(
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
-    choice, machine, given = None, arch, mapping is not None
+    choice, machine, flat, given = None, arch, workload, mapping is not None
     if mapping is None:
-        target = workload.tensor(workload.statements[0].target.tensor)
-        dims = vector_dims(workload, layout, max(1, facts.vector_bits // target.bits))
-        steps = memory_steps(workload, layout)
-        choice = choose_cpu_mapping(workload, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
-        mapping = plain_mapping(workload, arch, steps) if choice is None else choice.mapping
+        flat = flatten(workload, layout, has_tail=bool(tail)) or workload
+        target = flat.tensor(flat.statements[0].target.tensor)
+        dims = vector_dims(flat, layout, max(1, facts.vector_bits // target.bits))
+        steps = memory_steps(flat, layout)
+        choice = choose_cpu_mapping(flat, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
+        mapping = plain_mapping(flat, arch, steps) if choice is None else choice.mapping
         machine = arch if choice is None else choice.arch
-    remark = _remark(workload, choice, layout, threads, "A given mapping." if given else "")
+    remark = _remark(flat, choice, layout, threads, "A given mapping." if given else "")
     return choice, native_function(
-        workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
+        workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail, flat=flat
     )
 
 

@@ -11,7 +11,7 @@ Dims that the tile does not divide are rounded up for the search; the tree is cu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -19,7 +19,7 @@ from polymap.codegen.lower import LINE_BYTES
 from polymap.costmodel import Cost, evaluate
 from polymap.cpu.caches import transfer_cycles
 from polymap.cpu.machine import CpuFacts, cpu_machine, dealt_machine, facts_of
-from polymap.cpu.tiles import MemorySteps, RegisterTile, is_streamed, register_tiles
+from polymap.cpu.tiles import MemorySteps, RegisterTile, is_scattered, is_streamed, register_tiles
 from polymap.cpu.tuning import TUNING
 from polymap.explore import search
 from polymap.ir import (
@@ -124,10 +124,10 @@ def choose_cpu_mapping(
 ) -> CpuChoice | None:
     """Return the mapping that a processor's code is printed from; None where none was found.
 
-    vector_dims: dims of the output along which all arrays are contiguous or packed, the best first. steps: bytes
-    between neighbours in memory, per tensor and dim; without them nothing is known of the arrays. time_limit_s: wall
-    time after which what is found is the answer (None: 15 seconds of CPU time); most layers take a second or two, and
-    their answers do not depend on the clock.
+    vector_dims: dims of the output along which all arrays are contiguous or packed, the best of equally fast ones
+    first. steps: bytes between neighbours in memory, per tensor and dim; without them nothing is known of the arrays.
+    time_limit_s: wall time after which what is found is the answer (None: 15 seconds of CPU time); most layers take a
+    second or two, and their answers do not depend on the clock.
     Raises ArchError for machines that are no processors.
     """
     facts = facts_of(arch)
@@ -136,39 +136,46 @@ def choose_cpu_mapping(
     clock = clock or (cpu_seconds if time_limit_s is None else time.monotonic)
     time_limit_s = TUNING.cpu_s if time_limit_s is None else time_limit_s
     end = clock() + time_limit_s
-    for vector in vector_dims:
-        tiles = register_tiles(workload, facts, vector, lanes, steps)
-        scattered = (steps or {}).get(target.name, {}).get(vector, target.bits // 8) != target.bits // 8
-        near = _nearly_fastest(workload, tiles, lanes, threads)
-        found: list[CpuChoice] = []
-        for number, tile in enumerate(near):
-            left = (end - clock()) / (len(near) - number)
-            if found and left < 0.1 * time_limit_s:
-                break
-            left = max(left, 0.05 * time_limit_s)
-            limit = clock, clock() + left, left
-            choice = _choice(workload, arch, facts, tile, lanes, threads, limit, is_scattered=scattered)
-            if choice is not None:
-                found.append(choice)
-        if found:
-            return min(found, key=lambda each: (each.cycles, each.cost.energy_pj))
-    return None
+    found: list[CpuChoice] = []
+    near, others = _tiles_to_try(workload, facts, vector_dims, lanes, steps, threads)
+    for number, tile in enumerate((*near, *others)):
+        left = (end - clock()) / max(1, len(near) - number)
+        if found and (number >= len(near) or left < 0.1 * time_limit_s):
+            break
+        left = max(left, 0.05 * time_limit_s)
+        limit = clock, clock() + left, left
+        scattered = is_scattered(workload, tile.vector, steps or {})
+        choice = _choice(workload, arch, facts, tile, lanes, threads, limit, is_scattered=scattered)
+        if choice is not None:
+            found.append(choice)
+    return min(found, key=lambda each: (each.cycles, each.cost.energy_pj), default=None)
 
 
-def _nearly_fastest(
-    workload: Workload, tiles: tuple[RegisterTile, ...], lanes: int, threads: int
-) -> list[RegisterTile]:
-    """Return the few tiles whose cycles on the core with the most of them are nearly the fewest, the best first."""
+def _tiles_to_try(
+    workload: Workload,
+    facts: CpuFacts,
+    vector_dims: Sequence[str],
+    lanes: int,
+    steps: MemorySteps | None,
+    threads: int,
+) -> tuple[list[RegisterTile], list[RegisterTile]]:
+    """Return the few tiles whose cycles on the core with the most of them are nearly the fewest, the best first, and
+    the best of each vector dim, for where no loops are found around these."""
 
     def cycles(tile: RegisterTile) -> float:
         rounded = _with_whole_tiles(workload, tile, lanes, threads)
         return tile.cycles * _busiest_share(workload, rounded, _split_over_cores(rounded, tile, lanes, threads))
 
+    by_dim = [register_tiles(workload, facts, vector, lanes, steps) for vector in vector_dims]
+    if not by_dim:
+        return [], []
+    tiles = sorted((tile for each in by_dim for tile in each), key=lambda tile: round(tile.cycles))
     if threads > 1:
         likely = [tile for tile in tiles if tile.cycles <= tiles[0].cycles * threads]
-        tiles = tuple(sorted(likely, key=lambda tile: round(cycles(tile))))
+        tiles = sorted(likely, key=lambda tile: round(cycles(tile)))
     least = cycles(tiles[0])
-    return [tile for tile in tiles if cycles(tile) <= least * TUNING.near_best][: TUNING.tiles_tried]
+    near = [tile for tile in tiles if cycles(tile) <= least * TUNING.near_best][: TUNING.tiles_tried]
+    return near, [each[0] for each in by_dim]
 
 
 def plain_mapping(workload: Workload, arch: Architecture, steps: MemorySteps) -> Mapping:

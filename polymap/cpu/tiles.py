@@ -16,7 +16,7 @@ from math import ceil, prod
 from polymap.cpu.machine import CpuFacts
 from polymap.cpu.sets import evicted_lines, rows_collide
 from polymap.cpu.tuning import TUNING
-from polymap.ir import Workload
+from polymap.ir import Workload, bounds
 
 MemorySteps = Mapping[str, Mapping[str, int]]
 
@@ -50,13 +50,14 @@ def register_tiles(
     own = dict.fromkeys(dim for index in statement.target.index for dim in index.dims)
     others = [dim for dim in own if dim != vector and extents[dim] > 1]
     found: list[RegisterTile] = []
+    copied = _copy_cycles(workload, vector, steps or {})
     streamed = is_streamed(workload, vector)
     widest = TUNING.most_slots if others else (facts.registers - 1) // 2
     for slots in range(1, min(widest, ceil(extents[vector] / lanes)) + 1):
         most = (facts.registers - slots - (0 if streamed else 1)) // slots  # one for what is broadcast
         for sizes in _sizes(others, extents, most):
-            cycles = _cycles(workload, facts, steps or {}, vector, lanes, slots, sizes)
-            found.append(RegisterTile(vector, slots, sizes, *cycles))
+            cycles, again = _cycles(workload, facts, steps or {}, vector, lanes, slots, sizes)
+            found.append(RegisterTile(vector, slots, sizes, copied + cycles, again))
     return tuple(sorted(found, key=lambda tile: _rank(tile, others)))
 
 
@@ -100,6 +101,7 @@ def _cycles(
     parts = [(vector, _parts(ceil(extents[vector] / lanes), slots))]
     parts += [(dim, _parts(extents[dim], size)) for dim, size in sizes]
     around = prod(size for dim, size in extents.items() if dim in own and dim not in dict(parts))
+    scattered = lanes * TUNING.scattered_lane_cycles if is_scattered(workload, vector, memory) else 0
     total, again = 0.0, 0.0
     for choice in product(*(each for _, each in parts)):
         shape = {dim: size for (dim, _), (size, _) in zip(parts, choice, strict=True)}
@@ -108,7 +110,7 @@ def _cycles(
         loads = _loads(workload, facts, memory, vector, shape)
         busiest = max(sums / facts.pipes, loads, facts.latency_cycles + TUNING.slack_cycles)
         evicted = evicted_lines(memory.get(statement.target.tensor, {}), vector, shape, facts) * facts.miss_cycles
-        stored = sums / facts.stores_per_cycle + TUNING.tile_cycles
+        stored = sums * max(scattered, 1 / facts.stores_per_cycle) + TUNING.tile_cycles
         total += count * (steps * busiest + stored)
         again += count * (stored + sums / facts.loads_per_cycle + sums * facts.refill_cycles + 2 * evicted)
     return total, again
@@ -147,6 +149,31 @@ def _loads(workload: Workload, facts: CpuFacts, memory: MemorySteps, vector: str
         if rows_collide(extents, access, memory.get(access.tensor, {}), shape, facts):
             total += facts.miss_cycles * taken
     return total
+
+
+def _copy_cycles(workload: Workload, vector: str, memory: MemorySteps) -> float:
+    """Return the cycles of copying, once each, the operands whose neighbours along the vector dim lie apart, and the
+    windows that slide along it over padding; the last operand is one that callers may pack ahead."""
+    (statement,) = workload.statements
+    extents = workload.extents()
+    total = 0.0
+    for access in statement.reads[:-1]:
+        width = workload.tensor(access.tensor).bits // 8
+        spans = [(index, bounds(index, extents)) for index in access.index]
+        lengths = [high - low + 1 for _, (low, high) in spans]
+        slid = [length for (index, _), length in zip(spans, lengths, strict=True) if {vector} < set(index.dims)]
+        padded = workload.bare is not None and tuple(lengths) != workload.bare.shape
+        if (slid and padded) or memory.get(access.tensor, {}).get(vector, 0) not in (0, width):
+            elements = prod(lengths)
+            total += TUNING.copied_element_cycles * elements
+            total += TUNING.copied_row_cycles * elements / slid[0] if slid else 0
+    return total
+
+
+def is_scattered(workload: Workload, vector: str, memory: MemorySteps) -> bool:
+    """Return whether neighbours of the output along the vector dim lie apart: each lane is stored on its own."""
+    target = workload.tensor(workload.statements[0].target.tensor)
+    return memory.get(target.name, {}).get(vector, target.bits // 8) != target.bits // 8
 
 
 def is_streamed(workload: Workload, vector: str) -> bool:

@@ -19,6 +19,12 @@ class Tuning(NamedTuple):
     """Multiply-adds are not dealt to the pipes evenly: as many sums as hide the latency are too few (code.py)."""
     tile_cycles: int = 12
     """Around the steps of a tile: addresses, the call, the loop (code.py)."""
+    scattered_lane_cycles: float = 1.3
+    """To store one lane of a vector whose lanes lie apart (30 layers timed, each along every dim)."""
+    copied_element_cycles: float = 1.3
+    """To copy one element of an operand so that the lanes lie side by side (the same 30 layers)."""
+    copied_row_cycles: float = 60
+    """To begin a row of a window that is copied with its padding (the same 30 layers)."""
     loads_per_stretch: float = 0.5
     """What a line costs more than a load where the line before it was not read (33 tiles timed)."""
     exposed_transfers: float = 0.25

@@ -145,18 +145,21 @@ def native_function(
     threads: int = 1,
     remark: str = "",
     tail: Sequence[str | Requantize] = (),
+    flat: Workload | None = None,
 ) -> NativeFunction:
     """Return the function of a mapping.
 
-    remark: lines of the comment at its head. tail: what is done to each sum before it is stored; the arrays that it
-    takes stand behind the operands. Raises WorkloadError where an element type or the workload has no form in C,
-    OptionError where the tail has no meaning (PM623), BudgetError where its own arrays would not fit into memory or
-    indices into 32 bits (PM601).
+    flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). remark: lines of
+    the comment at its head. tail: what is done to each sum before it is stored; the arrays that it takes stand behind
+    the operands. Raises WorkloadError where an element type or the workload has no form in C, OptionError where the
+    tail has no meaning (PM623), BudgetError where its own arrays would not fit into memory or indices into 32 bits
+    (PM601).
     """
     check_indices(workload)
     arrays = array_forms(workload, layout)
     steps = tail_of(tail, workload, arrays)
-    sums = arrays
+    workload = flat or workload
+    sums = array_forms(workload, layout)
     if steps is not None:
         arrays = (*arrays[:-1], *steps.arrays, steps.stored)
         mapping = whole_sums(workload, mapping) if steps.requantizes is not None else mapping
@@ -176,10 +179,9 @@ def native_function(
     for sides, number in numbers.items():
         kernel = Kernel(plan, f"{prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
         parts.append(kernel_text(kernel).lines)
-    nest = Nest(plan, numbers, prefix, tuple(each.packing for each in plan.operands), None, threads)
-    parts += _entries(name, arrays, nest)
+    packings, ahead = tuple(each.packing for each in plan.operands), _ahead(plan)
+    parts += _entries(name, arrays, Nest(plan, numbers, prefix, packings, None, threads))
     body = "\n".join(parts) + "\n"
-    ahead = _ahead(plan)
     packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, ahead.elements)
     whole = head + _types(plan, body) + body
     return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)

@@ -24,7 +24,13 @@ class Kernel:
 
     def lanes_of(self, slot: int) -> int:
         """Return how many lanes of a slot are in use."""
-        return max(0, min(self.plan.lanes, self.valid - slot * self.plan.lanes))
+        return min(self.plan.lanes, self.valid - self.start_of(slot))
+
+    def start_of(self, slot: int) -> int:
+        """Return the first index of a slot. Of a contiguous output the last one overlaps the one before it rather than
+        reach beyond the tile, so that it is loaded and stored whole: lanes of both then hold the same sums."""
+        start, is_contiguous = slot * self.plan.lanes, self.plan.store.of(self.plan.vector) == 1
+        return min(start, self.valid - self.plan.lanes) if slot and is_contiguous else start
 
     @property
     def slots(self) -> int:
@@ -85,7 +91,7 @@ def _tail_steps(kernel: Kernel) -> Block:
     sums = [
         Sum(
             _accumulator(index, slot),
-            {**dict(zip(kernel.sides, index, strict=True)), plan.vector: slot * plan.lanes},
+            {**dict(zip(kernel.sides, index, strict=True)), plan.vector: kernel.start_of(slot)},
             kernel.lanes_of(slot),
         )
         for index, slot in _positions(kernel, {})
@@ -111,7 +117,7 @@ def _access(kernel: Kernel, index: tuple[int, ...], slot: int, *, back: bool) ->
     """Return the store of an accumulator, or the addition of what is stored."""
     plan = kernel.plan
     step = plan.store.of(plan.vector)
-    at = sum(plan.store.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True)) + slot * plan.lanes * step
+    at = sum(plan.store.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True)) + kernel.start_of(slot) * step
     place, name, lanes = f"{plan.target.parameter} + o_at + {at}", _accumulator(index, slot), kernel.lanes_of(slot)
     if back and plan.tail is not None and plan.tail.requantizes is not None:
         return narrow_store(plan.tail, name, place, step, plan.lanes, lanes)
@@ -197,7 +203,7 @@ def _by_operand(kernel: Kernel, taps: list[tuple[int, tuple[int, ...], int]]) ->
     plan, dim = kernel.plan, kernel.plan.reductions[-1]
     products: list[Product] = [({dim: tap}, index, slot) for tap, index, slot in taps]
     places = {
-        operand.name: [_offset(kernel, operand, each) - each[2] * plan.lanes for each in products]
+        operand.name: [_offset(kernel, operand, each) - kernel.start_of(each[2]) for each in products]
         for operand in plan.operands
     }
     longest = max(places.values(), key=lambda each: len(set(each)))
@@ -210,7 +216,7 @@ def _offset(kernel: Kernel, operand: Operand, product: Product) -> int:
     taps, index, slot = product
     at = sum(operand.inside.of(dim) * i for dim, i in zip(kernel.sides, index, strict=True))
     at += sum(_tap_at(operand, dim, tap) for dim, tap in taps.items())
-    return at + (slot * kernel.plan.lanes if operand.is_vector else 0)
+    return at + (kernel.start_of(slot) if operand.is_vector else 0)
 
 
 def _tap_at(operand: Operand, dim: str, tap: int) -> int:

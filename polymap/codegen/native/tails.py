@@ -94,7 +94,7 @@ def tail_of(given: Sequence[str | Requantize], workload: Workload, forms: tuple[
     if isinstance(steps[-1], Requantize) and workload.tensor(target.tensor).initial:
         what = f"sums of {target.tensor} begin from its values and are requantised"
         raise OptionError(Mistake("PM623", what, "Leave out initial, or the requantisation."))
-    axes = _channel_axes(workload, target)
+    axes = channel_axes(workload, target)
     channels = prod(target.sizes[axis] for axis in axes)
     taken = [form.tensor for form in forms]
     own: list[tuple[Step | Requantize, ArrayForm | None]] = []
@@ -159,7 +159,7 @@ def _check(steps: tuple[Step | Requantize, ...], target: ArrayForm) -> None:
         raise OptionError(Mistake("PM623", what, "Expected sums of int32, int64, float32 or float64."))
 
 
-def _channel_axes(workload: Workload, target: ArrayForm) -> tuple[int, ...]:
+def channel_axes(workload: Workload, target: ArrayForm) -> tuple[int, ...]:
     """Return the axes of the output that number its channels: of a layer group and channel, else the last axis."""
     rank = len(target.sizes)
     if workload.bare is not None:
