@@ -118,12 +118,21 @@ long gemm_packed_elements(void)
 
 void gemm_pack(const float *restrict B, float *restrict B_packed)
 {
-    memset(B_packed, 0, 96L * sizeof(float));
     for (int panel = 0; panel < 2; ++panel) {
         const int valid = MIN(16, 20 - panel * 16);
+        if (valid < 16) {
+            memset(&B_packed[(long)panel * 48], 0, 48L * sizeof(float));
+        }
         for (int k = 0; k < 3; ++k) {
-            for (int lane = 0; lane < valid; ++lane) {
-                B_packed[(long)k * 16 + (long)panel * 48 + lane] = B[(long)k * 20 + (long)(panel * 16 + lane)];
+            if (valid == 16) {
+                {
+                    const int lane = 0;
+                    memcpy(&B_packed[(long)k * 16 + (long)panel * 48 + lane], &B[(long)k * 20 + (long)(panel * 16 + lane)], 16 * sizeof(float));
+                }
+            } else {
+                for (int lane = 0; lane < valid; ++lane) {
+                    B_packed[(long)k * 16 + (long)panel * 48 + lane] = B[(long)k * 20 + (long)(panel * 16 + lane)];
+                }
             }
         }
     }
@@ -157,12 +166,21 @@ void gemm(const float *restrict A, const float *restrict B, float *restrict C)
 {
     for (int n_0 = 0; n_0 < 20; n_0 += 16) {
         _Alignas(64) float B_packed[48];
-        memset(B_packed, 0, 48L * sizeof(float));
         for (int panel = 0; panel < 1; ++panel) {
             const int valid = MIN(16, MIN(16, 20 - n_0) - panel * 16);
+            if (valid < 16) {
+                memset(&B_packed[(long)panel * 48], 0, 48L * sizeof(float));
+            }
             for (int k = 0; k < 3; ++k) {
-                for (int lane = 0; lane < valid; ++lane) {
-                    B_packed[(long)k * 16 + (long)panel * 48 + lane] = B[(long)k * 20 + (long)(n_0 + (panel * 16 + lane))];
+                if (valid == 16) {
+                    {
+                        const int lane = 0;
+                        memcpy(&B_packed[(long)k * 16 + (long)panel * 48 + lane], &B[(long)k * 20 + (long)(n_0 + (panel * 16 + lane))], 16 * sizeof(float));
+                    }
+                } else {
+                    for (int lane = 0; lane < valid; ++lane) {
+                        B_packed[(long)k * 16 + (long)panel * 48 + lane] = B[(long)k * 20 + (long)(n_0 + (panel * 16 + lane))];
+                    }
                 }
             }
         }

@@ -17,6 +17,7 @@ from polymap.codegen.lower import (
     Int,
     Name,
     Run,
+    Scope,
     Stmt,
     add,
     multiply,
@@ -169,7 +170,7 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     index = {each.span.dim: _index(each.span, names[each.span.dim]) for each in others}
     index[packing.vector] = _index(own.span, f"(panel * {own.span.size} + lane)")
     source = Element(packing.form.parameter, (_source(packing, index),))
-    body = _rows(packing, names, others, Copy(Element(packing.parameter, (total(to),)), source))
+    body = _rows(packing, names, others, Element(packing.parameter, (total(to),)), source)
     for each in reversed(others[:-1]):
         body = (For(names[each.span.dim], Int(0), each.span.count, body),)
     count = own.span.count
@@ -177,15 +178,27 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     if not isinstance(count, Int) or count.value % own.span.size:
         text = count.value if isinstance(count, Int) else count.text if isinstance(count, Name) else ""
         valid = Name(f"MIN({own.span.size}, {text} - panel * {own.span.size})")
-    body = (For("panel", Int(0), Int(own.span.blocks), (Declare("const int", "valid", valid), *body)),)
-    if not packing.has_gaps:
-        return body
-    size = Name(f"{packing.elements}L * sizeof({packing.form.c_type})")
-    return (Run("memset", (Name(packing.parameter), Int(0), size)), *body)
+    size = f"sizeof({packing.form.c_type})"
+    opening: Block = (Declare("const int", "valid", valid),)
+    if any(each.span.extent % each.span.size for each in others):
+        begin: Block = (Run("memset", (Name(packing.parameter), Int(0), Name(f"{packing.elements}L * {size}"))),)
+    else:  # gaps are lanes of a panel without elements
+        begin, width = (), packing.elements // own.span.blocks
+        place = Element("&" + packing.parameter, (multiply(Name("(long)panel"), own.outer),))
+        clear = Run("memset", (place, Int(0), Name(f"{width}L * {size}")))
+        opening += (If(Name(f"valid < {_width(packing)}"), (clear,)),) if packing.has_gaps else ()
+    return (*begin, For("panel", Int(0), Int(own.span.blocks), (*opening, *body)))
 
 
-def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], element: Copy) -> Block:
+def _width(packing: Packing) -> int:
+    """Return the elements of one row of a panel."""
+    *others, own = packing.dims
+    return min((each.inner for each in others), default=packing.elements // own.span.blocks)
+
+
+def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: Element, source: Element) -> Block:
     """Return the innermost loops: along rows of the source, whichever way these lie."""
+    element = Copy(to, source)
     lanes: Stmt = For("lane", Int(0), Name("valid"), (element,))
     if not others:
         return (lanes,)
@@ -193,7 +206,11 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], elem
     name = names[span.dim]
     assert packing.vector is not None
     if packing.source.of(packing.vector) == 1:
-        return (For(name, Int(0), span.count, (lanes,)),)
+        size = packing.dims[-1].span.size
+        ends = tuple(replace(end, array=f"&{end.array}") for end in (to, source))
+        copy = Run("memcpy", (*ends, Name(f"{size} * sizeof({packing.form.c_type})")))
+        whole = Scope((Declare("const int", "lane", Int(0)), copy))
+        return (For(name, Int(0), span.count, (If(Name(f"valid == {size}"), (whole,), (lanes,)),)),)
     stop = Name(f"{name}_chunk + {TUNING.copied_row}")
     if not isinstance(span.count, Int) or span.count.value % TUNING.copied_row:
         stop = Name(f"MIN({stop.text}, {_text(span.count)})")
