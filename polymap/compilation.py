@@ -11,6 +11,7 @@ from polymap.codegen.native import (
     NativeCall,
     NativeFunction,
     PackedWeights,
+    Quad,
     RegionCall,
     Requantize,
     flatten,
@@ -18,11 +19,12 @@ from polymap.codegen.native import (
     load_region,
     memory_steps,
     native_function,
+    quads,
     vector_dims,
 )
 from polymap.codegen.programs import may_overflow, program_function
 from polymap.codegen.source import Chosen, Core, choose
-from polymap.cpu import CpuChoice, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
+from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, answers_in_words, shown
 from polymap.ir import (
     Architecture,
@@ -182,19 +184,40 @@ def native_code(
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
-    choice, machine, flat, given = None, arch, workload, mapping is not None
-    if mapping is None:
-        flat = flatten(workload, layout, has_tail=bool(tail)) or workload
-        target = flat.tensor(flat.statements[0].target.tensor)
-        dims = vector_dims(flat, layout, max(1, facts.vector_bits // target.bits))
-        steps = memory_steps(flat, layout)
-        choice = choose_cpu_mapping(flat, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
-        mapping = plain_mapping(flat, arch, steps) if choice is None else choice.mapping
-        machine = arch if choice is None else choice.arch
-    remark = _remark(flat, choice, layout, threads, "A given mapping." if given else "")
+    if mapping is not None:
+        remark = _remark(workload, None, layout, threads, "A given mapping.")
+        return None, native_function(
+            workload, arch, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
+        )
+    over, dims, fours = _as_printed(workload, layout, facts, has_tail=bool(tail))
+    steps = memory_steps(over, layout)
+    choice = choose_cpu_mapping(over, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
+    mapping = plain_mapping(over, arch, steps) if choice is None else choice.mapping
     return choice, native_function(
-        workload, machine, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail, flat=flat
+        workload,
+        arch if choice is None else choice.arch,
+        mapping,
+        name=name,
+        layout=layout,
+        threads=threads,
+        remark=_remark(over, choice, layout, threads, ""),
+        tail=tail,
+        flat=over,
+        by_fours=fours,
     )
+
+
+def _as_printed(
+    workload: Workload, layout: str, facts: CpuFacts, *, has_tail: bool
+) -> tuple[Workload, tuple[str, ...], dict[str, Quad]]:
+    """Return the workload whose loops are printed, the dims that its vectors may lie along, and how its arrays of bytes
+    are read four at a time."""
+    over = flatten(workload, layout, has_tail=has_tail) or workload
+    lanes = max(1, facts.vector_bits // over.tensor(over.statements[0].target.tensor).bits)
+    fours = quads(over, layout, lanes)
+    if fours is None:
+        return over, vector_dims(over, layout, lanes), {}
+    return fours.workload, fours.dims, fours.forms
 
 
 def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> None:

@@ -9,4 +9,4 @@ with lazy(__name__):
         plain_mapping as plain_mapping,
     )
     from polymap.cpu.header import choice_lines as choice_lines
-    from polymap.cpu.machine import facts_of as facts_of
+    from polymap.cpu.machine import CpuFacts as CpuFacts, facts_of as facts_of

@@ -3,7 +3,13 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
-    from polymap.codegen.native.arrays import LAYOUTS as LAYOUTS, ArrayForm as ArrayForm, program_forms as program_forms
+    from polymap.codegen.native.arrays import (
+        LAYOUTS as LAYOUTS,
+        ArrayForm as ArrayForm,
+        Quad as Quad,
+        program_forms as program_forms,
+    )
+    from polymap.codegen.native.byte_quads import quads as quads
     from polymap.codegen.native.cache import build_shared as build_shared
     from polymap.codegen.native.callable import (
         NativeCall as NativeCall,

@@ -31,6 +31,7 @@ _C_TYPES = {
     "float64": "double",
     "double": "double",
     "bfloat16": "uint16_t",
+    "quad": "quad",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 _BY_BITS = {32: "float32", 64: "float64"}
@@ -67,11 +68,22 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Quad:
+    """How four bytes along a reduction are one element. kind: of the bytes; source: the first one's position; step:
+    from one to the next (byte_quads.py)."""
+
+    kind: str
+    source: Linear
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayForm:
     """A tensor as its caller holds it. parameter: its name in C. kind: its element type ("float32", "bfloat16", ...).
 
     shape: the array's own, its axes in memory order. sizes, strides (elements), before: of the tensor's axes; index i
-    of an axis reads element i - before, and nothing where that is below 0 or not below the size.
+    of an axis reads element i - before, and nothing where that is below 0 or not below the size. quad: of arrays of
+    bytes that are read four at a time.
     """
 
     tensor: str
@@ -82,6 +94,7 @@ class ArrayForm:
     strides: tuple[int, ...]
     before: tuple[int, ...]
     is_written: bool
+    quad: Quad | None = None
 
     @property
     def c_type(self) -> str:

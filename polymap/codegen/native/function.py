@@ -8,7 +8,7 @@ void NAME_with_packed(const T *restrict I, const T *restrict W_packed, T *restri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping as Mapping_, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.codegen.lower import (
@@ -25,14 +25,15 @@ from polymap.codegen.lower import (
     lines_of,
     order_of_sums,
 )
-from polymap.codegen.native.arrays import ArrayForm, array_forms
+from polymap.codegen.native.arrays import ArrayForm, Quad, array_forms
+from polymap.codegen.native.byte_quads import DOT
 from polymap.codegen.native.kernel import Kernel, kernel_text
 from polymap.codegen.native.outer import Nest, outer_loops
 from polymap.codegen.native.panels import Packing, copy_loops
 from polymap.codegen.native.plan import ELEMENT_BYTES, KernelPlan, NoPlan, dim_names, is_heap, kernel_plan, whole_sums
 from polymap.codegen.native.scalar import scalar_function
 from polymap.codegen.native.tails import Requantize, Tail, in_a_loop, tail_of, vector_helpers
-from polymap.codegen.native.variants import kernels
+from polymap.codegen.native.variants import Side, kernels
 from polymap.ir import Architecture, Mapping, Workload
 
 _HEAD = """#include <math.h>
@@ -146,20 +147,21 @@ def native_function(
     remark: str = "",
     tail: Sequence[str | Requantize] = (),
     flat: Workload | None = None,
+    by_fours: Mapping_[str, Quad] | None = None,
 ) -> NativeFunction:
     """Return the function of a mapping.
 
-    flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). remark: lines of
-    the comment at its head. tail: what is done to each sum before it is stored; the arrays that it takes stand behind
-    the operands. Raises WorkloadError where an element type or the workload has no form in C, OptionError where the
-    tail has no meaning (PM623), BudgetError where its own arrays would not fit into memory or indices into 32 bits
-    (PM601).
+    flat: the workload whose dims the mapping has, where these are not the workload's own (`flatten`). by_fours: how its
+    tensors of quads are read (`quads`). remark: lines of the comment at its head. tail: what is done to each sum before
+    it is stored; the arrays that it takes stand behind the operands. Raises WorkloadError where an element type or the
+    workload has no form in C, OptionError where the tail has no meaning (PM623), BudgetError where its own arrays would
+    not fit into memory or indices into 32 bits (PM601).
     """
     check_indices(workload)
     arrays = array_forms(workload, layout)
     steps = tail_of(tail, workload, arrays)
     workload = flat or workload
-    sums = array_forms(workload, layout)
+    sums = tuple(_in_fours(form, by_fours or {}) for form in array_forms(workload, layout))
     if steps is not None:
         arrays = (*arrays[:-1], *steps.arrays, steps.stored)
         mapping = whole_sums(workload, mapping) if steps.requantizes is not None else mapping
@@ -174,17 +176,35 @@ def native_function(
         return NativeFunction(
             name, head + _above(workload, text) + text, arrays, None, 0, str(reason), weights=sums[-2].tensor
         )
+    body, ahead = _body(name, arrays, plan, numbers, threads), _ahead(plan)
+    packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, _packed_elements(ahead))
+    whole = head + _types(plan, body) + body
+    return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
+
+
+def _body(
+    name: str, arrays: tuple[ArrayForm, ...], plan: KernelPlan, numbers: dict[tuple[Side, ...], int], threads: int
+) -> str:
+    """Return the functions of the register tiles, and those for callers. numbers: of the tiles."""
     prefix = f"{name}_tile"
     parts: list[str] = []
     for sides, number in numbers.items():
         kernel = Kernel(plan, f"{prefix}{number}", dict(zip(plan.tile, sides, strict=False)), sides[-1].size)
         parts.append(kernel_text(kernel).lines)
-    packings, ahead = tuple(each.packing for each in plan.operands), _ahead(plan)
+    packings = tuple(each.packing for each in plan.operands)
     parts += _entries(name, arrays, Nest(plan, numbers, prefix, packings, None, threads))
-    body = "\n".join(parts) + "\n"
-    packed, elements = (None, 0) if ahead is None else (ahead.form.tensor, ahead.elements)
-    whole = head + _types(plan, body) + body
-    return NativeFunction(name, whole, arrays, packed, elements, "", weights=sums[-2].tensor)
+    return "\n".join(parts) + "\n"
+
+
+def _in_fours(form: ArrayForm, by_fours: Mapping_[str, Quad]) -> ArrayForm:
+    """Return the form of an array that is read four bytes at a time under a name of its own."""
+    quad = by_fours.get(form.tensor)
+    return form if quad is None else replace(form, quad=quad, parameter=f"{form.parameter}_quads")
+
+
+def _packed_elements(ahead: Packing) -> int:
+    """Return the elements of a packed array in the type of the caller's one."""
+    return ahead.elements if ahead.form.quad is None else ahead.elements * ELEMENT_BYTES[ahead.form.c_type]
 
 
 def _own_bytes(plan: KernelPlan) -> int:
@@ -255,15 +275,20 @@ def _types(plan: KernelPlan, body: str) -> str:
     moved = [kind, *(each.form.c_type for each in plan.operands if each.is_vector)]
     if plan.tail is not None:
         moved += [form.c_type for form in (*plan.tail.arrays, plan.tail.stored)]
+    if plan.has_quads:
+        lines.append("typedef int32_t quad __attribute__((may_alias, aligned(1)));")
     for c_type in dict.fromkeys(moved):
         width = ELEMENT_BYTES[c_type]
         attributes = f"vector_size({lanes * width}), aligned({width}), may_alias"
-        lines.append(f"typedef {c_type} any_{c_type} __attribute__(({attributes}));")
+        element = "int32_t" if c_type == "quad" else c_type
+        lines.append(f"typedef {element} any_{c_type} __attribute__(({attributes}));")
     if "HOLD(" in body:
         macro, register = _HOLD_MACROS.get(size, ("NOTHING_HELD", "x"))
         lines.insert(0, _HOLD.format(macro=macro, register=register))
     if "APART(" in body:
         lines.insert(0, _APART)
+    if plan.has_quads:
+        lines.append(DOT.format(lanes=lanes))
     if "bits_vec" in body:
         lines.append(f"typedef uint32_t bits_vec __attribute__((vector_size({lanes * 4})));")
     helpers = {"bfloat16_value(": BFLOAT16, "get(": _GET, "put(": _PUT}
@@ -283,22 +308,44 @@ def _entries(name: str, arrays: tuple[ArrayForm, ...], nest: Nest) -> list[str]:
     """Return the functions for callers: on weights packed ahead, and on weights as they are."""
     ahead, names = _ahead(nest.plan), dim_names(nest.plan)
     whole = [each for each in nest.packings if each is not None and is_heap(each)]
-    own = "\n".join([*_allocations(whole, names), *lines_of(outer_loops(nest), 1), *_releases(whole)])
+    casts = _casts(nest.plan, arrays)
+    own = "\n".join([*casts, *_allocations(whole, names), *lines_of(outer_loops(nest), 1), *_releases(whole)])
     entry = f"\n{signature(name, arrays)}\n{{\n{own}\n}}"
     if ahead is None:
         return [entry]
     tensor = ahead.form.tensor
+    caller = next(form for form in arrays if form.tensor == tensor)
     given = replace(
         nest, packings=tuple(ahead if each.ahead == ahead else each.packing for each in nest.plan.operands), ahead=ahead
     )
     rest = [each for each in whole if each.form.tensor != tensor]
-    loops = "\n".join([*_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(rest)])
-    pack = "\n".join(lines_of(copy_loops(ahead, names), 1))
+    casts_given = _casts(nest.plan, arrays, packed=tensor)
+    loops = "\n".join([*casts_given, *_allocations(rest, names), *lines_of(outer_loops(given), 1), *_releases(rest)])
+    pack = "\n".join([*_casts_of_pack(ahead, caller), *lines_of(copy_loops(ahead, names), 1)])
     return [
-        f"\nlong {name}_packed_elements(void)\n{{\n    return {ahead.elements};\n}}",
-        f"\n{_pack_signature(f'{name}_pack', ahead.form)}\n{{\n{pack}\n}}",
+        f"\nlong {name}_packed_elements(void)\n{{\n    return {_packed_elements(ahead)};\n}}",
+        f"\n{_pack_signature(f'{name}_pack', caller)}\n{{\n{pack}\n}}",
         f"\n{signature(f'{name}_with_packed', arrays, (tensor,))}\n{{\n{loops}\n}}",
         entry,
+    ]
+
+
+def _casts(plan: KernelPlan, arrays: tuple[ArrayForm, ...], packed: str = "") -> list[str]:
+    """Return the declarations of arrays that are read four bytes at a time. packed: the one that the caller packed."""
+    given = {form.tensor: form.parameter for form in arrays}
+    lines: list[str] = []
+    for form in (each.form for each in plan.operands if each.form.quad is not None):
+        end = "_packed" if form.tensor == packed else ""
+        lines.append(f"    const quad *const {form.parameter}{end} = (const quad *){given[form.tensor]}{end};")
+    return lines
+
+
+def _casts_of_pack(ahead: Packing, caller: ArrayForm) -> list[str]:
+    if ahead.form.quad is None:
+        return []
+    return [
+        f"    const quad *const {ahead.form.parameter} = (const quad *){caller.parameter};",
+        f"    quad *const {ahead.parameter} = (quad *){caller.parameter}_packed;",
     ]
 
 

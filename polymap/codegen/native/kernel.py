@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from polymap.codegen.lower import Block, Copy, Declare, Expr, For, If, Int, Name, Run, Scope, Stmt, Text, lines_of
+from polymap.codegen.native.byte_quads import dot_macro
 from polymap.codegen.native.plan import KernelPlan, Operand, dim_names
 from polymap.codegen.native.tails import Sum, VectorForm, narrow_store, on_vectors, tail_parameters
 from polymap.codegen.native.tuning import TUNING
@@ -330,6 +331,11 @@ def _products(
                 body += _load(kernel, operand, name, at, slot)
                 if hold and operand.is_vector:
                     body.append(Run("HOLD", (Name(name),)))
+        if plan.has_quads:
+            kinds = (each.form.quad.kind for each in plan.operands if each.form.quad is not None)
+            sums = f"{dot_macro(*kinds)}({', '.join((_accumulator(index, slot), *names))})"
+            body.append(Copy(Name(_accumulator(index, slot)), Name(sums)))
+            continue
         value = _value(plan.statement.expression, names)
         if not any(operand.is_vector for operand in plan.operands):
             value = f"((vec){{0}} + ({value}))"
@@ -387,6 +393,6 @@ def _load(kernel: Kernel, operand: Operand, name: str, at: int, slot: int) -> Bl
 def _vector_as_sums(plan: KernelPlan, operand: Operand, vector: str) -> str:
     if operand.form.kind == "bfloat16":
         return f"(vec)(__builtin_convertvector({vector}, bits_vec) << 16)"
-    if operand.form.c_type == plan.accumulator:
+    if operand.form.c_type == plan.accumulator or operand.form.quad is not None:
         return vector
     return f"__builtin_convertvector({vector}, vec)"

@@ -42,7 +42,7 @@ def vector_dims(workload: Workload, layout: str, lanes: int) -> tuple[str, ...]:
             for each in statement.reads
             if each not in slid and _factor(each, forms[each.tensor], dim) not in (0, 1)
         ]
-        if any(not _is_packable(each, statement.reads) or _is_waste(each, statement, extents) for each in packed):
+        if any(not is_packable(each, statement.reads) or _is_waste(each, statement, extents) for each in packed):
             continue
         scattered = _factor(statement.target, forms[statement.target.tensor], dim) != 1
         unused = 1 - extents[dim] / (-(-extents[dim] // lanes) * lanes)
@@ -102,7 +102,7 @@ def _is_window(access: Access, statement: Statement, dim: str) -> bool:
     return own[0].coefficients()[dim] == 1 or all(tap not in index.dims for index in statement.target.index)
 
 
-def _is_packable(access: Access, reads: tuple[Access, ...]) -> bool:
+def is_packable(access: Access, reads: tuple[Access, ...]) -> bool:
     """Return whether an operand is read once, each of its axes by a dim of its own."""
     dims = [dim for index in access.index for dim in index.dims]
     plain = all(len(index.dims) <= 1 and not index.constant for index in access.index)

@@ -15,6 +15,7 @@ from polymap.codegen.lower import (
     For,
     If,
     Int,
+    Invoke,
     Name,
     Run,
     Scope,
@@ -169,7 +170,10 @@ def copy_loops(packing: Packing, names: dict[str, str]) -> Block:
     ]
     index = {each.span.dim: _index(each.span, names[each.span.dim]) for each in others}
     index[packing.vector] = _index(own.span, f"(panel * {own.span.size} + lane)")
-    source = Element(packing.form.parameter, (_source(packing, index),))
+    at = _source(packing, index)
+    source: Expr = Element(packing.form.parameter, (at,))
+    if packing.form.quad is not None:
+        source = Invoke("quad_at", (Name(packing.form.parameter), at, Int(packing.form.quad.step)))
     body = _rows(packing, names, others, Element(packing.parameter, (total(to),)), source)
     for each in reversed(others[:-1]):
         body = (For(names[each.span.dim], Int(0), each.span.count, body),)
@@ -196,7 +200,7 @@ def _width(packing: Packing) -> int:
     return min((each.inner for each in others), default=packing.elements // own.span.blocks)
 
 
-def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: Element, source: Element) -> Block:
+def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: Element, source: Expr) -> Block:
     """Return the innermost loops: along rows of the source, whichever way these lie."""
     element = Copy(to, source)
     lanes: Stmt = For("lane", Int(0), Name("valid"), (element,))
@@ -207,6 +211,8 @@ def _rows(packing: Packing, names: dict[str, str], others: list[PackedDim], to: 
     assert packing.vector is not None
     if packing.source.of(packing.vector) == 1:
         size = packing.dims[-1].span.size
+        if not isinstance(source, Element):
+            return (For(name, Int(0), span.count, (lanes,)),)
         ends = tuple(replace(end, array=f"&{end.array}") for end in (to, source))
         copy = Run("memcpy", (*ends, Name(f"{size} * sizeof({packing.form.c_type})")))
         whole = Scope((Declare("const int", "lane", Int(0)), copy))

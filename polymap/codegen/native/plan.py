@@ -39,6 +39,7 @@ from polymap.schedules import LoopInTree, StorageInTree, trip_count, view_of
 ELEMENT_BYTES = {
     "float": 4,
     "double": 8,
+    "quad": 4,
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
 }
 
@@ -125,6 +126,11 @@ class KernelPlan:
     accumulator: str
     continues: bool
     tail: Tail | None = None
+
+    @property
+    def has_quads(self) -> bool:
+        """Whether the operands are read four bytes at a time."""
+        return any(each.form.quad is not None for each in self.operands)
 
     @property
     def slots(self) -> int:
@@ -399,11 +405,13 @@ def _operand(plan: KernelPlan, number: int, access: Access, form: ArrayForm) -> 
         packings = None
     elif factor:
         reused = any(size > 1 for name, size in plan.extents.items() if name in plan.tile and name not in dims)
-        packings = _panels(plan, form, linear) if reused or factor != 1 else None
+        packings = _panels(plan, form, linear) if reused or factor != 1 or form.quad is not None else None
     else:
         packings = _rows_with_padding(plan, form, linear)
     if packings is None and factor not in (0, 1):
         raise NoPlan(f"the vector dim is not contiguous in {access.tensor}")
+    if packings is None and factor and form.quad is not None:
+        raise NoPlan(f"quads of {access.tensor} are not packed")
     if packings is None:
         return plain
     ahead, packing = packings
@@ -484,7 +492,8 @@ def _panels(plan: KernelPlan, form: ArrayForm, linear: Linear) -> tuple[Packing,
 
     def at(level: int) -> Packing:
         own = tuple(_span(plan, dim, level) for dim in (*plan.tile, *plan.reductions) if linear.of(dim))
-        return panels(form, linear, own, _span(plan, plan.vector, level), width, level)
+        source = linear if form.quad is None else form.quad.source
+        return panels(form, source, own, _span(plan, plan.vector, level), width, level)
 
     whole = at(0)
     near = [each for each in map(at, plan.held.get(form.tensor, ())) if _inner(each) == _inner(whole)]

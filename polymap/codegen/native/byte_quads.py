@@ -1,0 +1,143 @@
+"""Sums of four products of bytes at a time: the dot-product instructions of processors (VNNI), by type-punned arrays.
+
+Four neighbouring bytes along a reduction are one element of 32 bits, a quad: A[m,k] * B[k,n] is A[m,k4] . B[k4,n]
+with a quarter of the steps, where `.` adds four products to a sum of 32 bits. Quads of the operand that is broadcast
+are read where they lie: the reduction is contiguous there. Those of the vectors are put together as panels are packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from polymap.codegen.native.arrays import ArrayForm, Quad, array_forms
+from polymap.codegen.native.lanes import is_packable, vector_dims
+from polymap.ir import Access, Apply, Dim, Operator, Read, Workload
+
+BYTES = ("int8", "uint8")
+QUAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Quads:
+    """A workload over quads. forms: per tensor of bytes, how a quad is read. dims: the dims of the output that vectors
+    may lie along, the best first."""
+
+    workload: Workload
+    forms: dict[str, Quad]
+    dims: tuple[str, ...]
+
+
+class _Read(NamedTuple):
+    access: Access
+    form: ArrayForm
+
+
+def quads(workload: Workload, layout: str, lanes: int) -> Quads | None:
+    """Return the workload over quads; None where it is no sum of products of bytes in 32 bits, or no reduction of a
+    multiple of four indices is contiguous in the operand that would be broadcast. lanes: sums of a vector.
+
+    Raises WorkloadError where element types have no form in C.
+    """
+    if len(workload.statements) != 1 or workload.original is not None:
+        return None
+    (statement,) = workload.statements
+    forms = {form.tensor: form for form in array_forms(workload, layout)}
+    reads = [_Read(access, forms[access.tensor]) for access in statement.reads]
+    product = Apply("*", (Read(0), Read(1)))
+    if statement.operator is not Operator.ADD or statement.expression != product or statement.constraints:
+        return None
+    kinds = [form.kind for _, form in reads]
+    if forms[statement.target.tensor].kind != "int32" or any(kind not in BYTES for kind in kinds):
+        return None
+    own = {name for index in statement.target.index for name in index.dims}
+    if len({access.tensor for access, _ in reads}) < 2 or any(own <= set(access.dims) for access, _ in reads):
+        return None
+    for name, extent in workload.extents().items():
+        if name in own or extent % QUAD or any(_axis_of(each, name, extent) is None for each in reads):
+            continue
+        found = _over(workload, layout, reads, name, lanes)
+        if found.dims:
+            return found
+    return None
+
+
+def _axis_of(read: _Read, name: str, extent: int) -> int | None:
+    """Return the axis that a dim alone indexes, all of it."""
+    axes = [number for number, index in enumerate(read.access.index) if name in index.dims]
+    if len(axes) != 1:
+        return None
+    index = read.form.axis(read.access, axes[0])
+    alone = index.is_linear and index.coefficients() == {name: 1} and not index.constant
+    return axes[0] if alone and read.form.sizes[axes[0]] == extent else None
+
+
+def _over(workload: Workload, layout: str, reads: list[_Read], name: str, lanes: int) -> Quads:
+    """Return the workload over quads along one reduction."""
+    extents, (statement,) = workload.extents(), workload.statements
+    made, bare, tensors = dict[str, Quad](), workload.bare, {each.name: each for each in workload.tensors}
+    for read in reads:
+        axis, linear = _axis_of(read, name, extents[name]), read.form.linear(read.access)
+        assert axis is not None, "every operand has the reduction as an axis"
+        factors = {dim: factor * (QUAD if dim == name else 1) for dim, factor in linear.factors.items()}
+        made[read.access.tensor] = Quad(read.form.kind, replace(linear, factors=factors), linear.of(name))
+        tensor = tensors[read.access.tensor]
+        shape = _quarter(tensor.shape, axis)
+        tensors[tensor.name] = replace(tensor, shape=shape, bits=8 * QUAD, element_type="quad")
+        if bare is not None and bare.tensor == tensor.name:
+            bare = replace(bare, shape=_quarter(bare.shape, axis))
+    dims = tuple(Dim(each.name, each.extent // QUAD if each.name == name else each.extent) for each in workload.dims)
+    over = replace(workload, dims=dims, tensors=tuple(tensors.values()), bare=bare)
+    own = [dim for dim in vector_dims(over, layout, lanes) if _is_vector(dim, reads, made, statement.reads)]
+    return Quads(over, made, tuple(own))
+
+
+def _quarter(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], shape[axis] // QUAD, *shape[axis + 1 :])
+
+
+def _is_vector(dim: str, reads: list[_Read], made: Mapping[str, Quad], accesses: tuple[Access, ...]) -> bool:
+    """Return whether one operand has the dim, and can be packed, and quads of the other lie in one piece."""
+    having = [each for each in reads if dim in each.access.dims]
+    others = [each for each in reads if dim not in each.access.dims]
+    if len(having) != 1 or not is_packable(having[0].access, accesses):
+        return False
+    return all(made[each.access.tensor].step == 1 for each in others)
+
+
+def dot_macro(first: str, second: str) -> str:
+    """Return the name of the macro for the product of two kinds of bytes, such as DOT_UI."""
+    letters = {"int8": "I", "uint8": "U"}
+    return f"DOT_{letters[first]}{letters[second]}"
+
+
+DOT = """#if defined(__AVX512VNNI__) && {lanes} == 16
+#include <immintrin.h>
+#define DOT_UI(s, u, i) ((vec)_mm512_dpbusd_epi32((__m512i)(s), (__m512i)WHOLE(u), (__m512i)WHOLE(i)))
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__) && {lanes} == 8
+#include <immintrin.h>
+#define DOT_UI(s, u, i) ((vec)_mm256_dpbusd_epi32((__m256i)(s), (__m256i)WHOLE(u), (__m256i)WHOLE(i)))
+#elif defined(__AVXVNNI__) && {lanes} == 8
+#include <immintrin.h>
+#define DOT_UI(s, u, i) ((vec)_mm256_dpbusd_avx_epi32((__m256i)(s), (__m256i)WHOLE(u), (__m256i)WHOLE(i)))
+#else
+typedef uint32_t quad_bits __attribute__((vector_size(4 * {lanes})));
+#define BYTE_U(x, at) (WHOLE(x) >> (at) & 255)
+#define BYTE_I(x, at) ((vec)((quad_bits)WHOLE(x) << (24 - (at))) >> 24)
+#define DOT_UI(s, u, i) ((s) + BYTE_U(u, 0) * BYTE_I(i, 0) + BYTE_U(u, 8) * BYTE_I(i, 8) \\
+                         + BYTE_U(u, 16) * BYTE_I(i, 16) + BYTE_U(u, 24) * BYTE_I(i, 24))
+#endif
+#define WHOLE(x) ((vec){{0}} + (x))
+#define HIGH ((vec){{0}} + (int32_t)0x80808080)
+#define DOT_IU(s, i, u) DOT_UI(s, u, i)
+#define DOT_II(s, i, j) (DOT_UI(s, WHOLE(i) ^ HIGH, j) - DOT_UI((vec){{0}}, HIGH, j))
+#define DOT_UU(s, u, v) (DOT_UI(s, u, WHOLE(v) ^ HIGH) - DOT_UI((vec){{0}}, u, HIGH))
+static inline quad quad_at(const quad *from, long at, long step)
+{{
+    const uint8_t *const bytes = (const uint8_t *)from + at;
+    const uint8_t four[4] = {{bytes[0], bytes[step], bytes[2 * step], bytes[3 * step]}};
+    int32_t whole;
+    memcpy(&whole, four, sizeof whole);
+    return whole;
+}}"""

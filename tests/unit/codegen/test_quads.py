@@ -1,0 +1,100 @@
+"""Products of bytes four at a time: equal to numpy's sums in 32 bits, with and without dot-product instructions."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import polymap as pm
+
+KINDS = [(first, second) for first in ("uint8", "int8") for second in ("uint8", "int8")]
+BASELINES = ["-march=x86-64", "-march=x86-64-v3"]
+SIZES = [(1, 1, 4), (3, 17, 4), (20, 37, 24), (5, 64, 100), (33, 16, 8), (2, 3, 7)]
+FILTERS = [(3, 1, 1), (3, 1, 2), (1, 0, 1), (5, 2, 1), (3, 0, 1)]
+
+
+def drawn(kind: str, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.int64]:
+    """Return bytes, those at the ends of their range among them."""
+    info, generator = np.iinfo(kind), np.random.default_rng(seed)
+    values = generator.integers(info.min, info.max + 1, shape)
+    return np.where(generator.random(shape) < 0.2, info.min, np.where(generator.random(shape) < 0.2, info.max, values))
+
+
+def product_of(kinds: tuple[str, str], m: int, n: int, k: int, text: str = "B[k,n]") -> pm.Workload:
+    types = {"A": kinds[0], "B": kinds[1], "C": "int32"}
+    return pm.einsum(f"C[m,n] += A[m,k] * {text}", m=m, n=n, k=k, types=types)
+
+
+@pytest.mark.parametrize("number", range(len(SIZES)))
+@pytest.mark.parametrize("text", ["B[k,n]", "B[n,k]"])
+def test_products_of_bytes(number: int, text: str) -> None:
+    (m, n, k), kinds = SIZES[number], KINDS[(number + len(text)) % 4]
+    function = pm.compile(product_of(kinds, m, n, k, text), "cpu_avx512")
+    a, b = drawn(kinds[0], (m, k)), drawn(kinds[1], (k, n), 1)
+    given = (a.astype(kinds[0]), np.ascontiguousarray(b if text == "B[k,n]" else b.T).astype(kinds[1]))
+    np.testing.assert_array_equal(function(*given), (a @ b).astype(np.int32))
+    np.testing.assert_array_equal(function(given[0], function.pack_weights(given[1])), (a @ b).astype(np.int32))
+    assert ("DOT_" in function.source) == (k % 4 == 0 and min(m, n) > 1)
+
+
+@pytest.mark.parametrize(("kinds", "flag"), list(zip(KINDS, 2 * BASELINES, strict=True)))
+def test_processors_without_the_instructions(kinds: tuple[str, str], flag: str, tmp_path: Path) -> None:
+    function = pm.compile(product_of(kinds, 7, 37, 24), "cpu_avx512")
+    source, library = tmp_path / "product.c", tmp_path / "product.so"
+    source.write_text(function.source, encoding="ascii")
+    subprocess.run(["cc", "-O2", flag, "-w", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    a, b = drawn(kinds[0], (7, 24)), drawn(kinds[1], (24, 37), 1)
+    c = np.zeros((7, 37), np.int32)
+    given = [a.astype(kinds[0]), b.astype(kinds[1]), c]
+    ctypes.CDLL(str(library)).polymap_native(*(ctypes.c_void_p(each.ctypes.data) for each in given))
+    np.testing.assert_array_equal(c, (a @ b).astype(np.int32))
+
+
+def convolved(x: NDArray[np.int64], w: NDArray[np.int64], padding: int, stride: int) -> NDArray[np.int64]:
+    """Return the sums of x[H,W,C] and w[K,R,S,C] as [P,Q,K], by the definition."""
+    x = np.pad(x, ((padding, padding), (padding, padding), (0, 0)))
+    taps = range(w.shape[1])
+    size = (x.shape[0] - w.shape[1]) // stride + 1
+    total = np.zeros((size, size, w.shape[0]), np.int64)
+    for r in taps:
+        for s in taps:
+            part = x[r : r + stride * size : stride, s : s + stride * size : stride][:size, :size]
+            total += part @ w[:, r, s].T
+    return total
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("number", range(len(FILTERS)))
+def test_convolutions_of_bytes(number: int, layout: str) -> None:
+    (taps, padding, stride), kinds = FILTERS[number], KINDS[(1, 3)[number % 2]]
+    types = {"I": kinds[0], "W": kinds[1], "O": "int32"}
+    layer = pm.conv2d(K=19, C=8, H=9, W=9, R=taps, S=taps, padding=padding, stride=stride, types=types)
+    function = pm.compile(layer, "cpu_avx512", layout=layout)
+    x, w = drawn(kinds[0], (9, 9, 8)), drawn(kinds[1], (19, taps, taps, 8), 1)
+    expected = convolved(x, w, padding, stride)
+    images = x[None] if layout == "NHWC" else np.moveaxis(x, 2, 0)[None]
+    filters = w if layout == "NHWC" else np.moveaxis(w, 3, 1)
+    found = function(
+        *(np.ascontiguousarray(each).astype(kind) for each, kind in zip((images, filters), kinds, strict=True))
+    )
+    np.testing.assert_array_equal(found[0] if layout == "NHWC" else np.moveaxis(found[0], 0, 2), expected)
+    assert layout == "NCHW" or "DOT_" in function.source
+
+
+def test_a_requantised_tail_and_sums_that_begin_with_values() -> None:
+    types = {"A": "uint8", "B": "int8", "C": "int32"}
+    a, b = drawn("uint8", (5, 12)), drawn("int8", (12, 40), 1)
+    given = a.astype(np.uint8), b.astype(np.int8)
+    sums = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=5, n=40, k=12, types=types, initial=["C"])
+    start = np.arange(200, dtype=np.int32).reshape(5, 40)
+    found = pm.compile(sums, "cpu_avx512")(*given, out=start.copy())
+    np.testing.assert_array_equal(found, a @ b + start)
+    tail = ["relu", pm.Requantize(scale=0.5**8, to="uint8")]
+    narrow = pm.compile(product_of(("uint8", "int8"), 5, 40, 12), "cpu_avx512", tail=tail)
+    expected = np.clip(np.rint(np.maximum(a @ b, 0) / 256), 0, 255)
+    np.testing.assert_array_equal(narrow(*given), expected)
