@@ -96,7 +96,7 @@ class Messages:
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
-        return self.times * touched(self.parts, (*self.starts, np.array([base])), blocks)
+        return self.times * touched(self.parts, self.starts, blocks, base)
 
 
 @dataclass(frozen=True, slots=True)
