@@ -153,9 +153,8 @@ def compare(
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
     has_none = is_complete and not listed
     if not is_complete:
-        result = search(
-            workload, arch, objective, "divide", time_limit_s=max(0.1, (end - time.monotonic()) / 2), seed=seed
-        )
+        left = max(0.1, (end - time.monotonic()) / 2)
+        result = search(workload, arch, objective, "divide", time_limit_s=left, seed=seed)
         listed += [(result.best, result.cost)] if result.best is not None and result.cost is not None else []
         listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
         bound, has_none = Fraction(result.bound or 0), result.status == "INFEASIBLE"
@@ -169,16 +168,12 @@ def compare(
     missing = [name for name in names if values and name not in empty and (name not in best or name == _NAMES[-1])]
     if missing:
         for name, found in _looked_for(workload, arch, goal, objective, missing, end, seed).items():
-            first = best.setdefault(name, found)
-            values_of = [objective_values(workload, arch, goal, each[1]) for each in (first, found)]
-            best[name] = first if values_of[0] <= values_of[1] else found
+            known = best.get(name, found)
+            best[name] = min(known, found, key=lambda each: objective_values(workload, arch, goal, each[1]))
     members: list[Member] = []
     for name in names:
         lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
-        if name in empty:
-            members.append(Member(name, "INFEASIBLE", None, None, None, float(lower)))
-        else:
-            members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven))
+        members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven | empty))
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     return Comparison(workload, arch, objective, tuple(members), *first)
 
@@ -304,7 +299,7 @@ def _member(
     is_proven: bool,
 ) -> Member:
     if found is None:
-        return Member(name, "TIMEOUT", None, None, None, float(bound))
+        return Member(name, "INFEASIBLE" if is_proven else "TIMEOUT", None, None, None, float(bound))
     value = objective_values(workload, arch, goal, found[1])[0]
     is_proven = is_proven or value <= bound
     return Member(
