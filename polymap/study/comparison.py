@@ -263,7 +263,7 @@ def _looked_for(
         for mapping in takewhile(lambda _: time.monotonic() < end, _drawn(workload, arch, objective, seed)):
             offer(mapping, evaluate(workload, arch, mapping))
     for name in list(found):
-        for _ in range(TUNING.steps):
+        for _ in takewhile(lambda _: time.monotonic() < end, range(TUNING.steps)):
             before, (mapping, _) = found[name]
             for near in neighbours(workload, arch, mapping):
                 offer(near, evaluate(workload, arch, near))
@@ -273,9 +273,11 @@ def _looked_for(
 
 
 def _drawn(workload: Workload, arch: Architecture, objective: str, seed: int) -> list[Mapping]:
-    """Return the best mappings of a sample; none where none is drawn, which only leaves families to the searches."""
+    """Return the best mappings of a sample (a small one where steps take cycles, which are counted mapping by mapping);
+    none where none is drawn, which only leaves families to the searches."""
+    drawn = TUNING.named if arch.is_timed_by_step else TUNING.drawn
     try:
-        sample = sample_mappings(workload, arch, TUNING.drawn, seed, within_capacity=True)
+        sample = sample_mappings(workload, arch, drawn, seed, within_capacity=True)
     except BudgetError:
         return []
     return [sample[number] for number in best_first(sample, objective)[: TUNING.named]]
