@@ -190,6 +190,15 @@ CASES = {
     "output over an input": Case(
         ("codegen", "w.json", "--arch", "flat3", "-o", "w.json"), ("PM561", "overwrite"), {"w.json": {}}
     ),
+    "a page over an input": Case(
+        ("transform", "k.c", "--report", "k.c"), ("PM561", "'k.c' would overwrite"), {"k.c": loops("A[i] = 0;")}
+    ),
+    "an output over a schedule": Case(
+        ("transform", "k.c", "--schedule", "s.txt", "-o", "s.txt"), ("PM561", "'s.txt' would"), {"k.c": "", "s.txt": ""}
+    ),
+    "a folder of headers that no name can be": Case(
+        ("check", "k.c", "--size", "N=8", "--include", "a\0b"), ("PM605", "not passed on"), {"k.c": loops("A[i] = 0;")}
+    ),
 }
 
 
@@ -199,6 +208,18 @@ def place(files: dict[str, object]) -> None:
             Path(name).write_bytes(content)
         else:
             Path(name).write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+
+def test_a_store_that_no_name_can_be_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("sweep", "states", "--store", "x" * 5000)) == 4, "nothing of that name can be read"
+    assert "PM703" in capsys.readouterr().err, "the code of a store that is not there"
+
+
+def test_a_page_about_a_machine_without_energies_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place({str(tmp_path / "toy.json"): ARCH})
+    assert main(("report", *GEMM, "--arch", str(tmp_path / "toy.json"), "-o", str(tmp_path / "o.html"))) == 0
+    told = capsys.readouterr().err
+    assert told.count("states no energies") == 1, "every mapping costs 0 pJ there, which is said once"
 
 
 @pytest.mark.parametrize("name", CASES)

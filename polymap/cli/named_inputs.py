@@ -242,20 +242,24 @@ def check_outputs(options: Options) -> None:
     work is done for it, and OptionError where it would overwrite an input.
     """
     keep_inputs(options)
-    outputs = (options.output, options.json, options.certificate, options.header, options.shared, options.report)
     try:
-        check_writable([path for path in outputs if path is not None])
+        check_writable(_outputs(options))
     except OutputError as error:
         raise OutputError((*error.mistakes, *mistakes_of_inputs(options))) from None
 
 
+def _outputs(options: Options) -> list[str]:
+    found = (options.output, options.json, options.certificate, options.header, options.shared, options.report)
+    return [path for path in found if path is not None]
+
+
 def keep_inputs(options: Options) -> None:
     """Raise OptionError where an output would overwrite an input."""
-    given = (options.proof, options.workload, options.arch, options.mapping, options.constraints)
+    given = (options.proof, options.workload, options.arch, options.mapping, options.constraints, options.schedule)
     inputs = [name for name in given if name and "\0" not in name and os.path.isfile(name)]
-    for output in (options.output, options.json, options.certificate, options.header, options.shared):
+    for output in _outputs(options):
         for name in inputs:
-            if output in (None, "-") or "\0" in output:
+            if output == "-" or "\0" in output:
                 continue
             if os.path.exists(output) and os.path.samefile(output, name):
                 what = f"{shown(output)} would overwrite the input {shown(name)}"

@@ -3,8 +3,9 @@
 A step follows another one because a temporal loop above the holders advances; the loops inside it begin again. So the
 steps of one loop's advance are a product over the dims: every choice of a dim's digits outside of that loop, with the
 last tile before the advance and the first one after it. Per group of axes that share dims the tiles are listed once and
-gathered by their form; a class of messages is a form per group, at every sum of one start of each. Siblings keep their
-tiles while they are idle (docs/counting.md), so each has a last tile of its own.
+gathered by their form; a class of messages is a form per group, at every sum of one start of each. Idle siblings keep
+their tiles of tensors that are only read, so that each has a last tile of its own, and give back those of written ones
+(docs/counting.md).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Sign = tuple[object, ...]  # what a value depends on
 Merge = Callable[[Fanout], Multicast]  # how siblings along a fan-out share messages
 FIRST = -1  # instead of a loop that advances: the first step, before which nothing is held;
 END = -2  # the end of the run, at which the last tiles leave
-_ONCE = np.zeros(1, np.int64)
+_ONCE, _NOTHING = np.zeros(1, np.int64), np.zeros(0, np.int64)
 
 
 class Role(Enum):
@@ -95,7 +96,7 @@ class Messages:
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
-        return self.times * touched(self.parts, (*self.starts, np.array([base])), blocks)
+        return self.times * touched(self.parts, self.starts, blocks, base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,11 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The tile of one dim for siblings with these digits, and the one held before (None: nothing)."""
+    """The tile of one dim for siblings with these digits, and the one held before."""
 
     siblings: Digits
     now: Ints
-    before: Ints | None
+    before: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,8 @@ class Sending:
     """One tensor between an instance of a level and the next holders of it.
 
     address: of the layout. weights: what an index of each dim adds to addresses, where that does not depend on the
-    index (else None). shelf: what is known of this tensor in this layout.
+    index (else None). keeps: whether siblings keep their tiles while they are idle. shelf: what is known of this
+    tensor in this layout.
     """
 
     workload: Workload
@@ -207,6 +209,7 @@ class Sending:
     loops: tuple[Loop, ...]
     address: Address
     weights: dict[str, int] | None
+    keeps: bool
     shelf: _Shelf = field(default_factory=_Shelf)
 
     clock: tuple[Loop, ...] = field(init=False)
@@ -262,8 +265,7 @@ class Sending:
         outside, moves = self._whens[advance][dim]
         if advance == END:
             last = self._chosen(dim, 0, moves=False, first=False).moments[0]
-            ended = [_Moment(each.siblings, each.before, None) for each in last if each.before is not None]
-            return _Choices([ended], _ONCE)
+            return _Choices([[replace(each, now=_NOTHING) for each in last if len(each.before)]], _ONCE)
         return self._chosen(dim, outside, moves=moves, first=advance == FIRST or not held)
 
     def _chosen(self, dim: str, outside: int, *, moves: bool, first: bool) -> _Choices:
@@ -296,29 +298,46 @@ class Sending:
             moments: list[_Moment] = []
             for siblings in product(*(range(own[place].trips) for place in spread)):
                 digits = dict(zip((*times, *spread), (*choice, *(0 for _ in times[outside:]), *siblings), strict=True))
-                now = _indices(own, extent, digits)
-                if len(now):
-                    before = None if first else self._last(own, extent, digits, times, outside, moves=moves)
+                now, before = _indices(own, extent, digits), _NOTHING
+                if not len(now) and not moments:
+                    break  # where the first siblings are idle there is no step
+                if not first and (len(now) or not self.keeps):
+                    before = self._last(own, extent, digits, times, outside, moves=moves)
+                if len(now) or len(before):
                     moments.append(_Moment(siblings, now, before))
             if moments:
                 found.append(moments)
         return _Choices(found, shifts)
 
-    @staticmethod
     def _last(
-        own: list[Loop], extent: int, digits: dict[int, int], times: list[int], outside: int, *, moves: bool
+        self, own: list[Loop], extent: int, digits: dict[int, int], times: list[int], outside: int, *, moves: bool
     ) -> Ints:
-        """Return the tile before: inside of the digit that moved (if it is the dim's) all others were at their last."""
+        """Return the tile before: inside of the digit that moved (if it is the dim's) all others were at their last:
+        that of the same siblings where they keep tiles, else that of the first ones, which work in every step."""
         before = dict(digits)
+        shared = {} if self.keeps else dict.fromkeys(digits.keys() - set(times), 0)
         if moves:
             before[times[outside - 1]] -= 1
         for place in times[outside:]:
             before[place] = next(
                 digit
                 for digit in reversed(range(own[place].trips))
-                if len(_indices(own, extent, {**before, place: digit}))
+                if len(_indices(own, extent, {**before, **shared, place: digit}))
             )
         return _indices(own, extent, before)
+
+    def idle_sums(self) -> str:
+        """Return a dim that a written tensor is not accessed by, along which siblings are idle in some steps only: what
+        they give back another one may take. "" where there is none."""
+        for dim in self.workload.dims:
+            own = [loop for loop in self.loops if loop.dim == dim.name]
+            if self.keeps or dim.name in self.own_dims or _divide(own, dim.extent):
+                continue
+            outside = sum(loop.role is Role.TIME for loop in own)
+            found = self._chosen(dim.name, outside, moves=False, first=True).moments
+            if len({tuple(each.siblings for each in moments) for moments in found}) > 1:
+                return dim.name
+        return ""
 
     def tile(self, digits: dict[Loop, int]) -> Ints:
         """Return the addresses of the tile of an instance at these digits of the clock and among its siblings."""
@@ -452,6 +471,8 @@ class Sending:
         for choice in product(*(each.moments for each in per_dim)):
             united_by: dict[tuple[Digits, Digits], list[tuple[Ints, Ints, int]]] = {}
             for moments in product(*choice):
+                if not all(len(each.before if leaving else each.now) for each in moments):
+                    continue
                 where = tuple(digit for each in moments for digit in each.siblings)
                 key = tuple(where[n] for n in apart), tuple(where[n] for n in alike)
                 united_by.setdefault(key, []).append(self._tile(group, moments, leaving=leaving))
@@ -475,12 +496,13 @@ class Sending:
 
     def _tile(self, group: _Group, moments: Sequence[_Moment], *, leaving: bool) -> tuple[Ints, Ints, int]:
         """Return the offsets of a tile from its first, those of them that are new, and where the first lies."""
-        now, at = self._offsets(group, [each.now for each in moments])
-        if any(each.before is None for each in moments):
-            return now, now, at
-        held, held_at = self._offsets(group, [each.before for each in moments if each.before is not None])
+        after, before = [each.now for each in moments], [each.before for each in moments]
         if leaving:
-            now, at, held, held_at = held, held_at, now, at
+            after, before = before, after
+        now, at = self._offsets(group, after)
+        if not all(map(len, before)):
+            return now, now, at
+        held, held_at = self._offsets(group, before)
         key = id(now), id(held), held_at - at
         if key not in self.shelf.news:
             self.shelf.news[key] = self.shelf.shared(np.setdiff1d(now, held + (held_at - at), assume_unique=True))
@@ -583,8 +605,9 @@ def sending_of(
             role = Role.SENDER if number < outer else Role.SIBLINGS if number < inner else Role.INSIDE
             loops.append(Loop(each.dim, tile, trips, role, FIRST, arch.fanouts[number]))
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
+    keeps = rule_of(workload, tensor.name) is PlaceRule.READ_ONLY
     if callable(layout):
-        return Sending(workload, access, tensor.origin, tuple(loops), layout, None)
+        return Sending(workload, access, tensor.origin, tuple(loops), layout, None, keeps)
     strides = layout or tuple(prod(tensor.shape[axis + 1 :]) for axis in range(len(tensor.shape)))
     weights = dict.fromkeys((dim for index in access.index for dim in index.coefficients()), 0)
     for stride, index in zip(strides, access.index, strict=True):
@@ -594,14 +617,16 @@ def sending_of(
     def by_rows(axis: int, indices: Ints) -> Ints:
         return strides[axis] * indices
 
-    shelf = _shelf_of(workload.dims, access, tensor.origin, strides)
+    shelf = _shelf_of(workload.dims, access, tensor.origin, strides, keeps=keeps)
     if shelf.kept > TUNING.most_kept:
         shelf.clear()
-    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights, shelf)
+    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights, keeps, shelf)
 
 
 @lru_cache(maxsize=16)
-def _shelf_of(dims: tuple[Dim, ...], access: Access, origin: tuple[int, ...], strides: tuple[int, ...]) -> _Shelf:
+def _shelf_of(
+    dims: tuple[Dim, ...], access: Access, origin: tuple[int, ...], strides: tuple[int, ...], *, keeps: bool
+) -> _Shelf:
     return _Shelf()
 
 

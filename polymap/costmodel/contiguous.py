@@ -9,7 +9,7 @@ axis, count every tile that a set of starts places anywhere, without a walk over
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
@@ -36,18 +36,31 @@ def contiguous_runs(parts: Offsets) -> int:
     return 1 + gaps[1]
 
 
-def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks) -> int:
-    """Return how many blocks the set touches, added up over all places: every sum of one start of each array."""
+def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 0) -> int:
+    """Return how many blocks the set touches, added up over all places: the base and every sum of one start of each
+    array."""
+    if not all(map(len, (*parts, *starts))):
+        return 0
+    blocks, base = _small(blocks, base, (*parts, *starts))
     gaps = _gaps_of_sums(parts, blocks)
     if gaps is None:
         gaps = _gaps_of_sums((united(parts),), blocks)
     assert gaps is not None, "the offsets of one part rise"
     near, new = gaps
     places = reduce(
-        _added, (_histogram(each, blocks.size) for each in starts), _histogram(np.zeros(1, np.int64), blocks.size)
+        _added, (_histogram(each, blocks.size) for each in starts), _histogram(np.array([base]), blocks.size)
     )
     total = prod(len(each) for each in starts) * (1 + new)
     return total + sum(int(_added(ends, places)[blocks.size - gap :].sum()) for gap, ends in near.items())
+
+
+def _small(blocks: Blocks, base: int, sums: Offsets) -> tuple[Blocks, int]:
+    """Return blocks with a base that are touched alike by all sums of one of each, and are hardly larger than these."""
+    least = sum(int(each.min()) for each in sums)
+    span = sum(int(each.max()) for each in sums) - least
+    first = (base + least) % blocks.size
+    size = min(blocks.size, span + 2)  # at most one border lies inside of a larger block
+    return replace(blocks, size=size), (max(size - (blocks.size - first), 0) if size < blocks.size else first) - least
 
 
 def united(parts: Offsets) -> Ints:

@@ -106,7 +106,8 @@ def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, c
     """Return what the steps of a mapping move. counts: of the whole run.
 
     Raises BudgetError (PM485) where steps are not counted: several statements, domains that are no boxes, tensors that
-    are accessed in several ways, written tensors whose tiles overlap, beats and offsets that cut elements.
+    are accessed in several ways, written tensors whose tiles overlap, sums held by siblings of which some idle in
+    between, beats and offsets that cut elements.
     """
     reason = unsupported_in_steps(workload, arch)
     if reason or any(isinstance(node, Branch) for node in mapping.nodes):
@@ -146,7 +147,7 @@ def _on_buses(
     found: dict[str, BusUse] = {}
     for stream in stage.streams:
         level, bits = stream.sender, stream.tensor.bits
-        if not level.has_bandwidth and level.in_flight is None:
+        if not level.has_bandwidth and level.in_flight is None and not level.request_latency_cycles:
             continue  # its messages take no time
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
@@ -329,6 +330,9 @@ def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Sta
             level = arch.levels[arch.level_index(node.node.level)]
             if level is not arch.levels[0]:
                 stream = _Stream(tensor, sender, sending_of(workload, arch, view, node, tensor, sender.name))
+                if idle := stream.sending.idle_sums():
+                    reason = f"siblings along {idle} that hold sums of {tensor.name} in {level.name} idle in between"
+                    raise BudgetError(not_in_steps(workload, arch, reason))
                 streams.setdefault(level.name, []).append(stream)
                 sender = level
     stages = [

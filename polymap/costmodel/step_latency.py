@@ -71,9 +71,9 @@ def _class_of(
         _bus_cycles(levels, uses, each.steps, writes=w) for uses, w in ((each.loads, False), (each.stores, True))
     )
     issue = levels[stage.level].step_cycles
-    if not (load or store or issue):  # nothing but work
+    waits = max((levels[use.level].request_latency_cycles for use in each.loads if use.beats), default=NOTHING)
+    if not (load or store or issue or waits):  # nothing but work
         return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work")
-    waits = max((levels[use.level].request_latency_cycles for use in each.loads), default=NOTHING) if load else NOTHING
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
     in_turn = load + work + store + waits
     found = {"work": work, "load": load, "store": store, "issue": issue, "slots": in_turn / slots}

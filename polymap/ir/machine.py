@@ -12,7 +12,7 @@ from fractions import Fraction
 from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
 from polymap.ir.errors import ArchError
-from polymap.ir.loopnest import Tensor
+from polymap.ir.loopnest import ROLE_WORDS, Tensor
 
 
 class Multicast(Enum):
@@ -174,6 +174,11 @@ class MemoryLevel:
             in_flight=None,
             keeps=True,
         )
+
+    def naming_only(self, words: set[str]) -> MemoryLevel:
+        """Return the level with these among the words that it holds or requires."""
+        holds = None if self.holds is None else tuple(word for word in self.holds if word in words)
+        return replace(self, holds=holds, must_hold=tuple(word for word in self.must_hold if word in words))
 
     @property
     def has_bandwidth(self) -> bool:
@@ -342,6 +347,12 @@ class Architecture(Shown):
             return self
         nodes = tuple(node if isinstance(node, Fanout) else node.without_steps() for node in self.nodes)
         return replace(self, nodes=nodes, start_cycles=Fraction(0))
+
+    def naming_only(self, tensors: tuple[Tensor, ...]) -> Architecture:
+        """Return the machine whose levels name no tensors but these and roles: for a part of a program."""
+        known = {*ROLE_WORDS, *(tensor.name for tensor in tensors)}
+        nodes = tuple(node.naming_only(known) if isinstance(node, MemoryLevel) else node for node in self.nodes)
+        return self if nodes == self.nodes else replace(self, nodes=nodes)
 
     @property
     def has_energies(self) -> bool:

@@ -129,7 +129,7 @@ def merge_stores(target: str | Path, parts: Iterable[str | Path]) -> int:
 def states_of(path: str | Path) -> dict[State, tuple[float, ...]]:
     """Return, of each state, since when the questions of a store are in it (s since 1970), rising. Raises OutputError
     (PM703) for a file that is no store."""
-    if not Path(path).is_file():
+    if not _is_file(path):
         raise OutputError(Mistake("PM703", f"the store {shown(str(path))} does not exist"))
     found: dict[State, list[float]] = {state: [] for state in State}
     with opened_store(path) as store:
@@ -137,6 +137,13 @@ def states_of(path: str | Path) -> dict[State, tuple[float, ...]]:
         for entry in store.entries():
             found[entry.state].append(entry.since)
     return {state: tuple(sorted(times)) for state, times in found.items()}
+
+
+def _is_file(path: str | Path) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # no name of a file
+        return False
 
 
 def tighter(old: Entry | None, new: Entry) -> Entry:

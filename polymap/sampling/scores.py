@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.costmodel import evaluate
+from polymap.costmodel import Cost, evaluate
 from polymap.costmodel.closed_form import Row, machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.costmodel.tables import evaluate_many
 from polymap.inputs import answers_in_words, expected_list
@@ -78,14 +78,16 @@ def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Seq
             left.append(number)
     views.count(totals)
     found = totals.scores()
-    for number in left:
-        _set(found, number, workload, arch, mappings[number])
+    costs = {number: evaluate(workload, arch, mappings[number]) for number in left}
+    if any(cost.latency_cycles >= 1 << 62 for cost in costs.values()):
+        found = replace(found, latency_cycles=found.latency_cycles.astype(np.object_))
+    for number, cost in costs.items():
+        _set(found, number, workload, cost)
     return found
 
 
-def _set(found: Scores, number: int, workload: Workload, arch: Architecture, mapping: Mapping) -> None:
-    """Fill in one entry by the cost of the mapping."""
-    cost = evaluate(workload, arch, mapping)
+def _set(found: Scores, number: int, workload: Workload, cost: Cost) -> None:
+    """Fill in one entry by the cost of its mapping."""
     bits = {tensor.name: tensor.bits for tensor in workload.tensors}
     found.energy_pj[number] = cost.energy_pj
     found.latency_cycles[number] = cost.latency_cycles
@@ -169,15 +171,15 @@ class _Totals:
         unit = lcm(unit, arch.compute.pj.denominator)
         work = prod(self.workload.extents().values()) * arch.compute.pj * unit
         most = (
-            float(work)
+            int(work)
             + sum(
-                float(unit * price) * float(bits[number].max(initial=0))
+                _whole(unit * price) * int(bits[number].max(initial=1))
                 for number, pair in enumerate(prices)
                 for price, bits in zip(pair, (self.read, self.written), strict=True)
             )
-            + float(sum(leaks) * unit) * float(latency.max(initial=0))
+            + sum(_whole(leak * unit) for leak in leaks) * int(latency.max(initial=1))
         )
-        kind: Any = np.int64 if most < 2**62 else np.object_
+        kind: Any = np.int64 if max(most, unit) < 2**62 else np.object_
         total: Any = np.full(len(latency), int(work), dtype=kind)
         for number, (read, write) in enumerate(prices):
             total = total + self.read[number].astype(kind) * _whole(read * unit)

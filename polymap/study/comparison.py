@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from typing import NamedTuple
 
 from polymap.costmodel import Cost, evaluate
-from polymap.costmodel.analysis import dataflow as dataflow_of
+from polymap.costmodel.analysis import dataflow as dataflow_of, window_dims
 from polymap.explore import search
 from polymap.inputs import answers_in_words, expected_list, expected_text
 from polymap.ir import (
@@ -91,7 +92,8 @@ def dataflow(name: str) -> dict[str, object]:
 class Member:
     """The best known mapping of a family. value, bound: of the objective; no member of the family beats the bound.
 
-    status: "OPTIMAL" where the two meet, "FEASIBLE", or "TIMEOUT" where no member was found (mapping None).
+    status: "OPTIMAL" where the two meet, "FEASIBLE", "INFEASIBLE" where the family has no member, or "TIMEOUT" where
+    none was found until the limit (mapping None).
     """
 
     family: str
@@ -138,9 +140,10 @@ def compare(
 
     The 50 mappings of least cost are listed first, with the proof that none is missing but for trees that differ in
     nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded
-    by the last of the list; its best known mapping is the best of a search under the dataflow's table and of a sample,
-    followed downhill from neighbour to neighbour. Row-stationary is not a matter of counts alone, so it is bounded by
-    the optimum. Raises OptionError for unknown families and objectives that are not one number.
+    by the last of the list; its best known mapping is the best of a search under the dataflow's table and of samples
+    (drawn until the limit where the family has none), followed downhill from neighbour to neighbour. Row-stationary is
+    not a matter of counts alone, so it is bounded by the optimum. Raises OptionError for unknown families and
+    objectives that are not one number.
     """
     workload, arch = question_of(workload, arch)
     Options(tiles="divide", time_limit_s=time_limit_s, seed=seed).check()
@@ -148,30 +151,29 @@ def compare(
     goal = parse_single(objective, arch, ranked=True)
     end = time.monotonic() + time_limit_s
     listed, bound, is_complete = _listed(workload, arch, goal, lambda: time.monotonic() > end - time_limit_s / 2)
+    has_none = is_complete and not listed
     if not is_complete:
-        result = search(
-            workload, arch, objective, "divide", time_limit_s=max(0.1, (end - time.monotonic()) / 2), seed=seed
-        )
+        left = max(0.1, (end - time.monotonic()) / 2)
+        result = search(workload, arch, objective, "divide", time_limit_s=left, seed=seed)
         listed += [(result.best, result.cost)] if result.best is not None and result.cost is not None else []
         listed.sort(key=lambda item: objective_values(workload, arch, goal, item[1]))
-        bound = Fraction(result.bound or 0)
+        bound, has_none = Fraction(result.bound or 0), result.status == "INFEASIBLE"
     values = [objective_values(workload, arch, goal, cost)[0] for _, cost in listed]
     floor = values[-1] if is_complete and values else bound
     best: dict[str, Scored] = {}
     for mapping, cost in reversed(listed):
         best[dataflow_of(workload, arch, mapping, cost).value] = best[OPTIMUM] = (mapping, cost)
     proven = {name for name in best if name != _NAMES[-1]} if is_complete else set[str]()
-    missing = [] if not values else [name for name in names if name not in best or name == _NAMES[-1]]
+    empty = {name for name in names if has_none or (name not in best and _obstacle(workload, arch, name))}
+    missing = [name for name in names if values and name not in empty and (name not in best or name == _NAMES[-1])]
     if missing:
-        left = max(0.5, end - time.monotonic())
-        for name, found in _looked_for(workload, arch, goal, objective, missing, left, seed).items():
-            first = best.setdefault(name, found)
-            values_of = [objective_values(workload, arch, goal, each[1]) for each in (first, found)]
-            best[name] = first if values_of[0] <= values_of[1] else found
+        for name, found in _looked_for(workload, arch, goal, objective, missing, end, seed).items():
+            known = best.get(name, found)
+            best[name] = min(known, found, key=lambda each: objective_values(workload, arch, goal, each[1]))
     members: list[Member] = []
     for name in names:
         lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
-        members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven))
+        members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven | empty))
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     return Comparison(workload, arch, objective, tuple(members), *first)
 
@@ -191,6 +193,23 @@ def _known(name: object) -> str:
         hint = did_you_mean(full, FAMILIES) or f"Expected {', '.join(_NAMES)} or {OPTIMUM}."
         raise OptionError(Mistake("PM528", f"there is no family '{name}'", hint))
     return full
+
+
+def _obstacle(workload: Workload, arch: Architecture, name: str) -> str:
+    """Return the reason why a family surely has no member; "" where it may have one."""
+    if name == OPTIMUM:
+        return ""
+    if name in _TABLES:
+        return dataflow_obstacle(workload, arch, name)
+    taps = (
+        {tap for _, tap in window_dims(workload) if workload.extents()[tap] > 1}
+        if len(workload.statements) == 1
+        else set[str]()
+    )
+    if len(taps) < 2:
+        return f"{workload.name} has no two sliding windows"
+    private = any(arch.fanouts_above(level.name) == arch.fanouts for level in arch.levels[1:])
+    return "" if arch.fanouts and private else f"{arch.name} has no private level below a fan-out"
 
 
 def _listed(
@@ -218,10 +237,10 @@ def _looked_for(
     goal: Objective,
     objective: str,
     names: Sequence[str],
-    time_limit_s: float,
+    end: float,
     seed: int,
 ) -> dict[str, Scored]:
-    """Return the best member that is found of each family, without proof."""
+    """Return the best member that is found of each family, without proof. end: of time.monotonic()."""
     found: dict[str, tuple[Fraction, Scored]] = {}
 
     def offer(mapping: Mapping, cost: Cost) -> None:
@@ -230,8 +249,8 @@ def _looked_for(
         if name in names and cost.legal and (name not in found or value < found[name][0]):
             found[name] = (value, (mapping, cost))
 
-    for name in (each for each in names if each in _TABLES and not dataflow_obstacle(workload, arch, each)):
-        share = time_limit_s / 2 / len(names)
+    share = max(0.5, end - time.monotonic()) / 2 / len(names)
+    for name in (each for each in names if each in _TABLES):
         table = dataflow(name)
         options = {"time_limit_s": share, "seed": seed, "constraints": table, "work_limit": TUNING.work}
         result = search(workload, arch, objective, "divide", **options)
@@ -239,8 +258,12 @@ def _looked_for(
             offer(result.best, result.cost)
     for mapping in _drawn(workload, arch, objective, seed):
         offer(mapping, evaluate(workload, arch, mapping))
+    while len(found) < len(names) and time.monotonic() < end:
+        seed += 1
+        for mapping in takewhile(lambda _: time.monotonic() < end, _drawn(workload, arch, objective, seed)):
+            offer(mapping, evaluate(workload, arch, mapping))
     for name in list(found):
-        for _ in range(TUNING.steps):
+        for _ in takewhile(lambda _: time.monotonic() < end, range(TUNING.steps)):
             before, (mapping, _) = found[name]
             for near in neighbours(workload, arch, mapping):
                 offer(near, evaluate(workload, arch, near))
@@ -250,9 +273,11 @@ def _looked_for(
 
 
 def _drawn(workload: Workload, arch: Architecture, objective: str, seed: int) -> list[Mapping]:
-    """Return the best mappings of a sample; none where none is drawn, which only leaves families to the searches."""
+    """Return the best mappings of a sample (a small one where steps take cycles, which are counted mapping by mapping);
+    none where none is drawn, which only leaves families to the searches."""
+    drawn = TUNING.named if arch.is_timed_by_step else TUNING.drawn
     try:
-        sample = sample_mappings(workload, arch, TUNING.drawn, seed, within_capacity=True)
+        sample = sample_mappings(workload, arch, drawn, seed, within_capacity=True)
     except BudgetError:
         return []
     return [sample[number] for number in best_first(sample, objective)[: TUNING.named]]
@@ -276,7 +301,7 @@ def _member(
     is_proven: bool,
 ) -> Member:
     if found is None:
-        return Member(name, "TIMEOUT", None, None, None, float(bound))
+        return Member(name, "INFEASIBLE" if is_proven else "TIMEOUT", None, None, None, float(bound))
     value = objective_values(workload, arch, goal, found[1])[0]
     is_proven = is_proven or value <= bound
     return Member(

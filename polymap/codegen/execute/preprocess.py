@@ -17,7 +17,7 @@ from polymap.ir import CompilerError, Mistake, OptionError
 from polymap.processes import Caps, run_within
 
 _MARKER = re.compile(r'#\s+(\d+)\s+"((?:[^"\\]|\\.)*)"([ \d]*)')
-_FLAG = re.compile(r"-[DU][A-Za-z_][A-Za-z0-9_]*(=.*)?|-I.+", re.DOTALL)
+_FLAG = re.compile(r"-[DU][A-Za-z_][A-Za-z0-9_]*(=[^\0]*)?|-I[^\0]+")
 _LIMITS = Caps(cpu_s=60)
 _SYSTEM = "3"  # the mark of lines from the system's headers
 

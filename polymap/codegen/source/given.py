@@ -48,7 +48,8 @@ def demanded_loops(schedule: Schedule) -> tuple[LoopPragma, ...]:
 
 
 def given_times(region: Region, schedule: Schedule) -> Times:
-    """Return the times of a schedule as maps over the region's loop variables."""
+    """Return the times of a schedule as maps over the region's loop variables; instances of a statement that have one
+    time run in the order of its loops."""
     dims = {each.name: each for each in schedule.workload.dims}
     own = {each.name: each for each in schedule.workload.statements}
     found = {each.name: _statement_with_times(each, region, own) for each in region.statements}
@@ -59,7 +60,11 @@ def given_times(region: Region, schedule: Schedule) -> Times:
         raise ScheduleError(Mistake("PM283", f"the schedule is one of other statements: it lacks {text}", hint))
     with budget(TUNING.operations, what="a schedule as a relation"):
         pairs = [(each, found[each.name]) for each in region.statements]
-        return {each.name: _given_time(each, like, dims, schedule) for each, like in pairs if like is not None}
+        times = {each.name: _given_time(each, like, dims, schedule, 0) for each, like in pairs if like is not None}
+        if all(each.is_injective() for each in times.values()):
+            return times
+        most = max(len(each.dims) for each in region.statements)
+        return {each.name: _given_time(each, like, dims, schedule, most) for each, like in pairs if like is not None}
 
 
 def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[str, Statement]) -> Statement | None:
@@ -75,8 +80,11 @@ def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[st
     return found if found is not None and len(found.dims) == len(each.dims) else None
 
 
-def _given_time(each: SourceStatement, like: Statement, dims: Mapping[str, Dim], schedule: Schedule) -> isl.Map:
-    """Return the times of the schedule's statement `like` for another one, with counters for its loop variables."""
+def _given_time(
+    each: SourceStatement, like: Statement, dims: Mapping[str, Dim], schedule: Schedule, inside: int
+) -> isl.Map:
+    """Return the times of the schedule's statement `like` for another one, with counters for its loop variables.
+    inside: how many entries follow, its loop variables and zeros."""
     space = each.domain.get_space()
     local = isl.LocalSpace.from_space(space)
     counters: dict[str, isl.Aff] = {}
@@ -87,7 +95,14 @@ def _given_time(each: SourceStatement, like: Statement, dims: Mapping[str, Dim],
         if abs(step) != 1:
             counters[name] = counters[name].floor()
     entries = [_function(time, counters, local) for time in schedule.times[like.name]]
+    for position in range(inside):
+        own = position < len(like.dims)
+        entries.append(isl.Aff.var_on_domain(local, isl.dim_type.set, position) if own else _constant(local, 0))
     return time_map(space, entries).intersect_domain(each.domain)
+
+
+def _constant(local: isl.LocalSpace, value: int) -> isl.Aff:
+    return isl.Aff.val_on_domain(local, _number(value))
 
 
 def _number(value: int) -> isl.Val:
@@ -95,7 +110,7 @@ def _number(value: int) -> isl.Val:
 
 
 def _function(time: Affine, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
-    total = isl.Aff.val_on_domain(local, _number(time.constant))
+    total = _constant(local, time.constant)
     for factor, atom in time.terms:
         part = _floor(atom, counters, local) if isinstance(atom, Floor) else counters[atom]
         total = total.add(part.scale_val(_number(factor)))

@@ -18,6 +18,7 @@ with lazy(__name__):
         Dataflow as Dataflow,
         dataflow as dataflow,
         reuse_counts as reuse_counts,
+        window_dims as window_dims,
     )
     from polymap.costmodel.analysis.footprint import (
         bits_at_once as bits_at_once,

@@ -51,9 +51,9 @@ class Axis:
 
 
 def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic: bool = False) -> Axis:
-    """Return an axis around the values whose ends are round numbers."""
+    """Return an axis around the values whose ends are round numbers. logarithmic: where all of them are above 0."""
     low, high = min(values), max(values)
-    if logarithmic:
+    if logarithmic and low > 0:
         first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
         if last - first > 1:
             return Axis(10.0**first, 10.0 ** max(last, first + 1), start, end, logarithmic=True)

@@ -185,10 +185,11 @@ class Search:
         return Incumbent(objective_values(own, self.arch, self.objective, cost), mapping, cost, own)
 
     def legal_cost(self, workload: Workload, mapping: Mapping, share: float = 0.25) -> Cost | None:
-        """Return what a tree of a program costs; None where it is not legal, or that takes longer to say than a share
-        of what is left of the limit, and a second."""
+        """Return what a tree of a program, or of a part of it, costs; None where it is not legal, or that takes longer
+        to say than a share of what is left of the limit, and a second."""
         try:
-            cost = evaluate_in_cpu_time(workload, self.arch, mapping, max(1, share * self.limits.left_s()))
+            arch = self.arch.naming_only(workload.tensors)
+            cost = evaluate_in_cpu_time(workload, arch, mapping, max(1, share * self.limits.left_s()))
         except BudgetError:
             return None
         return cost if cost.legal else None

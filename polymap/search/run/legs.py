@@ -93,7 +93,8 @@ def answer_to_leg(
     arch = _with_less_room(search.arch, leg.taken)
     if arch is None:
         return None
-    return answer_of(search, Relative(nest, arch, rules), objective, share, divides=leg.divides)
+    relative = Relative(nest, arch.naming_only(nest.tensors), rules)
+    return answer_of(search, relative, objective, share, divides=leg.divides)
 
 
 def _around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
@@ -137,7 +138,7 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     # Where other loops are tried, now or when the search goes on, tiles that divide their extents may not divide these.
     divides = search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
     found = legs_of(search).answer(search, search.workload, replace(leg, divides=divides), objective, share)
-    return at_least(Relative(nest, search.arch, ()), found, objective)
+    return at_least(Relative(nest, search.arch.naming_only(nest.tensors), ()), found, objective)
 
 
 def takes_long_to_climb(search: Search) -> bool:

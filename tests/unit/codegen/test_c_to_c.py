@@ -103,6 +103,19 @@ def test_schedules_of_ones_own_and_their_parallel_loops() -> None:
         pm.transform_c(source, {"n": 9, "m": 7}, schedule=backwards)
 
 
+@pytest.mark.parametrize("time", ["i", "0", "j, j", "i + j"])
+def test_instances_that_have_one_time_run_in_the_order_of_their_loops(time: str) -> None:
+    source = COPY % "for (int i = 0; i < n; i++)\n for (int j = 0; j < m; j++) B[i][j] = A[i][j];"
+    workload = pm.from_c(source, {"n": 3, "m": 4})
+    given, whole = (
+        pm.transform.schedule_from_text(workload, f"S0[i,j] -> [{each}]") for each in (time, f"{time}, i, j")
+    )
+    loops = [
+        re.sub(r"/\*.*?\*/", "", pm.transform_c(source, schedule=each), flags=re.DOTALL) for each in (given, whole)
+    ]
+    assert loops[0] == loops[1], "the rest of the time is the order of the loops"
+
+
 def test_sums_keep_their_order_unless_told() -> None:
     source = "void f(int n, float x[n], float s[1]) { for (int i = 0; i < n; i++) s[0] += x[i]; }"
     backwards = pm.transform.schedule_from_text(pm.from_c(source, {"n": 5}), "S0[i] -> [-i]")

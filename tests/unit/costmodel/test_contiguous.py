@@ -35,11 +35,13 @@ def test_blocks_of_a_sum_of_offsets_are_those_of_its_addresses(of_runs: bool) ->
         rng = random.Random(seed)
         parts = random_offsets(rng)
         starts = [np.array([rng.randint(0, 50) for _ in range(rng.randint(1, 3))]) for _ in range(rng.randint(0, 2))]
-        blocks = Blocks(rng.choice([1, 2, 3, 4, 8, 16]), of_runs)
+        blocks = Blocks(rng.choice([1, 2, 3, 4, 8, 16, 40, 90, 10**30]), of_runs)
+        base = rng.choice([0, 0, 5, blocks.size - rng.randint(0, 60), 7 * 10**40])
         form = {sum(int(each) for each in offsets) for offsets in product(*parts)}
         interleaved += len(form) < np.prod([len(part) for part in parts])
         places = [sum(int(each) for each in place) for place in product(*starts)]
-        assert touched(parts, starts, blocks) == sum(counted({a + place for a in form}, blocks) for place in places)
+        expected = sum(counted({a + place + base for a in form}, blocks) for place in places)
+        assert touched(parts, starts, blocks, base) == expected, seed
     assert interleaved > 50
 
 

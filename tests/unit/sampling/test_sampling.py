@@ -8,11 +8,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from polymap.arch.document import arch_from_document
 from polymap.arch.presets import load_arch
 from polymap.costmodel.evaluation import evaluate
 from polymap.ir.errors import OptionError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
-from polymap.ir.mapping import Mapping, MappingNode, Storage
+from polymap.ir.mapping import Compute, Mapping, MappingNode, Storage, Temporal
 from polymap.sampling.moves import distance, features, neighbours
 from polymap.sampling.sample import sample_mappings
 from polymap.sampling.scores import score_mappings
@@ -38,6 +39,21 @@ _TWO_GROUPS = Architecture(
     ),
 )
 _EACH = 40
+
+
+@pytest.mark.parametrize(("price", "band"), [(1e-320, 1), (1e-5, 1e-30), (1e99, 8)])
+def test_scores_of_machines_with_odd_numbers_are_those_of_evaluate(price: float, band: float) -> None:
+    nodes = [
+        {"level": "D", "beat_bits": 8 * 10**30, "bandwidth_bits_per_cycle": band},
+        {"level": "B", "read_pj": price},
+    ]
+    for first in (nodes[0], {"level": "D", "bandwidth_bits_per_cycle": band}):
+        arch = arch_from_document({"name": "odd", "nodes": [first, nodes[1], {"compute": "M"}]})
+        workload = matmul(m=2, n=2, k=2)
+        mappings = [Mapping((Storage("B", ("A",)), *(Temporal(dim, 1) for dim in "mnk"), Compute("S")))]
+        scores, cost = score_mappings(workload, arch, mappings), evaluate(workload, arch, mappings[0])
+        assert scores.latency_cycles[0] == cost.latency_cycles, "cycles beyond 64 bits too"
+        assert scores.energy_pj[0] == pytest.approx(cost.energy_pj), "energies with any denominator"
 
 
 def one_node_per_tensor(mapping: Mapping) -> Mapping:

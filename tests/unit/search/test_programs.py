@@ -112,3 +112,17 @@ def test_costs_of_large_programs_are_those_of_evaluate(tmp_path: Path) -> None:
     assert found.cost is not None
     assert found.workload is not None
     assert found.cost == replace(pm.evaluate(found.workload, arch, found.best), method="steps")
+
+
+@pytest.mark.parametrize("objective", ["energy", "latency"])
+@pytest.mark.parametrize("fields", [{"must_hold": ["C"]}, {"holds": ["C", "A"]}, {"holds": ["A", "@output"]}])
+def test_levels_may_name_tensors_of_any_statement(objective: str, fields: dict[str, list[str]]) -> None:
+    source = "for (int i = 0; i < M; i++) B[i] = A[i];\nfor (int i = 0; i < M; i++) C[i] = B[i] + A[i];"
+    workload = pm.from_c(f"void f(int A[M], int B[M], int C[M]) {{ {source} }}", {"M": 4})
+    inner = {"level": "L1", "capacity_bits": 96, "read_pj": 1, **fields}
+    nodes = [{"level": "D", "read_pj": 9, "write_pj": 9, "bandwidth_bits_per_cycle": 32}, inner, {"compute": "M"}]
+    arch = pm.io.arch_from_document({"name": "named", "nodes": nodes})
+    result = pm.explore(workload, arch, objective, time_limit_s=9, work_limit=60)
+    assert result.best is not None, "the parts of a program are asked of a machine that names only their own tensors"
+    cost = pm.evaluate(result.workload or workload, arch, result.best)
+    assert cost.legal, "nodes stand where the levels say"
