@@ -27,7 +27,7 @@ from polymap.search.dividing.bounds import (
     reach_from,
     usable_bits,
 )
-from polymap.search.dividing.chain import ChainNode, ordered_chain
+from polymap.search.dividing.chain import ChainNode, may_cross, ordered_chain
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
 from polymap.search.dividing.marks import MarkedCosts
@@ -264,34 +264,47 @@ class StructureSearch:
         )
         chain = ordered_chain(node.chain)
         fixed = self._without_window(node, total)
-        for tables in self._promising_places(node):
-            mappings = best_mappings(tables, chain, fixed, free)
-            self._offer(mappings)
-            if not self._beats(bound) or self._reaches(mappings, bound):
-                return
-            if not thorough or self.window is None:
-                continue
-            for others in separated_mappings(tables, chain, fixed, free):
-                self._offer(others)
-                if not self._beats(bound) or self._reaches(others, bound):
+        for least, tables in self._promising_places(node, bound):
+            for mappings in self._completed(tables, chain, fixed, free, thorough=thorough):
+                self._offer(mappings)
+                if not self._beats(bound):
                     return
+                if not self._beats(least) or self._reaches(mappings, least):
+                    break
                 self._check_time()
 
-    def _promising_places(self, node: SearchNode) -> Iterator[Tables]:
-        """Yield the tables of the places of spatial loops at which the chain may win, best first."""
+    def _completed(
+        self,
+        tables: Tables,
+        chain: tuple[ChainNode, ...],
+        fixed: Parts,
+        free: tuple[int | None, ...],
+        *,
+        thorough: bool,
+    ) -> Iterator[tuple[CompletedMapping, ...]]:
+        """Yield the best trees of a chain, then, where it is thorough, those in which its nodes part loops."""
+        yield best_mappings(tables, chain, fixed, free)
+        if thorough and self.window is not None:
+            yield from separated_mappings(tables, chain, fixed, free)
+
+    def _promising_places(self, node: SearchNode, bound: int) -> Iterator[tuple[int, Tables]]:
+        """Yield the tables of the places of spatial loops at which the chain may win, best first, and lower bounds of
+        its trees there. bound: of all its trees."""
         every = self._placed_tables
         if len(every) == 1:
-            yield from every
+            yield bound, every[0]
             return
         values = [
             (value, number) for number, one in enumerate(every) if (value := self._value_at(one, node)) is not None
         ]
         for value, number in sorted(values):
             if self._beats(value):
-                yield every[number]
+                yield value, every[number]
 
     def _value_at(self, tables: Tables, node: SearchNode) -> int | None:
         """Return a lower bound of the objective of a chain's trees where places are decided (None: it cannot be)."""
+        if not may_cross(tables, node.chain):
+            return None
         placed, below_it = root_node(tables, node.state), tables
         for move, own in zip(node.moves, node.chain, strict=True):
             index = below_it.lattice.index(dict(zip(tables.problem.dims, own.tile, strict=True)))
