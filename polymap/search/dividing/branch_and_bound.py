@@ -292,7 +292,8 @@ class StructureSearch:
         its trees there. bound: of all its trees."""
         every = self._placed_tables
         if len(every) == 1:
-            yield bound, every[0]
+            if may_cross(every[0], node.chain):
+                yield bound, every[0]
             return
         values = [
             (value, number) for number, one in enumerate(every) if (value := self._value_at(one, node)) is not None

@@ -17,7 +17,7 @@ from polymap.search.dividing.cost_tables import State, Tables, build_tables
 from polymap.search.dividing.groups import Group, group_bound, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
-from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.node_costs import Places, places_of, root_context
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
@@ -37,13 +37,15 @@ class Stage(IntEnum):
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
-    the way down from there, and whether it knows the costs below marks."""
+    the way down from there, whether it knows the costs below marks, and the choices of places that are left, that at
+    which it was ended first."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
     start: int
     way: BranchPath
     is_marked: bool = False
+    left: tuple[Places, ...] = ()
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -142,12 +144,15 @@ def _tables(
     incumbent: Incumbent,
     known: GroupBound | None,
     stop_point: StopPoint | None = None,
+    places: Places | None = None,
 ) -> Tables:
-    """Return a structure's tables, of the joint states that are left to it. Several places of its spatial loops stay
-    open."""
+    """Return a structure's tables, of the joint states that are left to it. places: of its spatial loops (None: several
+    choices of them stay open)."""
     choices = places_of(problem, structure)
     only = stop_point.only if stop_point else known.only if known else None
-    context = root_context(problem, structure, choices[0] if len(choices) == 1 else ())
+    if places is None:
+        places = choices[0] if len(choices) == 1 else ()
+    context = root_context(problem, structure, places)
     return build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches, only=only)
 
 
@@ -162,7 +167,50 @@ def solve_structure(
 ) -> StopPoint | None:
     """Search all trees of a structure; return where that was ended, if it was. stop_point: where an earlier search was
     ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
-    tables = _tables(problem, measure, structure, incumbent, known, stop_point)
+    left = stop_point.left if stop_point else _open_places(problem, measure, structure, incumbent, known)
+    before = incumbent.nodes
+    while left:
+        spent = incumbent.nodes - before
+        if spent and most is not None and spent >= most:
+            return StopPoint((), known.only if known else None, 0, (), left=left)
+        asked = problem, measure, structure, incumbent, stop_point, known, None if most is None else most - spent
+        ended = _solve_at(*asked, left[0])
+        if ended is not None:
+            return replace(ended, left=left)
+        stop_point, left = None, left[1:]
+    return None
+
+
+def _open_places(
+    problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent, known: GroupBound | None
+) -> tuple[Places, ...]:
+    """Return the choices of places of spatial loops that are not refuted, best first, where they are few; else one that
+    leaves all of them open."""
+    choices = places_of(problem, structure)
+    if len(choices) == 1 or len(choices) > TUNING.decided_places:
+        return choices[:1] if len(choices) == 1 else ((),)
+    suits = (known.own if known else ()) or incumbent.multipliers
+    found: list[tuple[int, int]] = []
+    for number, places in enumerate(choices):
+        tables = _tables(problem, measure, structure, incumbent, known, places=places)
+        bound, _ = relaxed_bound(tables, suits)
+        if bound is not None and incumbent.beats(bound):
+            found.append((bound, number))
+    return tuple(choices[number] for _, number in sorted(found))
+
+
+def _solve_at(
+    problem: Problem,
+    measure: Measure,
+    structure: Structure,
+    incumbent: Incumbent,
+    stop_point: StopPoint | None,
+    known: GroupBound | None,
+    most: int | None,
+    places: Places,
+) -> StopPoint | None:
+    """Search all trees of a structure with its spatial loops at these places."""
+    tables = _tables(problem, measure, structure, incumbent, known, stop_point, places)
     bounds = bound_tables(tables, ())
     if least_value(bounds) is None:
         return None
