@@ -27,9 +27,9 @@ from polymap.search.dividing.bounds import (
     reach_from,
     usable_bits,
 )
-from polymap.search.dividing.chain import ChainNode, may_cross, ordered_chain
+from polymap.search.dividing.chain import ChainNode, lowered_chains, may_cross, ordered_chain, separated_chains
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
-from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
+from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
@@ -265,7 +265,7 @@ class StructureSearch:
         chain = ordered_chain(node.chain)
         fixed = self._without_window(node, total)
         for least, tables in self._promising_places(node, bound):
-            for mappings in self._completed(tables, chain, fixed, free, thorough=thorough):
+            for mappings in completed_mappings(tables, self._chains(tables, chain, thorough=thorough), fixed, free):
                 self._offer(mappings)
                 if not self._beats(bound):
                     return
@@ -273,19 +273,14 @@ class StructureSearch:
                     break
                 self._check_time()
 
-    def _completed(
-        self,
-        tables: Tables,
-        chain: tuple[ChainNode, ...],
-        fixed: Parts,
-        free: tuple[int | None, ...],
-        *,
-        thorough: bool,
-    ) -> Iterator[tuple[CompletedMapping, ...]]:
-        """Yield the best trees of a chain, then, where it is thorough, those in which its nodes part loops."""
-        yield best_mappings(tables, chain, fixed, free)
+    def _chains(
+        self, tables: Tables, chain: tuple[ChainNode, ...], *, thorough: bool
+    ) -> Iterator[tuple[ChainNode, ...]]:
+        """Yield a chain with its nodes where spatial loops ask for; where it is thorough, those in which its nodes part
+        loops, too."""
+        yield from lowered_chains(tables, chain)
         if thorough and self.window is not None:
-            yield from separated_mappings(tables, chain, fixed, free)
+            yield from separated_chains(tables, chain)
 
     def _promising_places(self, node: SearchNode, bound: int) -> Iterator[tuple[int, Tables]]:
         """Yield the tables of the places of spatial loops at which the chain may win, best first, and lower bounds of
@@ -322,9 +317,10 @@ class StructureSearch:
 
     @cached_property
     def _placed_tables(self) -> tuple[Tables, ...]:
-        """The tables of every choice of places of the spatial loops."""
-        tables, choices = self.tables, places_of(self.tables.problem, self.tables.structure)
-        if len(choices) == 1 or tables.context.places:
+        """The tables of every choice of places of the spatial loops that are open."""
+        tables, decided = self.tables, set(self.tables.context.places)
+        choices = [one for one in places_of(tables.problem, tables.structure) if decided <= set(one)]
+        if not choices or len(decided) == len(choices[0]):
             return (tables,)
         asked = tables.problem, tables.structure, tables.measure
         contexts = (Context(tables.context.tiles, places) for places in choices)

@@ -96,8 +96,7 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
-    context, stop = root_context(problem, first), incumbent.out_of_time
-    tables = build_tables(problem, first, measure, context, stop, incumbent.caches, tuple(others), known.only)
+    tables = group_tables(problem, measure, group, incumbent, known.only)
     suits, own, only = known.own or incumbent.multipliers, known.own, known.only
     found, inside = relaxed_bound(tables, suits)
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
@@ -112,8 +111,17 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only)
+    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, known.is_split)
     return known
+
+
+def group_tables(
+    problem: Problem, measure: Measure, group: Group, incumbent: Incumbent, only: frozenset[State] | None
+) -> Tables:
+    """Return the tables of all of a group, places of spatial loops open. only: the joint states of its chains."""
+    first, *others = group.members
+    shared = root_context(problem, first), incumbent.out_of_time, incumbent.caches
+    return build_tables(problem, first, measure, *shared, tuple(others), only)
 
 
 def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:

@@ -14,10 +14,10 @@ from polymap.arithmetic import Kind
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, build_tables
-from polymap.search.dividing.groups import Group, group_bound, least_value, relaxed_bound
+from polymap.search.dividing.groups import Group, group_bound, group_tables, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
-from polymap.search.dividing.node_costs import Places, places_of, root_context
+from polymap.search.dividing.node_costs import Places, choices_of_places, root_context
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
@@ -87,13 +87,13 @@ def step_on(
         case Stage.ALL_TENSORS if few_first:
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            yield max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
+            yield max(bound, _own_split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
             if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
                 return
             if first:
-                own = max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
+                own = max(bound, _own_split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
                 stop_points[own] = stop_points.pop(entry)
                 entry = own
             yield entry
@@ -111,6 +111,11 @@ def _bound_together(
         yield known.bound, Stage.SINGLE_TENSORS
     elif len(group.members) == 1:  # the group's bound is its own
         yield bound, Stage.ALL_TENSORS
+    elif not known.is_split:
+        tables = group_tables(problem, measure, group, incumbent, known.only)
+        split = max(bound, _split_bound(tables, incumbent, known, scores=False))
+        incumbent.groups[group.number] = replace(known, bound=split, is_split=True)
+        yield split, Stage.SINGLE_TENSORS
     else:
         own, _ = relaxed_bound(
             _tables(problem, measure, structure, incumbent, known), known.own or incumbent.multipliers
@@ -119,20 +124,30 @@ def _bound_together(
             yield own, Stage.ALL_TENSORS
 
 
-def _split_bound(
+def _own_split_bound(
     problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent, known: GroupBound | None
 ) -> int:
+    """Return a bound of a structure with branches on what a node holds, and of the places that are left to it. known:
+    of its group."""
+    split = _split_bound(_tables(problem, measure, structure, incumbent, known), incumbent, known, scores=True)
+    if not incumbent.beats(split) or not measure.is_linear or not choices_of_places(problem, structure):
+        return split
+    placed = _placed_bounds(problem, measure, structure, incumbent, known)
+    return max(split, min((bound for bound, _ in placed), default=incumbent.value or 0))
+
+
+def _split_bound(tables: Tables, incumbent: Incumbent, known: GroupBound | None, *, scores: bool) -> int:
     """Return a bound with branches on what a node holds; 0 where the measure has no use for it, there is nothing to
-    beat, or numbers are so long that tables take more time than the search. known: of the structure's group."""
-    if not measure.is_linear or incumbent.value is None:
-        return 0
-    tables = _tables(problem, measure, structure, incumbent, known)
-    if tables.arithmetics[0].kind is not Kind.NARROW:
+    beat, or numbers are so long that tables take more time than the search. known: of the structure's group. scores:
+    not for a group."""
+    measure = tables.measure
+    if not measure.is_linear or incumbent.value is None or tables.arithmetics[0].kind is not Kind.NARROW:
         return 0
     constant = measure.value(tables.start, tables.compute_cycles)
     start = ((known.own if known else ()) or incumbent.multipliers or (None,))[0]
-    found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
-    if multipliers is not None:
+    search = StructureSearch(tables, (), incumbent)
+    found, multipliers = split_bound(search, incumbent.value - constant, start, scores=scores)
+    if multipliers is not None and scores:
         incumbent.multipliers = (multipliers,)
     return found + constant
 
@@ -144,14 +159,11 @@ def _tables(
     incumbent: Incumbent,
     known: GroupBound | None,
     stop_point: StopPoint | None = None,
-    places: Places | None = None,
+    places: Places = (),
 ) -> Tables:
-    """Return a structure's tables, of the joint states that are left to it. places: of its spatial loops (None: several
-    choices of them stay open)."""
-    choices = places_of(problem, structure)
+    """Return a structure's tables, of the joint states that are left to it. places: of its spatial loops; others stay
+    open."""
     only = stop_point.only if stop_point else known.only if known else None
-    if places is None:
-        places = choices[0] if len(choices) == 1 else ()
     context = root_context(problem, structure, places)
     return build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches, only=only)
 
@@ -167,7 +179,8 @@ def solve_structure(
 ) -> StopPoint | None:
     """Search all trees of a structure; return where that was ended, if it was. stop_point: where an earlier search was
     ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
-    left = stop_point.left if stop_point else _open_places(problem, measure, structure, incumbent, known)
+    placed = [] if stop_point else _placed_bounds(problem, measure, structure, incumbent, known)
+    left = stop_point.left if stop_point else tuple(places for _, places in placed)
     before = incumbent.nodes
     while left:
         spent = incumbent.nodes - before
@@ -181,22 +194,27 @@ def solve_structure(
     return None
 
 
-def _open_places(
+def _placed_bounds(
     problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent, known: GroupBound | None
-) -> tuple[Places, ...]:
-    """Return the choices of places of spatial loops that are not refuted, best first, where they are few; else one that
-    leaves all of them open."""
-    choices = places_of(problem, structure)
-    if len(choices) == 1 or len(choices) > TUNING.decided_places:
-        return choices[:1] if len(choices) == 1 else ((),)
+) -> list[tuple[int, Places]]:
+    """Return lower bounds of a structure's trees at the choices of places of its spatial loops that they do not refute,
+    the least first: decided one by one, as long as there are few; the others stay open."""
     suits = (known.own if known else ()) or incumbent.multipliers
-    found: list[tuple[int, int]] = []
-    for number, places in enumerate(choices):
-        tables = _tables(problem, measure, structure, incumbent, known, places=places)
-        bound, _ = relaxed_bound(tables, suits)
-        if bound is not None and incumbent.beats(bound):
-            found.append((bound, number))
-    return tuple(choices[number] for _, number in sorted(found))
+    every = choices_of_places(problem, structure)
+    found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
+    for choices in every:
+        if len(choices) == 1:
+            continue
+        if len(found) > TUNING.decided_places:
+            break
+        longer = [(*places, one) for _, places in found for one in choices]
+        bounds = (
+            relaxed_bound(_tables(problem, measure, structure, incumbent, known, places=places), suits)[0]
+            for places in longer
+        )
+        pairs = zip(bounds, longer, strict=True)
+        found = [(bound, places) for bound, places in pairs if bound is not None and incumbent.beats(bound)]
+    return sorted(found, key=lambda one: one[0])
 
 
 def _solve_at(

@@ -38,7 +38,7 @@ class Tuning:
 
     # Places of spatial loops over window dims.
     decided_places: int = 16
-    """Choices of them that are searched one by one, at most; more stay open (single_layers.py)."""
+    """Where more choices of them are left, the other places stay open until a chain is complete (single_layers.py)."""
 
     # Branches on what a node holds.
     nodes_before_halves: int = 30
