@@ -50,10 +50,10 @@ BUGS = (
         "beats(2 * bound)",
     ),
     Bug("the last place is left out", _private(steps, "_open_places"), "in sorted(found))", "in sorted(found)[:-1])"),
-    Bug("the best place alone is searched", steps.solve_structure, "left[1:]", "()"),
+    Bug("the best place alone is searched", steps.solve_structures, "left[1:]", "()"),
     Bug(
         "a search goes on at the next place",
-        steps.solve_structure,
+        steps.solve_structures,
         "replace(ended, left=left)",
         "replace(ended, left=left[1:])",
     ),

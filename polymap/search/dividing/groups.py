@@ -96,7 +96,8 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
-    tables = group_tables(problem, measure, group, incumbent, known.only)
+    context, stop = root_context(problem, first), incumbent.out_of_time
+    tables = build_tables(problem, first, measure, context, stop, incumbent.caches, tuple(others), known.only)
     suits, own, only = known.own or incumbent.multipliers, known.own, known.only
     found, inside = relaxed_bound(tables, suits)
     if found is not None and inside is not None and incumbent.beats(found) and incumbent.value is not None:
@@ -111,17 +112,14 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, known.is_split)
+    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, known.leader)
     return known
 
 
-def group_tables(
-    problem: Problem, measure: Measure, group: Group, incumbent: Incumbent, only: frozenset[State] | None
-) -> Tables:
-    """Return the tables of all of a group, places of spatial loops open. only: the joint states of its chains."""
-    first, *others = group.members
-    shared = root_context(problem, first), incumbent.out_of_time, incumbent.caches
-    return build_tables(problem, first, measure, *shared, tuple(others), only)
+def is_searched_at_once(problem: Problem, measure: Measure, group: Group) -> bool:
+    """Return whether the trees of a group are searched together: not where one node's costs may cover another's, as
+    they need not in every member, nor where least costs of members are no bound of a product of sums."""
+    return len(group.members) > 1 and measure.is_linear and any(term.is_window for term in problem.terms)
 
 
 def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:

@@ -28,13 +28,11 @@ class Half(NamedTuple):
     cheapest: SearchNode | None
 
 
-def split_bound(
-    search: StructureSearch, limit: int, start: Multipliers | None, *, scores: bool
-) -> tuple[int, Multipliers | None]:
+def split_bound(search: StructureSearch, limit: int, start: Multipliers | None) -> tuple[int, Multipliers | None]:
     """Return a lower bound of component 0 over all chains of a structure, at most `limit`, which refutes, and
-    multipliers that suit it. start: multipliers of another structure. scores: not for a group, which has no trees."""
+    multipliers that suit it. start: multipliers of another structure."""
     tables = search.tables
-    whole = _bounded(search, {}, limit, start, TUNING.rounds, scores=scores)
+    whole = _bounded(search, {}, limit, start, TUNING.rounds)
     if whole is None:
         return limit, None
     halves, looked = BestFirst[int, Half](parts=[whole]), 1
@@ -46,14 +44,14 @@ def split_bound(
         parent = halves.take()
         for one in rooms:
             looked += 1
-            half = _bounded(search, one, limit, parent.multipliers, TUNING.split_rounds, scores=scores)
+            half = _bounded(search, one, limit, parent.multipliers, TUNING.split_rounds)
             if half is not None:
                 halves.add(max(least, half[0]), half[1])
     return min(limit, limit if halves.bound is None else halves.bound), whole[1].multipliers
 
 
 def _bounded(
-    search: StructureSearch, rooms: Rooms, limit: int, start: Multipliers | None, rounds: int, *, scores: bool
+    search: StructureSearch, rooms: Rooms, limit: int, start: Multipliers | None, rounds: int
 ) -> tuple[int, Half] | None:
     """Return the bound of the chains that some rooms allow (None: there are none)."""
     tables = replace(search.tables, rooms=rooms)
@@ -62,7 +60,7 @@ def _bounded(
         return None
     own = StructureSearch(tables, (), search.incumbent)
     # Scoring takes long where a tensor is read through windows.
-    found = improve_multipliers(own, inside, limit, start, scores=scores and own.window is None, rounds=rounds)
+    found = improve_multipliers(own, inside, limit, start, scores=own.window is None, rounds=rounds)
     return found.bound, Half(rooms, found.multipliers or start, found.cheapest if found.bound < limit else None)
 
 

@@ -22,7 +22,7 @@ from polymap.search.dividing.groups import least_value
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.dividing.steps import solve_structure
+from polymap.search.dividing.steps import solve_structures
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
@@ -85,7 +85,7 @@ def test_halves_bound_what_a_search_of_larger_products_finds(seed: int) -> None:
     measure = measure_of(parse_objective("energy", arch), workload, arch)
     ((structure,), _) = enumerate_structures(problem, never)
     incumbent = Incumbent(never)
-    solve_structure(problem, measure, structure, incumbent, None, None)
+    solve_structures(problem, measure, (structure,), incumbent, None, None)
     assert incumbent.value is not None
     tables = build_tables(problem, structure, measure, root_context(problem, structure))
     constant = measure.value(tables.start, tables.compute_cycles)
@@ -117,7 +117,7 @@ def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None
     for structure in one.structures:
         incumbent, ended = Incumbent(never), None
         for _ in range(10_000):
-            ended = solve_structure(one.problem, one.measure, structure, incumbent, ended, None, most)
+            ended = solve_structures(one.problem, one.measure, (structure,), incumbent, ended, None, most)
             if ended is None:
                 break
         assert ended is None, "slices of a search go on where the last one was ended"
@@ -148,7 +148,7 @@ def test_bounds_place_by_place_leave_the_best_tree(seed: int) -> None:
             continue
         incumbent = Incumbent(never)
         incumbent.add(int(best / one.measure.unscaled(1)) + 1, CompletedMapping((), Mapping(())))
-        solve_structure(one.problem, one.measure, structure, incumbent, None, None)
+        solve_structures(one.problem, one.measure, (structure,), incumbent, None, None)
         assert incumbent.value is not None, "a value is known from the start"
         assert one.scaled(incumbent.value) == best, "the best tree is found"
 
