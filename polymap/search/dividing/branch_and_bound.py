@@ -152,6 +152,21 @@ def _feasible(number: int | None) -> int:
     return number
 
 
+def placed_tables(tables: Tables) -> tuple[Tables, ...]:
+    """Return the tables of every member of a group at every choice of places of the spatial loops that are open."""
+    problem, decided = tables.problem, set(tables.context.places)
+    choices = [one for one in places_of(problem, tables.structure) if decided <= set(one)]
+    if not tables.others and (not choices or len(decided) == len(choices[0])):
+        return (tables,)
+    contexts = [Context(tables.context.tiles, places) for places in choices]
+    shared = tables.stop, tables.caches
+    return tuple(
+        build_tables(problem, structure, tables.measure, context, *shared)
+        for structure in (tables.structure, *tables.others)
+        for context in contexts
+    )
+
+
 class StructureSearch:
     """The search in one structure. Places of its spatial loops that the tables leave open are decided chain by chain.
     most: nodes that it may visit (None: all). marked: the least costs inside below marks (marks.py), at the first of
@@ -316,23 +331,7 @@ class StructureSearch:
 
     @cached_property
     def _placed_tables(self) -> tuple[Tables, ...]:
-        """The tables of every member of the group at every choice of places of the spatial loops that are open."""
-        tables, decided = self.tables, set(self.tables.context.places)
-        choices = [one for one in places_of(tables.problem, tables.structure) if decided <= set(one)]
-        if not tables.others and (not choices or len(decided) == len(choices[0])):
-            return (tables,)
-        return tuple(
-            build_tables(
-                tables.problem,
-                structure,
-                tables.measure,
-                Context(tables.context.tiles, places),
-                tables.stop,
-                tables.caches,
-            )
-            for structure in (tables.structure, *tables.others)
-            for places in choices
-        )
+        return placed_tables(self.tables)
 
     def _check_time(self) -> None:
         if not self._owes_one and self.incumbent.out_of_time():
