@@ -11,15 +11,19 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 
+import numpy as np
 import pytest
 
 import polymap.search.dividing.engine as engine
 import polymap.search.dividing.marks as marks
 import polymap.search.dividing.steps as steps
 from polymap.ir.mapping import Mapping
+from polymap.search.dividing.cost_tables import Tables, build_tables, load_weights, tables_below
 from polymap.search.dividing.groups import Group, groups_of, is_searched_at_once
 from polymap.search.dividing.loop_order import CompletedMapping
+from polymap.search.dividing.node_costs import Context, root_context
 from polymap.search.dividing.progress import Incumbent
+from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import Structure
 from polymap.search.resources.limits import never
@@ -84,10 +88,56 @@ def the_best_tree_of_a_group_is_found(seed: int) -> None:
             assert bool(known.found[0][1].parts) == (found is not None), "what is no better is not taken"
 
 
+def together_and_each(one: Case, members: Members) -> tuple[Tables, ...]:
+    """Return the tables of a group before any node is placed, and of each of its members."""
+    root = root_context(one.problem, members[0])
+    first, *others = members
+    together = build_tables(one.problem, first, one.measure, root, others=tuple(others))
+    return together, *(build_tables(one.problem, member, one.measure, root) for member in members)
+
+
+def costs_below_a_node_are_the_least_of_the_members(seed: int) -> None:
+    """Of what is read through windows, whose loads know the tile of the node."""
+    one, rng = grouped(seed), random.Random(f"below {seed}")
+    for members in rng.sample(groups := list(every_group(one)), min(4, len(groups))):
+        together, *each = together_and_each(one, members)
+        whole = together.context.tiles[0]
+        context = Context((whole, tuple(rng.choice(divisors(extent)) for extent in whole)), ())
+        together, *each = (tables_below(own, context) for own in (together, *each))
+        for term in one.problem.terms:
+            for number, edge in enumerate(together.tensors[term.index].edges if term.is_window else ()):
+                alone = [own.tensors[term.index].edges[number].cost.costs[0] for own in each]
+                assert np.array_equal(edge.cost.costs[0], np.minimum.reduce(alone)), "the least cost at every tile"
+
+
+def loads_cost_no_more_than_in_the_members(seed: int) -> None:
+    """What more loads below a mark cost: the least of the members, less what some of them unite."""
+    one, rng = grouped(seed), random.Random(f"loads {seed}")
+    for members in rng.sample(groups := list(every_group(one)), min(4, len(groups))):
+        together, *each = together_and_each(one, members)
+        for term in one.problem.terms:
+            for number, edge in enumerate(together.tensors[term.index].edges if term.is_window else ()):
+                (own,) = load_weights(together, term, edge)
+                ways = [load_weights(alone, term, alone.tensors[term.index].edges[number]) for alone in each]
+                assert np.all(own.cost <= np.minimum.reduce([way[0].cost for way in ways])), "no more than in a member"
+                if all(len(way) == 1 for way in ways):
+                    assert np.array_equal(own.cost, np.minimum.reduce([way[0].cost for way in ways])), "no less"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_loads_of_a_group_cost_no_more_than_in_its_members(seed: int) -> None:
+    loads_cost_no_more_than_in_the_members(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_costs_below_a_node_are_the_least_of_the_members(seed: int) -> None:
+    costs_below_a_node_are_the_least_of_the_members(seed)
+
+
 def the_best_tree_of_all_is_found(seed: int) -> None:
     one = grouped(seed)
     true = min(tree.value for trees in one.trees.values() for tree in trees)
-    outcome = engine.solve(one.problem, one.measure, never, lambda _found, _bound: None)
+    outcome = engine.solve(one.problem, one.measure, never, lambda _found, _bound: None, looks_first=False)
     assert one.scaled(outcome.found[0][0]) == true, "the best tree of all structures"
     assert outcome.bound == outcome.found[0][0], "it is proven"
     assert outcome.count.is_whole, "every structure is accounted for"
