@@ -67,7 +67,6 @@ BUGS = (
     Bug("nodes below a mark are of one member", cost_tables.tables_below, ", *tables.others", ","),
     Bug("chains end in one member", branch_and_bound.placed_tables, ", *tables.others)", ",)"),
     Bug("what is fixed is the least of all members", StructureSearch.finish, "(tables, placed)", "(self.tables, node)"),
-    Bug("a group has the dearest loads below marks", cost_tables.load_weights, "np.minimum", "np.maximum"),
     Bug("every entry waits for another", _private(steps, "_bound_together"), "not in (None, number)", "!= number"),
 )
 SEEDS = range(20)
