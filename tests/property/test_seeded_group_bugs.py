@@ -4,20 +4,33 @@ places) are caught by laws that hold them against brute force."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from polymap.search.dividing import bounds, branch_and_bound, cost_tables, groups, node_costs, splits, steps
+from polymap.search.dividing import (
+    bounds,
+    branch_and_bound,
+    chain,
+    cost_tables,
+    groups,
+    marks,
+    node_costs,
+    splits,
+    steps,
+)
 from polymap.search.dividing.branch_and_bound import StructureSearch
 from tests.property.test_seeded_search_bugs import Bug, seed_bug
-from tests.unit.search.dividing import test_groups, test_splits
+from tests.unit.search.dividing import test_chains, test_group_search, test_groups, test_splits
 
 
 def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
+PLACES = _private(steps, "_placed_bounds")
 BUGS = (
     Bug("a group has the dearest reads", _private(cost_tables, "_read_cost"), "np.minimum", "np.maximum"),
     Bug("a group has the dearest sums", _private(cost_tables, "_output_cost"), "np.minimum", "np.maximum"),
@@ -37,10 +50,24 @@ BUGS = (
     Bug(
         "one place is enough",
         _private(StructureSearch, "_promising_places"),
-        "enumerate(every)",
-        "enumerate(every[:1])",
+        "enumerate(zip(every, ends,",
+        "enumerate(zip(every[:1], ends[:1],",
     ),
-    Bug("open places are the first ones", _private(steps, "_tables"), "if len(choices) == 1", "if choices"),
+    Bug("places are refuted by half of what may win", PLACES, "beats(bound)", "beats(2 * bound)"),
+    Bug("the first place alone is bounded", PLACES, "for one in choices]", "for one in choices[:1]]"),
+    Bug("a search goes on at the next place", steps.solve_structures, "(ended, left=left)", "(ended, left=left[1:])"),
+    Bug("other nodes are before", _private(chain, "_is_before"), "node.level < other.level", "True"),
+    Bug("nodes of one tile are before", _private(chain, "_is_before"), "inner % outer", "True"),
+    Bug(
+        "no node holds the place",
+        _private(chain, "_may_cross_at"),
+        "node.tile[d] % place == 0",
+        "node.tile[d] == place",
+    ),
+    Bug("nodes below a mark are of one member", cost_tables.tables_below, ", *tables.others", ","),
+    Bug("chains end in one member", branch_and_bound.placed_tables, ", *tables.others)", ",)"),
+    Bug("what is fixed is the least of all members", StructureSearch.finish, "(tables, placed)", "(self.tables, node)"),
+    Bug("every entry waits for another", _private(steps, "_bound_together"), "not in (None, number)", "!= number"),
 )
 SEEDS = range(20)
 
@@ -50,13 +77,36 @@ def _obeys(law: Callable[..., None], *given: object) -> None:
         law(seed, *given)
 
 
+def _best_tree_is_found(decided: int, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
+        test_splits.the_best_tree_of_every_structure_is_found(seed)
+
+
+def _best_tree_is_found_below_marks(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marks, "TUNING", replace(marks.TUNING, pairs_per_node=1 << 40))
+        test_group_search.the_best_tree_of_a_group_is_found(seed)
+
+
 def _is_caught() -> bool:
     laws: tuple[Callable[[], None], ...] = (
         lambda: _obeys(test_groups.test_costs_of_a_group_are_the_least_of_its_members),
         lambda: _obeys(test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more),
         lambda: _obeys(test_splits.halves_bound_all_trees),
         lambda: _obeys(test_splits.test_halves_bound_what_a_search_of_larger_products_finds),
-        lambda: _obeys(test_splits.test_a_search_with_open_places_finds_the_best_tree_of_every_structure),
+        *(
+            partial(test_chains.test_spatial_loops_between_two_levels_stand_wherever_trees_have_them, name)
+            for name in test_chains.BETWEEN
+        ),
+        *(partial(_obeys, partial(_best_tree_is_found, decided)) for decided in (0, 16)),
+        lambda: _obeys(test_splits.test_a_search_place_by_place_goes_on_where_it_was_ended),
+        lambda: _obeys(test_splits.test_bounds_place_by_place_leave_the_best_tree),
+        lambda: _obeys(test_group_search.costs_below_a_node_are_the_least_of_the_members),
+        lambda: _obeys(test_group_search.loads_cost_no_more_than_in_the_members),
+        lambda: _obeys(test_group_search.the_best_tree_of_a_group_is_found),
+        lambda: _obeys(_best_tree_is_found_below_marks),
+        lambda: _obeys(test_group_search.the_best_tree_of_all_is_found),
         lambda: _obeys(lambda seed: test_splits.the_best_tree_is_found(test_splits.tight(seed))),
         test_groups.test_levels_between_fan_outs_make_groups_of_their_own,
     )

@@ -27,9 +27,9 @@ from polymap.search.dividing.bounds import (
     reach_from,
     usable_bits,
 )
-from polymap.search.dividing.chain import ChainNode, ordered_chain
+from polymap.search.dividing.chain import ChainNode, lowered_chains, may_cross, ordered_chain, separated_chains
 from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
-from polymap.search.dividing.loop_order import CompletedMapping, best_mappings, separated_mappings
+from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
 from polymap.search.dividing.progress import Incumbent
@@ -152,6 +152,21 @@ def _feasible(number: int | None) -> int:
     return number
 
 
+def placed_tables(tables: Tables) -> tuple[Tables, ...]:
+    """Return the tables of every member of a group at every choice of places of the spatial loops that are open."""
+    problem, decided = tables.problem, set(tables.context.places)
+    choices = [one for one in places_of(problem, tables.structure) if decided <= set(one)]
+    if not tables.others and (not choices or len(decided) == len(choices[0])):
+        return (tables,)
+    contexts = [Context(tables.context.tiles, places) for places in choices]
+    shared = tables.stop, tables.caches
+    return tuple(
+        build_tables(problem, structure, tables.measure, context, *shared)
+        for structure in (tables.structure, *tables.others)
+        for context in contexts
+    )
+
+
 class StructureSearch:
     """The search in one structure. Places of its spatial loops that the tables leave open are decided chain by chain.
     most: nodes that it may visit (None: all). marked: the least costs inside below marks (marks.py), at the first of
@@ -251,11 +266,9 @@ class StructureSearch:
 
         thorough: trees in which its nodes part loops are looked at too, which a proof needs.
         """
-        ends = [final_cost(self.tables, node.state, c) for c in range(len(node.parts))]
-        if any(end is None for end in ends):
+        if final_cost(self.tables, node.state, 0) is None:
             return
-        total = tuple(part + (end or 0) for part, end in zip(node.parts, ends, strict=True))
-        bound = self._value(total)
+        bound = self._value(self._total(self.tables, node))
         if bound is None or not self._beats(bound):
             return
         free = tuple(
@@ -263,35 +276,46 @@ class StructureSearch:
             for cap, used, own in zip(self.capacity, node.used, node.window_used, strict=True)
         )
         chain = ordered_chain(node.chain)
-        fixed = self._without_window(node, total)
-        for tables in self._promising_places(node):
-            mappings = best_mappings(tables, chain, fixed, free)
-            self._offer(mappings)
-            if not self._beats(bound) or self._reaches(mappings, bound):
-                return
-            if not thorough or self.window is None:
-                continue
-            for others in separated_mappings(tables, chain, fixed, free):
-                self._offer(others)
-                if not self._beats(bound) or self._reaches(others, bound):
+        for least, tables, placed in self._promising_places(node, bound):
+            fixed = self._without_window(tables, placed)
+            for mappings in completed_mappings(tables, self._chains(tables, chain, thorough=thorough), fixed, free):
+                self._offer(mappings)
+                if not self._beats(bound):
                     return
+                if not self._beats(least) or self._reaches(mappings, least):
+                    break
                 self._check_time()
 
-    def _promising_places(self, node: SearchNode) -> Iterator[Tables]:
-        """Yield the tables of the places of spatial loops at which the chain may win, best first."""
+    def _chains(
+        self, tables: Tables, chain: tuple[ChainNode, ...], *, thorough: bool
+    ) -> Iterator[tuple[ChainNode, ...]]:
+        """Yield a chain with its nodes where spatial loops ask for; where it is thorough, those in which its nodes part
+        loops, too."""
+        yield from lowered_chains(tables, chain)
+        if thorough and self.window is not None:
+            yield from separated_chains(tables, chain)
+
+    def _promising_places(self, node: SearchNode, bound: int) -> Iterator[tuple[int, Tables, SearchNode]]:
+        """Yield the tables of the members of a group and the places of spatial loops at which the chain may win, best
+        first, lower bounds of its trees there and its end there. bound: of all its trees."""
         every = self._placed_tables
-        if len(every) == 1:
-            yield from every
+        if every == (self.tables,):
+            if may_cross(self.tables, node.chain):
+                yield bound, self.tables, node
             return
+        ends = [self._end_at(one, node) if may_cross(one, node.chain) else None for one in every]
         values = [
-            (value, number) for number, one in enumerate(every) if (value := self._value_at(one, node)) is not None
+            (value, number)
+            for number, (one, end) in enumerate(zip(every, ends, strict=True))
+            if end is not None and (value := self._value(self._total(one, end))) is not None
         ]
         for value, number in sorted(values):
-            if self._beats(value):
-                yield every[number]
+            end = ends[number]
+            if end is not None and self._beats(value):
+                yield value, every[number], end
 
-    def _value_at(self, tables: Tables, node: SearchNode) -> int | None:
-        """Return a lower bound of the objective of a chain's trees where places are decided (None: it cannot be)."""
+    def _end_at(self, tables: Tables, node: SearchNode) -> SearchNode | None:
+        """Return the end of a chain whose costs are those of other tables (None: it cannot be)."""
         placed, below_it = root_node(tables, node.state), tables
         for move, own in zip(node.moves, node.chain, strict=True):
             index = below_it.lattice.index(dict(zip(tables.problem.dims, own.tile, strict=True)))
@@ -303,18 +327,11 @@ class StructureSearch:
             placed = step(below_it, placed, move, index)
             if self._window_moves(placed.state):
                 below_it = self._tables_below(below_it, placed)
-        ends = [final_cost(below_it, placed.state, c) for c in range(len(placed.parts))]
-        return self._value(tuple(part + (end or 0) for part, end in zip(placed.parts, ends, strict=True)))
+        return placed
 
     @cached_property
     def _placed_tables(self) -> tuple[Tables, ...]:
-        """The tables of every choice of places of the spatial loops."""
-        tables, choices = self.tables, places_of(self.tables.problem, self.tables.structure)
-        if len(choices) == 1 or tables.context.places:
-            return (tables,)
-        asked = tables.problem, tables.structure, tables.measure
-        contexts = (Context(tables.context.tiles, places) for places in choices)
-        return tuple(build_tables(*asked, context, tables.stop, tables.caches) for context in contexts)
+        return placed_tables(self.tables)
 
     def _check_time(self) -> None:
         if not self._owes_one and self.incumbent.out_of_time():
@@ -345,12 +362,19 @@ class StructureSearch:
     def _beats(self, value: int) -> bool:
         return self.incumbent.beats(value)
 
-    def _without_window(self, node: SearchNode, total: Parts) -> Parts:
-        """Return the cost without what the window tensor was charged along the chain (a lower bound of it)."""
+    def _total(self, tables: Tables, node: SearchNode) -> Parts:
+        """Return what a whole chain costs in its tables."""
+        ends = (final_cost(tables, node.state, c) for c in range(len(node.parts)))
+        return tuple(part + (end or 0) for part, end in zip(node.parts, ends, strict=True))
+
+    def _without_window(self, tables: Tables, node: SearchNode) -> Parts:
+        """Return the cost of a whole chain in its tables without what the window tensor is charged along it (a lower
+        bound of it)."""
+        total = self._total(tables, node)
         if self.window is None:
             return total
-        end = self.tables.tensors[self.window].final[node.state[self.window]]
-        assert end is not None
+        end = tables.tensors[self.window].final[node.state[self.window]]
+        assert end is not None, "a whole chain ends where each tensor may stay"
         return tuple(part - own - last for part, own, last in zip(total, node.window_parts, end, strict=True))
 
     def _branchings(self, bounds: BoundTables, node: SearchNode) -> Iterable[Branching]:

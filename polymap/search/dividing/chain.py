@@ -171,6 +171,41 @@ def lowered_chains(tables: Tables, chain: tuple[ChainNode, ...]) -> Iterator[tup
     yield from dict.fromkeys(chains)
 
 
+def may_cross(tables: Tables, chain: tuple[ChainNode, ...]) -> bool:
+    """Return whether spatial loops may stand at their decided places, however far nodes of the chain go down.
+
+    They stand right above the first node of their level or one further in, below all nodes before it. A node that goes
+    down keeps its tile along its tensor's own dims, which tells nodes that are before it in any case. Loops whose place
+    a node before them does not hold would have to stand above it.
+    """
+    places: dict[int, list[tuple[int, int]]] = {}
+    for (below, dim), place in tables.context.places:
+        places.setdefault(below, []).append((tables.problem.dims.index(dim), place))
+    nodes = [node for node in chain if not is_mark(node)]
+    return all(_may_cross_at(tables, nodes, below, at) for below, at in places.items())
+
+
+def _may_cross_at(tables: Tables, nodes: list[ChainNode], below: int, places: list[tuple[int, int]]) -> bool:
+    """Return whether the spatial loops above a level may stand at their places (dim, place) above one of the nodes."""
+    firsts = [node for node in nodes if node.level >= below]
+    for first in firsts or [None]:
+        before = [node for node in nodes if first is None or _is_before(tables, node, first)]
+        if any(node.level >= below for node in before if first is not None):
+            continue
+        if all(node.tile[d] % place == 0 for node in before for d, place in places):
+            return True
+    return False
+
+
+def _is_before(tables: Tables, node: ChainNode, other: ChainNode) -> bool:
+    """Return whether a node is before another one of the chain, however far both go down."""
+    if node.tensor == other.tensor:
+        return node.level < other.level
+    dims = tables.problem.terms[node.tensor].dims
+    pairs = zip(tables.problem.dims, node.tile, other.tile, strict=True)
+    return any(dim in dims and inner % outer for dim, outer, inner in pairs)
+
+
 def _lower_chains(tables: Tables, chain: tuple[ChainNode, ...], below: int) -> Iterator[tuple[ChainNode, ...]]:
     """Yield the chains in which the group's spatial loops stand in a later block than its first node asks for."""
     terms = tables.problem.terms

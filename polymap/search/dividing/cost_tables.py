@@ -106,7 +106,8 @@ class Tables:
     """Everything that the bound of one structure needs. start: cost present before any node, per component;
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
     search; only: the joint states that chains may be in (None: any), those on no chain that may win left out; rooms:
-    what nodes may hold, where less than their levels' capacity."""
+    what nodes may hold, where less than their levels' capacity; others: structures of its group, of all of which these
+    are the least costs."""
 
     problem: Problem
     structure: Structure
@@ -122,6 +123,7 @@ class Tables:
     caches: SearchCaches
     only: frozenset[State] | None = None
     rooms: Rooms = field(default_factory=dict[tuple[int, int], tuple[int, int]])
+    others: tuple[Structure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +197,7 @@ def build_tables(
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-setting.steps // problem.arch.compute.per_cycle)
     shared = problem, structure, setting.factors, measure, context, setting.lattice
-    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only)
+    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only, others=others)
 
 
 def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
@@ -219,7 +221,8 @@ def tables_below(tables: Tables, context: Context) -> Tables:
 
     What a node costs depends on the chain above it only for a tensor that is read through windows.
     """
-    setting = _setting(tables.problem, (tables.structure,), tables.measure, context, tables.arithmetics, tables.caches)
+    members = tables.structure, *tables.others
+    setting = _setting(tables.problem, members, tables.measure, context, tables.arithmetics, tables.caches)
     lattice = setting.lattice
     found = tuple(
         replace(table, edges=_edges(setting, table.term, table.graph))
@@ -474,20 +477,26 @@ class LoadWeight:
 
 
 def load_weights(tables: Tables, term: TensorTerm, edge: Edge) -> tuple[LoadWeight, ...]:
-    """Return what more loads of a node cost, by the tables of one structure before any node is placed: those that fill
-    it and those that are read at its parent, together where they are as many."""
+    """Return what more loads of a node cost, by tables before any node is placed: those that fill it and those that are
+    read at its parent, together where they are as many. In each of a group at least: reads that some of its members
+    unite are left out."""
     shared = tables.context, tables.arithmetics, tables.caches
-    setting = _setting(tables.problem, (tables.structure,), tables.measure, *shared)
+    setting = _setting(tables.problem, (tables.structure, *tables.others), tables.measure, *shared)
     factors, levels = setting.factors, (edge.parent, edge.level)
     seen = tuple(factors.crossings(dim, *levels) for dim in _window_dims(term))
     plain, _ = _plain_loads(setting, term, edge.level)
-    united = factors.unites(*levels)
-    ways = [(plain, plain * int(not united), unmerged(seen)), *([(plain * 0, plain, seen)] if united else [])]
+    united = any(one.unites(*levels) for one in setting.members.each)
+    ways = [(plain, plain * int(not united), unmerged(seen))]
+    if united and not tables.others:
+        ways.append((plain * 0, plain, seen))
     found: list[LoadWeight] = []
     for fills, reads, crossings in ways:
-        model = _window_model(setting, term, crossings)
-        cost = _costs_of_loads(setting, factors, term, levels, _NodeLoads(fills, plain * 0), reads)[0]
-        found.append(LoadWeight(cost, model, _window_loads(setting, term, model)[0]))
+        model, loads = _window_model(setting, term, crossings), _NodeLoads(fills, plain * 0)
+        each = [
+            _costs_of_loads(setting, one, term, levels, loads, reads)[0]
+            for one in setting.members.distinct(term, *levels)
+        ]
+        found.append(LoadWeight(reduce(np.minimum, each), model, _window_loads(setting, term, model)[0]))
     return tuple(found)
 
 

@@ -37,7 +37,7 @@ from polymap.search.dividing.progress import (
     StructureFates,
 )
 from polymap.search.dividing.single_tensor_bound import single_tensor_bounds
-from polymap.search.dividing.steps import Stage, StopPoint, StopPoints, solve_structure, step_on
+from polymap.search.dividing.steps import Stage, StopPoint, StopPoints, solve_structures, step_on
 from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import (
     Measure,
@@ -155,7 +155,7 @@ def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None
         if not place or has_one_place:
             known = incumbent.groups.get(state.group_of(number).number)
             with suppress(OutOfTime):  # the next step sees that, too
-                solve_structure(problem, measure, structure, incumbent, None, known, TUNING.probed_nodes)
+                solve_structures(problem, measure, (structure,), incumbent, None, known, TUNING.probed_nodes)
         if has_one_place:
             break
 
@@ -297,7 +297,20 @@ class _State:
         for one in entries:
             self.add(one)
         if entries != (entry,):  # a step that time has ended gives its own entry back
-            self.fates.step(entry[2], len(entries), searched=-entry[1] == Stage.SPLIT)
+            self._record(entry, len(entries))
+
+    def _record(self, entry: Entry, entries: int) -> None:
+        """Record what became of a structure; where its entry stood for a group, of all of that."""
+        _, stage, number = entry
+        numbers = self.groups[number] if self.groups else (number,)
+        known, is_searched = self.incumbent.groups.get(numbers[0]), -stage == Stage.SPLIT
+        leader = None if known is None else known.leader
+        if not entries and leader not in (None, number):
+            self.fates.prune([number])
+            return
+        self.fates.step(number, entries, searched=is_searched)
+        if is_searched and leader == number:
+            self.fates.searched.update(numbers)
 
     def recall(self, *, all_of_them: bool = False) -> None:
         """Put the deferred entries back into the queue, if it is time."""

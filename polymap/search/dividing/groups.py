@@ -112,8 +112,14 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
         found = found if only else max(found, incumbent.value)
     if found is not None and known.bound is not None:
         found = max(found, known.bound)
-    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only)
+    known = incumbent.groups[group.number] = GroupBound(found, incumbent.multipliers, own, only, known.leader)
     return known
+
+
+def is_searched_at_once(problem: Problem, measure: Measure, group: Group) -> bool:
+    """Return whether the trees of a group are searched together: not where one node's costs may cover another's, as
+    they need not in every member, nor where least costs of members are no bound of a product of sums."""
+    return len(group.members) > 1 and measure.is_linear and any(term.is_window for term in problem.terms)
 
 
 def _own_multipliers(tables: Tables, incumbent: Incumbent) -> tuple[Multipliers, ...]:

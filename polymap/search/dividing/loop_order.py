@@ -8,7 +8,7 @@ shortest path over the subsets of each block's dims.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import permutations, product
@@ -21,8 +21,6 @@ from polymap.search.dividing.chain import (
     Placed,
     blocks_of,
     is_mark,
-    lowered_chains,
-    separated_chains,
     tree_of,
     trips_of,
 )
@@ -43,38 +41,16 @@ class CompletedMapping:
     mapping: Mapping
 
 
-def best_mappings(
-    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
-) -> tuple[CompletedMapping, ...]:
-    """Return the best tree of a chain (of a front, all that none beats); none where none fits.
+def completed_mappings(
+    tables: Tables, chains: Iterable[tuple[ChainNode, ...]], fixed: Vector, free_bits: tuple[int | None, ...]
+) -> Iterator[tuple[CompletedMapping, ...]]:
+    """Yield the best tree of every chain (of a front, all that none beats), chain by chain; none where none fits.
 
     fixed: the cost of everything but the window tensor, per component. free_bits: per level, what the other tensors
     leave.
     """
-    return undominated_mappings(
-        tables,
-        [
-            completed
-            for other in lowered_chains(tables, chain)
-            for completed in _chain_mappings(tables, other, fixed, free_bits)
-        ],
-    )
-
-
-def separated_mappings(
-    tables: Tables, chain: tuple[ChainNode, ...], fixed: Vector, free_bits: tuple[int | None, ...]
-) -> Iterator[tuple[CompletedMapping, ...]]:
-    """Yield the best trees of every chain in which nodes of the chain also part loops over one dim, chain by chain."""
-    for other in separated_chains(tables, chain):
-        yield _chain_mappings(tables, other, fixed, free_bits)
-
-
-def undominated_mappings(tables: Tables, mappings: Sequence[CompletedMapping]) -> tuple[CompletedMapping, ...]:
-    """Return the first of the best mappings; for a front, those that no other covers."""
-    if not tables.measure.is_front:
-        return tuple(sorted(mappings, key=lambda completed: value_of(tables, completed))[:1])
-    values = [tables.measure.values(value_of(tables, completed)) for completed in mappings]
-    return tuple(mappings[i] for i in undominated(values))
+    for chain in chains:
+        yield _chain_mappings(tables, chain, fixed, free_bits)
 
 
 def undominated(vectors: Sequence[Vector]) -> list[int]:
@@ -84,11 +60,6 @@ def undominated(vectors: Sequence[Vector]) -> list[int]:
         if not any(covers(vectors[k], new) for k in kept):
             kept = [k for k in kept if not covers(new, vectors[k])] + [i]
     return kept
-
-
-def value_of(tables: Tables, completed: CompletedMapping) -> int:
-    """Return the objective of a mapping, scaled, limits aside."""
-    return tables.measure.value(added_up(completed.parts, tables.start), tables.compute_cycles)
 
 
 def _chain_mappings(

@@ -294,12 +294,17 @@ def update_end(
 
 def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
     """Return every choice of how much of each window dim's temporal loops stands inside its spatial loops."""
+    return tuple(product(*choices_of_places(problem, structure)))
+
+
+def choices_of_places(problem: Problem, structure: Structure) -> tuple[Places, ...]:
+    """Return, per group of fan-outs and window dim that is spread there, the choices of its place."""
     windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
-    choices: list[list[tuple[tuple[int, str], int]]] = []
     whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
     factors = StructureFactors(problem, structure)
-    for below in factors.groups():
-        for dim in windows:
-            if factors.group_factor(dim, below) > 1:
-                choices.append([((below, dim), place) for place in divisors(whole[dim])])
-    return tuple(product(*choices))
+    return tuple(
+        tuple(((below, dim), place) for place in divisors(whole[dim]))
+        for below in factors.groups()
+        for dim in windows
+        if factors.group_factor(dim, below) > 1
+    )

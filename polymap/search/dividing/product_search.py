@@ -14,7 +14,7 @@ from polymap.arithmetic import Kind
 from polymap.search.dividing.chain import ChainNode
 from polymap.search.dividing.chain_weights import ChainWeights, Weights
 from polymap.search.dividing.cost_tables import arithmetic_of, tree_tables
-from polymap.search.dividing.loop_order import CompletedMapping, best_mappings
+from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.product_bounds import Side, least_excess
 from polymap.search.dividing.product_plans import WHOLE, Order, orders_of
 from polymap.search.dividing.product_spread import spread_of
@@ -50,8 +50,9 @@ def best_product_tiles(problem: Problem, measure: Measure, stop: Callable[[], bo
     structure = spread.structure(best.structure)
     tables = tree_tables(problem, structure, measure)
     value = best.value - tables.start[0]
-    mapping = best_mappings(tables, _chain(plans, best), (value,), (None,) * problem.level_count)
-    return Answer((best.value + measure.fixed_energy, mapping[0]))
+    free = (None,) * problem.level_count
+    (completed,) = next(completed_mappings(tables, (_chain(plans, best),), (value,), free))
+    return Answer((best.value + measure.fixed_energy, completed))
 
 
 def product_weights(problem: Problem, measure: Measure) -> tuple[tuple[ChainWeights, ...], ...] | None:

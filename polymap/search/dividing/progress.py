@@ -47,12 +47,13 @@ class OpenStructures:
 class GroupBound:
     """A lower bound of all mappings of a group (None: none fits), the incumbent's multipliers that it was last taken
     at, and the group's own, where it has some. only: the joint states of chains that may beat the incumbent (None:
-    any)."""
+    any). leader: the structure whose entry stands for all of the group, which is searched at once (None: none does)."""
 
     bound: int | None
     multipliers: tuple[Multipliers, ...]
     own: tuple[Multipliers, ...] = ()
     only: frozenset[State] | None = None
+    leader: int | None = None
 
     def is_current(self, multipliers: tuple[Multipliers, ...]) -> bool:
         """Return whether the bound would be no other at the incumbent's multipliers."""

@@ -14,10 +14,10 @@ from polymap.arithmetic import Kind
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
 from polymap.search.dividing.cost_tables import State, Tables, build_tables
-from polymap.search.dividing.groups import Group, group_bound, least_value, relaxed_bound
+from polymap.search.dividing.groups import Group, group_bound, is_searched_at_once, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
-from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.node_costs import Places, choices_of_places, root_context
 from polymap.search.dividing.progress import Entry, GroupBound, Incumbent
 from polymap.search.dividing.splits import split_bound
 from polymap.search.dividing.tuning import TUNING
@@ -37,13 +37,15 @@ class Stage(IntEnum):
 @dataclass(frozen=True, slots=True)
 class StopPoint:
     """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
-    the way down from there, and whether it knows the costs below marks."""
+    the way down from there, whether it knows the costs below marks, and the choices of places that are left, that at
+    which it was ended first."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
     start: int
     way: BranchPath
     is_marked: bool = False
+    left: tuple[Places, ...] = ()
 
 
 StopPoints = dict[Entry, StopPoint]
@@ -64,12 +66,13 @@ def step_on(
     search (None: all); where it takes more, the entry comes back."""
     bound, stage, number = entry
     known = incumbent.groups.get(group.number)
+    members = group.members if is_searched_at_once(problem, measure, group) else (structure,)
     # Few trees of a product are searched sooner than its halves are bounded; a node of a window takes as long as these.
     few_first = measure.is_linear and not any(term.is_window for term in problem.terms)
 
     def is_searched(nodes: int | None) -> bool:
         """Return whether all trees are searched; where they are not, the entry keeps the stop point."""
-        ended = solve_structure(problem, measure, structure, incumbent, stop_points.get(entry), known, nodes)
+        ended = solve_structures(problem, measure, members, incumbent, stop_points.get(entry), known, nodes)
         if ended is None:
             stop_points.pop(entry, None)
             return True
@@ -80,28 +83,32 @@ def step_on(
 
     match Stage(-stage):
         case Stage.SINGLE_TENSORS:
-            for own, then in _bound_together(problem, measure, structure, bound, group, incumbent):
+            for own, then in _bound_together(problem, measure, entry, structure, group, incumbent):
                 yield max(own, bound), -then, number
         case Stage.ALL_TENSORS if few_first:
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            yield max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
+            yield max(bound, _split_bound(problem, measure, members, incumbent, known)), -Stage.SPLIT, number
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
             if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
                 return
             if first:
-                own = max(bound, _split_bound(problem, measure, structure, incumbent, known)), -Stage.SPLIT, number
+                own = max(bound, _split_bound(problem, measure, members, incumbent, known)), -Stage.SPLIT, number
                 stop_points[own] = stop_points.pop(entry)
                 entry = own
             yield entry
 
 
 def _bound_together(
-    problem: Problem, measure: Measure, structure: Structure, bound: int, group: Group, incumbent: Incumbent
+    problem: Problem, measure: Measure, entry: Entry, structure: Structure, group: Group, incumbent: Incumbent
 ) -> Iterator[tuple[int, Stage]]:
     """Yield what follows the bound of single tensors: it once more, raised to what bounds the group, or where that is
-    no more, the bound of all tensors together. Nothing where nothing fits."""
+    no more, the bound of all tensors together. Nothing where nothing fits, or another entry stands for the group."""
+    bound, _, number = entry
+    known = incumbent.groups.get(group.number)
+    if known is not None and known.leader not in (None, number):
+        return
     known = group_bound(problem, measure, group, incumbent)
     if known.bound is None:
         return
@@ -109,22 +116,29 @@ def _bound_together(
         yield known.bound, Stage.SINGLE_TENSORS
     elif len(group.members) == 1:  # the group's bound is its own
         yield bound, Stage.ALL_TENSORS
+    elif is_searched_at_once(problem, measure, group):
+        incumbent.groups[group.number] = replace(known, leader=number)
+        yield bound, Stage.ALL_TENSORS
     else:
-        own, _ = relaxed_bound(
-            _tables(problem, measure, structure, incumbent, known), known.own or incumbent.multipliers
-        )
+        tables = _tables(problem, measure, (structure,), incumbent, known)
+        own, _ = relaxed_bound(tables, known.own or incumbent.multipliers)
         if own is not None:
             yield own, Stage.ALL_TENSORS
 
 
 def _split_bound(
-    problem: Problem, measure: Measure, structure: Structure, incumbent: Incumbent, known: GroupBound | None
+    problem: Problem,
+    measure: Measure,
+    members: tuple[Structure, ...],
+    incumbent: Incumbent,
+    known: GroupBound | None,
 ) -> int:
-    """Return a bound with branches on what a node holds; 0 where the measure has no use for it, there is nothing to
-    beat, or numbers are so long that tables take more time than the search. known: of the structure's group."""
+    """Return a bound with branches on what a node holds, and of the places that are left; 0 where the measure has no
+    use for it, there is nothing to beat, or numbers are so long that tables take more time than the search. known: of
+    the structures' group."""
     if not measure.is_linear or incumbent.value is None:
         return 0
-    tables = _tables(problem, measure, structure, incumbent, known)
+    tables = _tables(problem, measure, members, incumbent, known)
     if tables.arithmetics[0].kind is not Kind.NARROW:
         return 0
     constant = measure.value(tables.start, tables.compute_cycles)
@@ -132,37 +146,94 @@ def _split_bound(
     found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
     if multipliers is not None:
         incumbent.multipliers = (multipliers,)
-    return found + constant
+    if not incumbent.beats(found + constant):
+        return found + constant
+    placed = _placed_bounds(problem, measure, members, incumbent, known)
+    return max(found + constant, min((bound for bound, _ in placed), default=incumbent.value))
 
 
 def _tables(
     problem: Problem,
     measure: Measure,
-    structure: Structure,
+    members: tuple[Structure, ...],
     incumbent: Incumbent,
     known: GroupBound | None,
     stop_point: StopPoint | None = None,
+    places: Places = (),
 ) -> Tables:
-    """Return a structure's tables, of the joint states that are left to it. Several places of its spatial loops stay
-    open."""
-    choices = places_of(problem, structure)
+    """Return the tables of a structure, or of all of a group, of the joint states that are left. places: of spatial
+    loops; others stay open."""
+    first, *others = members
     only = stop_point.only if stop_point else known.only if known else None
-    context = root_context(problem, structure, choices[0] if len(choices) == 1 else ())
-    return build_tables(problem, structure, measure, context, incumbent.out_of_time, incumbent.caches, only=only)
+    shared = root_context(problem, first, places), incumbent.out_of_time, incumbent.caches
+    return build_tables(problem, first, measure, *shared, tuple(others), only)
 
 
-def solve_structure(
+def solve_structures(
     problem: Problem,
     measure: Measure,
-    structure: Structure,
+    members: tuple[Structure, ...],
     incumbent: Incumbent,
     stop_point: StopPoint | None,
     known: GroupBound | None,
     most: int | None = None,
 ) -> StopPoint | None:
-    """Search all trees of a structure; return where that was ended, if it was. stop_point: where an earlier search was
-    ended, from which this one goes on. known: of its group. most: nodes to visit (None: all)."""
-    tables = _tables(problem, measure, structure, incumbent, known, stop_point)
+    """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
+    an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
+    placed = [] if stop_point else _placed_bounds(problem, measure, members, incumbent, known)
+    left = stop_point.left if stop_point else tuple(places for _, places in placed)
+    before = incumbent.nodes
+    while left:
+        spent = incumbent.nodes - before
+        if spent and most is not None and spent >= most:
+            return StopPoint((), known.only if known else None, 0, (), left=left)
+        asked = problem, measure, members, incumbent, stop_point, known, None if most is None else most - spent
+        ended = _solve_at(*asked, left[0])
+        if ended is not None:
+            return replace(ended, left=left)
+        stop_point, left = None, left[1:]
+    return None
+
+
+def _placed_bounds(
+    problem: Problem,
+    measure: Measure,
+    members: tuple[Structure, ...],
+    incumbent: Incumbent,
+    known: GroupBound | None,
+) -> list[tuple[int, Places]]:
+    """Return lower bounds of the trees at the choices of places of its spatial loops that they do not refute,
+    the least first: decided one by one, as long as there are few; the others stay open."""
+    suits = (known.own if known else ()) or incumbent.multipliers
+    every = choices_of_places(problem, members[0])
+    found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
+    for choices in every:
+        if len(choices) == 1:
+            continue
+        if len(found) > TUNING.decided_places:
+            break
+        longer = [(*places, one) for _, places in found for one in choices]
+        bounds = (
+            relaxed_bound(_tables(problem, measure, members, incumbent, known, places=places), suits)[0]
+            for places in longer
+        )
+        pairs = zip(bounds, longer, strict=True)
+        found = [(bound, places) for bound, places in pairs if bound is not None and incumbent.beats(bound)]
+    return sorted(found, key=lambda one: one[0])
+
+
+def _solve_at(
+    problem: Problem,
+    measure: Measure,
+    members: tuple[Structure, ...],
+    incumbent: Incumbent,
+    stop_point: StopPoint | None,
+    known: GroupBound | None,
+    most: int | None,
+    places: Places,
+) -> StopPoint | None:
+    """Search all trees with spatial loops at these places."""
+    tables = _tables(problem, measure, members, incumbent, known, stop_point, places)
     bounds = bound_tables(tables, ())
     if least_value(bounds) is None:
         return None

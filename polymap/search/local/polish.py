@@ -25,7 +25,16 @@ from polymap.search.local.genome import (
     tree_of_genome,
 )
 from polymap.search.local.tuning import TUNING, Tuning
-from polymap.search.problem import Goal, Measure, Objective, Rules, distance_from_rules, exact_score, narrowed
+from polymap.search.problem import (
+    Goal,
+    Measure,
+    Objective,
+    Rules,
+    distance_from_rules,
+    exact_score,
+    is_timed_by_step,
+    narrowed,
+)
 from polymap.search.resources import Limits, Stop, Work
 
 Worth = tuple[Fraction, Fraction]  # how far it is from a legal mapping that meets the rules; its value
@@ -46,8 +55,9 @@ def annealer_of(
     single = objective.singles[0]
     if not can_be_annealed(workload, single):
         return None
-    breaks = partial(distance_from_rules, workload, arch, rules)
-    return Annealer(workload, narrowed(workload, arch, rules), single, breaks, divide=divide, seed=seed)
+    machine = arch if is_timed_by_step(arch, rules, *objective.singles) else arch.without_steps()
+    breaks = partial(distance_from_rules, workload, machine, rules)
+    return Annealer(workload, narrowed(workload, machine, rules), single, breaks, divide=divide, seed=seed)
 
 
 class Annealer:

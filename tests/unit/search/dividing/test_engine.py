@@ -17,7 +17,7 @@ def test_a_limit_that_ends_a_probe_ends_no_more(monkeypatch: pytest.MonkeyPatch)
         probes.append(1)
         raise OutOfTime
 
-    monkeypatch.setattr(engine, "solve_structure", ended)
+    monkeypatch.setattr(engine, "solve_structures", ended)
     work = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=96, n=64, k=48)
     whole = search(work, "cluster4", tiles="divide", time_limit_s=60)
     assert probes

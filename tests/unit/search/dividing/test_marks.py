@@ -34,7 +34,7 @@ from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.marks import costs_below_marks, pair_count, tile_pairs
 from polymap.search.dividing.node_costs import Context, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.dividing.steps import StopPoint, solve_structure
+from polymap.search.dividing.steps import StopPoint, solve_structures
 from polymap.search.dividing.window_paths import most_saved, most_saved_outside, window_counts
 from polymap.search.problem.problem import IndexGroup, analyse
 from polymap.search.problem.structures import Structure
@@ -245,7 +245,7 @@ def best_trees_are_found(seed: int, nodes: int | None = None) -> None:
         incumbent.add(known, CompletedMapping((), Mapping(())))
         stopped: StopPoint | None = None
         for _ in range(1000):
-            stopped = solve_structure(one.problem, one.measure, structure, incumbent, stopped, None, nodes)
+            stopped = solve_structures(one.problem, one.measure, (structure,), incumbent, stopped, None, nodes)
             if stopped is None:
                 break
         assert stopped is None

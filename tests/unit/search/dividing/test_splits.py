@@ -13,13 +13,16 @@ import pytest
 
 import polymap.search.dividing.engine as engine
 import polymap.search.dividing.splits as splits
+import polymap.search.dividing.steps as steps
 from polymap.ir.machine import Architecture, ComputeUnit, MemoryLevel
+from polymap.ir.mapping import Mapping
 from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import build_tables
 from polymap.search.dividing.groups import least_value
+from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
 from polymap.search.dividing.progress import Incumbent
-from polymap.search.dividing.steps import solve_structure
+from polymap.search.dividing.steps import solve_structures
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
@@ -82,7 +85,7 @@ def test_halves_bound_what_a_search_of_larger_products_finds(seed: int) -> None:
     measure = measure_of(parse_objective("energy", arch), workload, arch)
     ((structure,), _) = enumerate_structures(problem, never)
     incumbent = Incumbent(never)
-    solve_structure(problem, measure, structure, incumbent, None, None)
+    solve_structures(problem, measure, (structure,), incumbent, None, None)
     assert incumbent.value is not None
     tables = build_tables(problem, structure, measure, root_context(problem, structure))
     constant = measure.value(tables.start, tables.compute_cycles)
@@ -108,13 +111,46 @@ def open_case(seed: int) -> Case:
     raise AssertionError
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(seed: int) -> None:
+def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None) -> None:
+    """most: nodes of the search at a time."""
     one = open_case(seed)
     for structure in one.structures:
+        incumbent, ended = Incumbent(never), None
+        for _ in range(10_000):
+            ended = solve_structures(one.problem, one.measure, (structure,), incumbent, ended, None, most)
+            if ended is None:
+                break
+        assert ended is None, "slices of a search go on where the last one was ended"
+        assert (None if incumbent.value is None else one.scaled(incumbent.value)) == one.best(structure), "best tree"
+
+
+@pytest.mark.parametrize("decided", [0, 16])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
+    seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "TUNING", replace(steps.TUNING, decided_places=decided))
+    the_best_tree_of_every_structure_is_found(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
+    the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_place_by_place_leave_the_best_tree(seed: int) -> None:
+    """With a value known that the best tree just beats, the places that are left have it, the best one first."""
+    one = open_case(seed)
+    for structure in one.structures:
+        best = one.best(structure)
+        if best is None:
+            continue
         incumbent = Incumbent(never)
-        solve_structure(one.problem, one.measure, structure, incumbent, None, None)
-        assert (None if incumbent.value is None else one.scaled(incumbent.value)) == one.best(structure)
+        incumbent.add(int(best / one.measure.unscaled(1)) + 1, CompletedMapping((), Mapping(())))
+        solve_structures(one.problem, one.measure, (structure,), incumbent, None, None)
+        assert incumbent.value is not None, "a value is known from the start"
+        assert one.scaled(incumbent.value) == best, "the best tree is found"
 
 
 def the_best_tree_is_found(one: Case) -> None:
