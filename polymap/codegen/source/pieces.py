@@ -124,6 +124,12 @@ def _is_affine(expression: CExpression, scope: Scope) -> bool:
     return not extreme and all(_is_affine(part, scope) for part in parts(expression))
 
 
+def without_aliases(expression: CExpression, scope: Scope) -> CExpression:
+    """Return an expression with the integers that it names as they are computed."""
+    found = {name: scope.names.get(name) for name in names_of(expression)}
+    return replaced(expression, {name: _full_expression(own) for name, own in found.items() if isinstance(own, Alias)})
+
+
 def _full_expression(meaning: Alias) -> CExpression:
     """Return the expression of an integer with the integers that it is computed from substituted."""
     inner = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 
 from polymap.codegen import lower as ast
-from polymap.codegen.source.pieces import Piece, pieces_of, rules_of
+from polymap.codegen.source.pieces import Piece, pieces_of, rules_of, without_aliases
 from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, value, variable
 from polymap.ir import Mistake, WorkloadError
 from polymap.workload.c import (
@@ -113,7 +113,8 @@ class Region:
     variables: declarations of the region, without initial values. names: their names. inside: those declared in loops.
     counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
     it. values: of fixed parameters. integers: (text, C type) of every integer in loop bounds, conditions and
-    subscripts. stands_for: statement whose instances are tiles -> the statement that it replaces.
+    subscripts. result: what the function returns behind the loops, if it is read. stands_for: statement whose instances
+    are tiles -> the statement that it replaces.
     """
 
     statements: tuple[SourceStatement, ...]
@@ -124,6 +125,7 @@ class Region:
     parameters: Mapping[str, str]
     values: Mapping[str, int]
     integers: tuple[tuple[str, str], ...]
+    result: CExpression | None = None
     stands_for: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -172,6 +174,7 @@ class _Walker:
     by_pieces: bool
     statements: list[SourceStatement] = field(default_factory=list[SourceStatement])
     found: int = 0
+    result: CExpression | None = None
     storage: dict[str, str] = field(default_factory=dict[str, str])
     inside: set[str] = field(default_factory=set[str])
     counters: frozenset[str] = frozenset()
@@ -199,7 +202,9 @@ class _Walker:
         for each in program.outside:  # `from_c` counts the data that they set as statements
             if each.value is not None and each.name not in self.counters and not self._is_constant(each, scope):
                 self.found += 1
-        self._body(program.body, _Position(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
+        place = self._body(program.body, _Position(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
+        if program.result is not None:
+            self.result = without_aliases(program.result, place.scope)
 
     def _check_calls(self, statements: Sequence[CStatement]) -> None:
         for part in _expressions(statements):
@@ -227,11 +232,13 @@ class _Walker:
             parameters,
             dict(self.sizes),
             (*parameters.items(), *sorted(self.integers)),
+            self.result,
         )
 
     # --- statements ---
 
-    def _body(self, body: Sequence[CStatement], place: _Position) -> None:
+    def _body(self, body: Sequence[CStatement], place: _Position) -> _Position:
+        """Add the statements of a body, and return the position behind it."""
         for each in body:
             match each:
                 case Declare():
@@ -244,6 +251,7 @@ class _Walker:
                     self._branch(each, place)
                 case Block(inner):
                     self._body(inner, place)
+        return place
 
     def _declaration(self, each: Declare, place: _Position) -> _Position:
         """Return the position with a new variable in scope; an integer that never changes becomes a constant of the

@@ -104,8 +104,12 @@ def _under(body: Sequence[CStatement], guard: CExpression, reads: Reads) -> Iter
                 if not holds_data(condition):
                     one, two = (tuple(_under(side, guard, holds_data)) for side in (then, other))
                     yield If(condition, one, two, line)
-                else:
+                elif _changes(condition, (*then, *other)):  # it is stored before
                     yield If(Binary("&&", guard, condition, line), then, _else(guard, other, line), line)
+                else:
+                    for test, side in ((condition, then), (Unary("!", condition, line), other)):
+                        if side:
+                            yield If(Binary("&&", guard, test, line), side, (), line)
 
 
 def _else(guard: CExpression, other: tuple[CStatement, ...], line: int) -> tuple[CStatement, ...]:

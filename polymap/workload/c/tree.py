@@ -190,7 +190,9 @@ class Program:
     """What is read. outside: what the file, the parameters and the function around a marked region declare.
 
     wrapped: there was no function, so what the body declares at its top is alive after it as well. lasting: names of
-    variables that outlive a call: those of the file, and static ones.
+    variables that outlive a call: those of the file, and static ones. result: what the function returns, where that
+    depends on what is read; returned: the declaration of a variable that stands for it. replaced: variables of the body
+    that are no more, as expressions of loop variables stand in their place.
     """
 
     name: str
@@ -198,6 +200,18 @@ class Program:
     body: tuple[CStatement, ...]
     wrapped: bool
     lasting: frozenset[str] = frozenset()
+    result: CExpression | None = None
+    returned: Declare | None = None
+    replaced: frozenset[str] = frozenset()
+
+
+def with_result(program: Program) -> Program:
+    """Return the program with what its function returns as a variable that it sets at the end."""
+    if program.result is None or program.returned is None:
+        return program
+    line = program.returned.line
+    last = Assign(Name(program.returned.name, line), "=", program.result, line)
+    return replace(program, outside=(*program.outside, program.returned), body=(*program.body, last), result=None)
 
 
 @dataclass(slots=True)
