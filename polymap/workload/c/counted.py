@@ -163,7 +163,7 @@ class _Walker:
         ]
         result = None if program.result is None else self._inside(program.result, values)
         gone = self.names - lives
-        return replace(program, body=(*body, *last), result=result, replaced=gone)
+        return replace(program, body=(*body, *last), result=result, replaced=program.replaced | gone)
 
     # --- expressions ---
 
@@ -230,7 +230,7 @@ class _Walker:
         then, ones = self._body(each.then, values)
         other, twos = self._body(each.other, values)
         merged = dict(values)
-        for name in self.names:
+        for name in sorted(ones.keys() & twos.keys()):
             if ones[name] == twos[name]:
                 merged[name] = ones[name]
                 continue

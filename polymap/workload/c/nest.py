@@ -276,7 +276,9 @@ class Nest:
                 self._body(body, replace(place, constraints=(*place.constraints, *constraints)))
 
     def _without(self, branch: If) -> Block:
-        return without_branch(branch, self._reads_data, self.variables.words)
+        found = without_branch(branch, self._reads_data, self.variables.words)
+        self._data |= {each.name for each in found.body if isinstance(each, Declare)}
+        return found
 
     def _reads_data(self, expression: CExpression) -> bool:
         """Return whether an expression holds data: integers that nothing sets are sizes, with or without a value."""

@@ -13,6 +13,7 @@ from polymap.ir import InputError, Mistake
 from polymap.workload.c.control import switch, while_loop
 from polymap.workload.c.counted import without_counted
 from polymap.workload.c.expressions import Expressions, children, negated, node_at, nodes_at, text_at
+from polymap.workload.c.pointers import without_pointers
 from polymap.workload.c.source import Source
 from polymap.workload.c.table import table
 from polymap.workload.c.tree import (
@@ -133,6 +134,7 @@ class _Reader:
         nodes += parameters
         outside += self._declared(parameters)
         name = "" if self.source.wrapped else text_at(declaration, "name")
+        pointers = without_pointers([node_at(function, "body")], [*nodes, *tables])
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
@@ -148,7 +150,7 @@ class _Reader:
             self._check_label(items[-1])
             last, items = _labelled(items[-1]), items[:-1]
         body = self.statements(items)
-        program = Program(name, tuple(outside), body, self.source.wrapped, frozenset(lasting))
+        program = Program(name, tuple(outside), body, self.source.wrapped, frozenset(lasting), replaced=pointers)
         if last is not None:
             program = self._with_result(program, declaration, last)
             if program.returned is not None:

@@ -433,7 +433,13 @@ def _changed(each: Assign, decision: _Decision) -> Assign:
     target = each.target
     if isinstance(target, Item):
         target = replace(target, index=tuple(decision.changed(index, inside=True) for index in target.index))
-    return replace(each, target=target, value=decision.changed(each.value))
+    if not each.guarded or not isinstance(each.value, Choice):
+        return replace(each, target=target, value=decision.changed(each.value))
+    asked, then = decision.test(each.value.condition), decision.changed(each.value.then)
+    known = None if decision.rules.reads(asked) else truth(asked)
+    if known is None:
+        return replace(each, target=target, value=Choice(asked, then, target, each.line))
+    return replace(each, target=target, value=then if known else target, guarded=not known)
 
 
 def decided_expression(expression: CExpression, condition: CExpression, rules: Rules, *, holds: bool) -> CExpression:
