@@ -38,7 +38,7 @@ _BODIES = {
         for (int i = 1; i < n; i++) aa[j][i] = aa[k][i - 1] + b[i] * c[1];""",
     "s141": """for (int i = 0; i < n; i++) { int k = (i + 1) * i / 2 + i;
         for (int j = i; j < n; j++) { flat[k] += bb[j][i]; k += j + 1; } }""",
-    "s151": "shifted(n - 1, a, b, 1);",
+    "s151": "shifted(n - 1, 1, a, b);",
     "s152": "for (int i = 0; i < n; i++) { b[i] = d[i] * e[i]; added(a, b, c, i); }",
     "s161": """for (int i = 0; i < n - 1; i++) {
         if (b[i] < 0) c[i + 1] = a[i] + d[i] * d[i]; else a[i] = c[i] + d[i] * e[i]; }""",
@@ -183,7 +183,7 @@ _BODIES = {
 }  # fmt: skip
 
 _OWN = {  # what a loop is read with: functions and macros of its file
-    "s151": """static void shifted(int n, float a[n + 1], float b[n], int m) {
+    "s151": """static void shifted(int n, int m, float a[n + m], float b[n]) {
         for (int i = 0; i < n; i++) a[i] = a[i + m] + b[i]; }""",
     "s152": "static void added(float a[], float b[], float c[], int i) { a[i] += b[i] * c[i]; }",
     "s471": "void passed(void);",

@@ -84,7 +84,9 @@ class BranchingWriter(Writer):
             self.scalars.append(scalar)
         inside += [self.block() for _ in range(rng.choice((1, 2, 2)))]
         for change in changes:
-            inside.insert(rng.randint(len(inside) - 1 if "=" in change and "+=" not in change else 0, len(inside)), change)
+            inside.insert(
+                rng.randint(len(inside) - 1 if "=" in change and "+=" not in change else 0, len(inside)), change
+            )
         self.counters.pop()
         self.waiting.pop()
         self.scalars, self.moving = scalars, moving
@@ -134,7 +136,7 @@ class BranchingWriter(Writer):
 
     def several(self) -> str:
         rng = self.rng
-        found = [self.assignment() for _ in range(rng.randint(1, 3))]
+        found = [self.assignment() for _ in range(rng.randint(1, 2))]
         if rng.random() < 0.2:
             found.append(f"if ({self.data_test()}) {{ {self.assignment()} {self.assignment()} }}")
         if rng.random() < 0.2 and self.counters:
@@ -150,7 +152,10 @@ class BranchingWriter(Writer):
 
     def data_test(self) -> str:
         rng = self.rng
-        tests = [f"{self.element(fractions=False)} > {rng.randint(-3, 40)}", f"{self.element(fractions=False)} % 3 == 0"]
+        tests = [
+            f"{self.element(fractions=False)} > {rng.randint(-3, 40)}",
+            f"{self.element(fractions=False)} % 3 == 0",
+        ]
         if any(each.is_fraction for each in (*self.arrays, *self.scalars)):
             tests += [f"{self.element(fractions=True)} <= {rng.randint(-20, 40)}.5"] * 2
         test = rng.choice(tests)
@@ -184,7 +189,7 @@ def branching_function(seed: int) -> Function:
     """Return a function over `int n`."""
     rng = random.Random(f"branching {seed}")
     writer = BranchingWriter(rng, "n", rng.choice((1, 2, 2, 3)), whole=rng.random() < 0.5)
-    return writer.text(seed, rng.randint(1, 4))
+    return writer.text(seed, rng.randint(1, 2))
 
 
 def branching_program(seed: int) -> str:

@@ -230,12 +230,15 @@ class _Walker:
         then, ones = self._body(each.then, values)
         other, twos = self._body(each.other, values)
         merged = dict(values)
+        own = {part.name for part in all_statements((*each.then, *each.other)) if isinstance(part, Declare)}
         for name in sorted(ones.keys() & twos.keys()):
-            if ones[name] == twos[name]:
+            if name in own:  # nothing outside the branch can name it
+                merged[name] = _unset(name)
+            elif ones[name] == twos[name]:
                 merged[name] = ones[name]
-                continue
-            asked = self._value(name, condition, {})
-            merged[name] = chosen(asked.expression(each.line), ones[name], twos[name])
+            else:
+                asked = self._value(name, condition, {})
+                merged[name] = chosen(asked.expression(each.line), ones[name], twos[name])
         whole = (If(condition, then, other, each.line),) if then or other else ()
         return whole, merged
 

@@ -140,7 +140,15 @@ class Nest:
 
     def _scope(self, place: _Place) -> Scope:
         names = frozenset(place.variables)
-        return Scope(place.integers, place.types, self._extents, place.constraints, names, self._counters)
+        return Scope(
+            place.integers,
+            place.types,
+            self._extents,
+            place.constraints,
+            names,
+            self._counters,
+            self._changed | self._data,
+        )
 
     def _has_fractions(self, each: CStatement) -> bool:
         """Return whether a statement divides data, calls a function, or names a number with a point."""

@@ -42,8 +42,10 @@ _STANDARD = (
 )  # fmt: skip
 _PRELUDE = " ".join(f"typedef {each};" for each in _STANDARD) + '\n#line 1 "source"\n'
 _PLACE = re.compile(r"[^\n]*?:([0-9]+)(?::([0-9]+))?: *(.*)", re.DOTALL)
-_UNREAD = {
-    "Break": "a break", "Continue": "a continue", "Return": "a return inside the nest",
+_UNREAD = {  # what it is called, and what would work
+    "Break": ("a break", "Loops run to their bounds: mark a region without this one."),
+    "Continue": ("a continue", "Write what it skips in an if."),
+    "Return": ("a return inside the nest", "Loops run to their bounds: return behind them."),
 }  # fmt: skip
 
 
@@ -277,8 +279,8 @@ class _Reader:
                 return self.statement(node_at(node, "stmt"))
             case _:
                 kind = type(node).__name__
-                what = _UNREAD.get(kind, f"a statement of kind {kind}")
-                raise Refused("PM261", line, f"{what} cannot be read", "for, if, else and assignments can.")
+                what, hint = _UNREAD.get(kind, (f"a statement of kind {kind}", "for, if, else and assignments can be."))
+                raise Refused("PM261", line, f"{what} cannot be read", hint)
 
     def _jumps(self, nodes: Sequence[c_ast.Node]) -> bool:
         """Report every goto among the nodes and their parts; return whether there are some."""

@@ -1,6 +1,6 @@
 """Pointers that stand for an array, or for one from some element on, replaced by the array in pycparser's tree.
 
-    float *row = A[i] + 2; row[j] = 0;   ->   A[i][2 + j] = 0;
+float *row = A[i] + 2; row[j] = 0;   ->   A[i][2 + j] = 0;
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def without_pointers(nodes: Sequence[c_ast.Node], outside: Sequence[c_ast.Node])
 
 def _pointers(every: Sequence[c_ast.Node], outside: Sequence[c_ast.Node]) -> dict[str, _Origin]:
     declared = Counter(text_at(each, "name") for each in (*_every(outside), *every) if isinstance(each, c_ast.Decl))
-    steps = [each for each in every if isinstance(each, c_ast.UnaryOp) and text_at(each, "op") in ("p++", "++", "p--", "--")]
+    steps = [
+        each for each in every if isinstance(each, c_ast.UnaryOp) and text_at(each, "op") in ("p++", "++", "p--", "--")
+    ]
     changed = {_name(node_at(each, "lvalue")) for each in every if isinstance(each, c_ast.Assignment)}
     changed |= {_name(node_at(each, "expr")) for each in steps}
     uses = Counter(text_at(each, "name") for each in every if isinstance(each, c_ast.ID))
