@@ -103,6 +103,6 @@ def _remove(node: c_ast.Node, part: c_ast.Node) -> None:
     """Put an empty statement in the place of a part of a block."""
     empty = c_ast.EmptyStatement(part.coord)
     for field in ("block_items", "stmts", "decls"):
-        listed: object = getattr(node, field, None)
-        if isinstance(listed, list):
-            listed[:] = [empty if each is part else each for each in listed]
+        listed = nodes_at(node, field)
+        if part in listed:
+            setattr(node, field, [empty if each is part else each for each in listed])
