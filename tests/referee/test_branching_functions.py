@@ -57,7 +57,8 @@ READ = {  # the text -> statements of the workload at n = 6
     "int k; for (int i = 0; i < n; i++) { k = i + 1; a[k] = b[i]; }": ["a[i+1] = b[i]"],
     "int k = 0; for (int i = 0; i < n; i++) for (int j = 0; j < 2; j++) { a[k] = b[i]; k++; }": ["a[2*i+j] = b[i]"],
     "int k = 0; for (int i = 0; i < n; i++) k += 3; a[k] = 0;": ["a[18] = 0"],
-    "int k = 5; for (int i = 0; i < n; i++) { a[i] = b[k]; k = i; }": ["a[i] = b[5] if -i >= 0", "a[i] = b[i-1] if i - 1 >= 0"],
+    "int k = 5; for (int i = 0; i < n; i++) { a[i] = b[k]; k = i; }":
+        ["a[i] = b[5] if -i >= 0", "a[i] = b[i-1] if i - 1 >= 0"],
     "float *p = a + 2; for (int i = 0; i < n; i++) p[i] = b[i];": ["a[i+2] = b[i]"],
 }  # fmt: skip
 
