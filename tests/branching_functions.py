@@ -1,5 +1,5 @@
 """Random C functions with what `wild_programs` leaves out: branches on data with several statements, else and loops,
-switches, `while`, `do` and `for (;;)`, integers counted beside loops (also wrapped around), pointers to arrays,
+switches, `while` and `for (;;)`, calls of the file's functions, integers counted beside loops (also wrapped around), pointers to arrays,
 returned values, and arrays of every integer type.
 
 Counters stay from 0 to n + 2, counted integers from 0 to n + 5 (2n where they grow by 2), and arrays have 2n + 6
@@ -22,6 +22,8 @@ class BranchingWriter(Writer):
 
     moving: list[str] = field(default_factory=list[str])
     waiting: list[list[str]] = field(default_factory=list[list[str]])
+    helped: Array | None = None  # the array that a function of the file changes
+    helper: str = ""
     pointers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # name, kind of its elements
 
     def text(self, seed: int, statements: int) -> Function:
@@ -35,6 +37,11 @@ class BranchingWriter(Writer):
         returns = rng.random() < 0.4
         kind = rng.choice(("int", "long", "unsigned char") if self.whole else ("float", "double"))
         body = self.pointed(given)
+        flat = [each for each in self.arrays if each.axes == 1 and not each.is_fraction]
+        if flat and rng.random() < 0.4:
+            self.helped = rng.choice(flat)
+            does = "{ a[at] = a[at] % 50 + by % 9; }"
+            self.helper = f"static void bump_{seed}({self.helped.type} a[], int at, int by) {does}\n"
         if returns:
             self.scalars.append(Array("total", kind, 0))
             body.append(f"{kind} total = {rng.randint(0, 3)};")
@@ -44,9 +51,11 @@ class BranchingWriter(Writer):
         head = ", ".join(([f"int {self.size}"] if sized else []) + listed)
         inner, outer = "\n".join(body), ""
         if not returns:
-            return Function(f"{MACROS}void f({head}) {{\n{inner}\n}}\n", given, length, self.depth, self.whole)
+            return Function(
+                f"{MACROS}{self.helper}void f({head}) {{\n{inner}\n}}\n", given, length, self.depth, self.whole
+            )
         result = rng.choice(("total", "total + 1", "-total"))
-        text = f"{MACROS}static {kind} g_{seed}({head}) {{\n{inner}\nreturn {result};\n}}\n"
+        text = f"{MACROS}{self.helper}static {kind} g_{seed}({head}) {{\n{inner}\nreturn {result};\n}}\n"
         if sized:
             shown = Array("R", kind, 1)
             passed = ", ".join([self.size, *(each.name for each in given)])
@@ -182,6 +191,10 @@ class BranchingWriter(Writer):
             name, kind = self.rng.choice(self.pointers)
             self.left -= 1
             return f"{name}[{self.rng.choice(self.counters)}] = {self.value(Array(name, kind, 1))};"
+        if self.helped is not None and self.counters and self.rng.random() < 0.2:
+            self.left -= 1
+            name = self.helper.split("(")[0].split()[-1]
+            return f"{name}({self.helped.name}, {self.index()}, {self.rng.choice(self.counters)} + 2);"
         return super(BranchingWriter, self).assignment()
 
 
