@@ -1,9 +1,9 @@
 """Random C functions with what `wild_programs` leaves out: branches on data with several statements, else and loops,
-switches, `while` and `for (;;)`, calls of the file's functions, integers counted beside loops (also wrapped around), pointers to arrays,
-returned values, and arrays of every integer type.
+switches, `while` and `for (;;)`, calls of the file's functions, integers counted beside loops (also wrapped around),
+pointers to arrays, returned values, and arrays of every integer type.
 
-Counters stay from 0 to n + 2, counted integers from 0 to n + 5 (2n where they grow by 2), and arrays have 2n + 6
-elements along every axis. Divisors in branches are zero in other instances.
+Counters stay from 0 to n + 2, counted integers from 0 to n + 5, and arrays have 2n + 6 elements along every axis.
+Divisors in branches are zero in other instances.
 """
 
 from __future__ import annotations

@@ -49,8 +49,6 @@ def helper_of(text: str) -> tuple[str, Helper] | None:
     known = {own for own, _ in parameters} | set(re.findall(r"([A-Za-z_]\w*)\s*\(", body))
     sets = "|".join(rf"\b{own}\s*([-+*/]?=(?!=)|{_STEP})|{_STEP}\s*{own}\b" for own, kind in parameters if kind)
     changes = bool(sets) and re.search(sets, body) is not None
-        re.search(rf"\b{own}\s*([-+*/]?=(?!=)|\+\+|--)|(\+\+|--)\s*{own}\b", body) for own, kind in parameters if kind
-    )
     if words & _KEYWORDS or not words <= known or changes or len({own for own, _ in parameters}) < len(parameters):
         return None
     return name, Helper(tuple(parameters), body.strip())
@@ -100,8 +98,6 @@ def _written(helper: Helper, arguments: Sequence[str]) -> str | None:
         argument = argument.strip()
         plain = re.fullmatch(r"[\w\s+*/%.-]+", argument) if kind else is_word(argument)
         if not plain or re.search(_STEP, argument):
-            r"\+\+|--", argument
-        ):
             return None
         values[name] = f"(({kind})({argument}))" if kind else argument
     return "{ " + "".join(_replaced(helper.body, values)) + " }"
