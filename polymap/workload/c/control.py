@@ -59,10 +59,12 @@ def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
         before = [*before, *first]
     if not test or _is_true(test[0]):
         raise Refused("PM263", line, "the loop is unbounded: it has no condition", "Write for (i = 0; i < N; i++).")
-    return [*reader.statements(before), _counted(reader, _plain_test(reader.expressions.read(test[0])), body, line)]
+    kind = "a do loop" if isinstance(node, c_ast.DoWhile) else "a while loop"
+    counted = _counted(reader, kind, _plain_test(reader.expressions.read(test[0])), body, line)
+    return [*reader.statements(before), counted]
 
 
-def _counted(reader: Reader, test: CExpression, nodes: Sequence[c_ast.Node], line: int) -> For:
+def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast.Node], line: int) -> For:
     """Return a `while` loop as one that counts: in the variable that its last statement changes, or in a new one."""
     body = reader.statements(nodes)
     every = [each for each in all_statements(body) if isinstance(each, Assign) and isinstance(each.target, Name)]
@@ -72,7 +74,7 @@ def _counted(reader: Reader, test: CExpression, nodes: Sequence[c_ast.Node], lin
         step = last.value if last.operator == "+=" else negated(last.value, line)
         return For(moved[0], Name(moved[0], line), test, step, None, body[:-1], line)
     if not moved:
-        raise Refused("PM261", line, "a while loop cannot be read", "Write for (i = 0; i < N; i++).")
+        raise Refused("PM261", line, f"{kind} cannot be read", "Write for (i = 0; i < N; i++).")
     name = f"turn_{line}"
     while name in reader.words:
         name += "_"
