@@ -315,12 +315,12 @@ def _transform(options: Options) -> int:
     target = options.output or "-"
     if target != "-" or options.json != "-":  # else the text is in the JSON document
         documents.append(Document(target, made))
-    summary = transform_text(made.report)
+    summary, document = transform_text(made.report), head_document("transform") | transform_document(made.report)
     if target != "-":
-        _answer(options, transform_document(made.report), lambda: summary, documents)
+        _answer(options, document, lambda: summary, documents)
         return ExitCode.ANSWERED
     if options.json is not None:
-        documents.append(Document(options.json, json_text(transform_document(made.report))))
+        documents.append(Document(options.json, json_text(document)))
     write_documents(documents)
     say(summary)
     return ExitCode.ANSWERED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import islpy as isl
@@ -25,9 +25,9 @@ from polymap.workload.c import (
     names_of,
     next_condition,
     parts,
-    render,
     replaced,
     simplified,
+    with_guard,
 )
 
 
@@ -48,22 +48,16 @@ class Piece:
         index = subscripts(target)
         if self.assign.guarded and isinstance(value, Choice):
             return value.condition, value.then, *index
-        return (value, *index) if self.writes else ()
-
-    @property
-    def writes(self) -> bool:
-        """Whether it assigns something."""
-        return not self.assign.guarded or render(self.assign.value) != render(self.assign.target)
+        return (value, *index) if self.assign.writes else ()
 
 
-def pieces_of(each: Assign, guard: CExpression | None, scope: Scope, domain: isl.Set, file: str) -> list[Piece]:
-    """Return the pieces of an assignment in the order of `from_c`; some may be empty.
+def pieces_of(each: Assign, scope: Scope, domain: isl.Set, file: str) -> list[Piece]:
+    """Return the pieces of an assignment in the order of `from_c`; some may be empty, and some write nothing.
 
-    guard: a condition on data under which it is executed. Raises WorkloadError where there are too many.
+    Raises WorkloadError where there are too many.
     """
-    if guard is not None:
-        each = replace(each, value=Choice(guard, each.value, each.target, each.line), guarded=True)
-    rules = _rules(scope)
+    rules = rules_of(scope)
+    each = with_guard(each)
     each = simplified(assign_with(each, _piecewise_aliases(each, scope)), rules)
     try:
         return _split_by_conditions(Piece(each, domain), rules, scope)
@@ -87,7 +81,7 @@ def _split_by_conditions(whole: Piece, rules: Rules, scope: Scope) -> list[Piece
     return done
 
 
-def _rules(scope: Scope) -> Rules:
+def rules_of(scope: Scope) -> Rules:
     """Return the rules by which assignments are split; types are ignored, as they do not affect the elements
     touched."""
 
@@ -128,6 +122,12 @@ def _is_affine(expression: CExpression, scope: Scope) -> bool:
             return False
     extreme = isinstance(expression, Call) and is_piecewise(expression)
     return not extreme and all(_is_affine(part, scope) for part in parts(expression))
+
+
+def without_aliases(expression: CExpression, scope: Scope) -> CExpression:
+    """Return an expression with the integers that it names as they are computed."""
+    found = {name: scope.names.get(name) for name in names_of(expression)}
+    return replaced(expression, {name: _full_expression(own) for name, own in found.items() if isinstance(own, Alias)})
 
 
 def _full_expression(meaning: Alias) -> CExpression:

@@ -51,7 +51,7 @@ def region_text(source: str, program: CProgram, file: str) -> RegionText:
     else:
         function = _function_named(live, program.program.name)
         if function is not None:
-            first, last = _body(live, function)
+            first, last = _body(live, function, with_return=program.program.result is not None)
     if function is None:
         hint = "Write the loops into a function with its declarations, as the compiler is to read it."
         raise InputError(Mistake("PM281", f"the loops of {file} stand in no function", hint))
@@ -162,9 +162,11 @@ def _function_named(text: str, name: str) -> Span | None:
     return next((each for each in _functions(text) if name and head.search(text, each[0], each[1])), None)
 
 
-def _body(text: str, function: Span) -> tuple[int, int]:
+def _body(text: str, function: Span, *, with_return: bool) -> tuple[int, int]:
     """Return the offsets after the opening brace and before the last `return` or the closing brace."""
     first, last, depth = function[1] + 1, function[2] - 1, 0
+    if with_return:
+        return first, last
     for token in _TOKEN.finditer(text, first, last):
         depth += (token.group() == "{") - (token.group() == "}")
         if token.group() == "return" and depth == 0:

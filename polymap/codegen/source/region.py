@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 
 from polymap.codegen import lower as ast
-from polymap.codegen.source.pieces import Piece, pieces_of
+from polymap.codegen.source.pieces import Piece, pieces_of, rules_of, without_aliases
 from polymap.codegen.source.values import Alias, NotAffineError, Scope, condition, constant, value, variable
 from polymap.ir import Mistake, WorkloadError
 from polymap.workload.c import (
@@ -45,6 +45,8 @@ from polymap.workload.c import (
     parts,
     promoted,
     render,
+    with_guard,
+    without_branch,
 )
 
 _SET, _OUT = isl.dim_type.set, isl.dim_type.out
@@ -111,7 +113,8 @@ class Region:
     variables: declarations of the region, without initial values. names: their names. inside: those declared in loops.
     counters: all loop variables. parameters: name -> C type of each symbolic parameter, "" where the text does not tell
     it. values: of fixed parameters. integers: (text, C type) of every integer in loop bounds, conditions and
-    subscripts. stands_for: statement whose instances are tiles -> the statement that it replaces.
+    subscripts. result: what the function returns behind the loops, if it is read. stands_for: statement whose instances
+    are tiles -> the statement that it replaces.
     """
 
     statements: tuple[SourceStatement, ...]
@@ -122,6 +125,7 @@ class Region:
     parameters: Mapping[str, str]
     values: Mapping[str, int]
     integers: tuple[tuple[str, str], ...]
+    result: CExpression | None = None
     stands_for: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -170,6 +174,7 @@ class _Walker:
     by_pieces: bool
     statements: list[SourceStatement] = field(default_factory=list[SourceStatement])
     found: int = 0
+    result: CExpression | None = None
     storage: dict[str, str] = field(default_factory=dict[str, str])
     inside: set[str] = field(default_factory=set[str])
     counters: frozenset[str] = frozenset()
@@ -197,7 +202,9 @@ class _Walker:
         for each in program.outside:  # `from_c` counts the data that they set as statements
             if each.value is not None and each.name not in self.counters and not self._is_constant(each, scope):
                 self.found += 1
-        self._body(program.body, _Position(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
+        place = self._body(program.body, _Position(scope, (), (), (), universe, self.outer_types, (), {}, [0]))
+        if program.result is not None:
+            self.result = without_aliases(program.result, place.scope)
 
     def _check_calls(self, statements: Sequence[CStatement]) -> None:
         for part in _expressions(statements):
@@ -225,11 +232,13 @@ class _Walker:
             parameters,
             dict(self.sizes),
             (*parameters.items(), *sorted(self.integers)),
+            self.result,
         )
 
     # --- statements ---
 
-    def _body(self, body: Sequence[CStatement], place: _Position) -> None:
+    def _body(self, body: Sequence[CStatement], place: _Position) -> _Position:
+        """Add the statements of a body, and return the position behind it."""
         for each in body:
             match each:
                 case Declare():
@@ -242,6 +251,7 @@ class _Walker:
                     self._branch(each, place)
                 case Block(inner):
                     self._body(inner, place)
+        return place
 
     def _declaration(self, each: Declare, place: _Position) -> _Position:
         """Return the position with a new variable in scope; an integer that never changes becomes a constant of the
@@ -268,7 +278,8 @@ class _Walker:
 
     def _store(self, each: Declare, place: _Position) -> None:
         """Record the declaration of a variable, which moves in front of all loops."""
-        text = self.program.declarations[each.name, each.line]
+        spelled = f"{SPELLING[each.element_type or 'int32']} {each.name}"  # of a condition that is stored
+        text = self.program.declarations.get((each.name, each.line), spelled)
         sizes = {
             part.name for size in each.shape if size is not None for part in _parts(size) if isinstance(part, Name)
         }
@@ -333,33 +344,31 @@ class _Walker:
         try:
             holds = condition(branch.condition, place.scope)
         except NotAffineError:
-            body = branch.then
-            while len(body) == 1 and isinstance(body[0], Block):
-                body = body[0].body
-            if branch.other or len(body) != 1 or not isinstance(body[0], Assign):
+            reads = rules_of(place.scope).reads
+            if not reads(branch.condition):
                 raise
-            self._statement(body[0], place, branch.condition)
+            self._body((without_branch(branch, reads, self.program.prepared.words),), place)
             return
         self._body(branch.then, replace(place, domain=place.domain.intersect(holds).coalesce()))
         self._body(branch.other, replace(place, domain=place.domain.subtract(holds).coalesce()))
 
-    def _statement(self, each: Assign, place: _Position, guard: CExpression | None = None) -> None:
+    def _statement(self, each: Assign, place: _Position) -> None:
         """Add a statement with its accesses; by pieces: one statement per piece, as in `from_c`."""
-        first, pieces = self.found, pieces_of(each, guard, place.scope, place.domain, self.file)
+        first, pieces = self.found, pieces_of(each, place.scope, place.domain, self.file)
         self.found += len(pieces)
         target = each.target.name if isinstance(each.target, Name) else each.target.array
         if target in place.scope.names or target in self.counters:
             self._refuse(each, f"'{target}' is a loop variable or a constant, and is assigned to", "Rename one.")
         if not self.by_pieces:
-            self._add(each, place, guard, pieces, f"S{first}")
+            self._add(each, place, pieces, f"S{first}")
             return
         for number, piece in enumerate(pieces):
-            self._add(each, replace(place, domain=piece.domain), guard, [piece], f"S{first + number}")
+            if piece.assign.writes:
+                self._add(each, replace(place, domain=piece.domain), [piece], f"S{first + number}")
 
-    def _add(
-        self, each: Assign, place: _Position, guard: CExpression | None, pieces: Sequence[Piece], name: str
-    ) -> None:
+    def _add(self, each: Assign, place: _Position, pieces: Sequence[Piece], name: str) -> None:
         """Add a statement that consists of pieces."""
+        guard = each.guard
         position = (*place.numbers, place.next_number())
         domain = self._with_names(place.domain, place, name)
         if domain.is_empty():
@@ -369,10 +378,10 @@ class _Walker:
         accumulates = "" if guard is not None else _accumulation(each)
         if any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in reads):
             accumulates = accumulates if each.operator == "=" and _occurs_once(each) else ""
-        extreme, operand = _extreme(each, guard, place.types)
+        extreme, operand = _extreme(each, place.types)
         if extreme:
             others = self._reads(
-                pieces_of(replace(each, value=operand), None, place.scope, place.domain, self.file), place, name
+                pieces_of(replace(each, value=operand, guard=None), place.scope, place.domain, self.file), place, name
             )
             if not any(r.array == own.array and not r.elements.intersect(own.elements).is_empty() for r in others):
                 accumulates = extreme
@@ -409,7 +418,7 @@ class _Walker:
         """Return the elements that pieces write."""
         whole: Reference | None = None
         for piece in pieces:
-            if piece.writes:
+            if piece.assign.writes:
                 domain = self._with_names(piece.domain, place, name)
                 own = self._reference(piece.assign.target, place, domain, reads=reads, writes=True)
                 whole = own if whole is None else _union_of_references(whole, own)
@@ -486,7 +495,7 @@ def _expressions(statements: Sequence[CStatement]) -> Iterator[CExpression]:
         whole: tuple[CExpression | None, ...] = ()
         match each:
             case Assign():
-                whole = (each.target, each.value)
+                whole = (each.target, each.value, each.guard)
             case Declare():
                 whole = (each.value, *each.shape)
             case For():
@@ -546,14 +555,14 @@ def _accumulation(each: Assign) -> str:
     return ""
 
 
-def _extreme(each: Assign, guard: CExpression | None, types: Mapping[str, str]) -> tuple[str, CExpression]:
+def _extreme(each: Assign, types: Mapping[str, str]) -> tuple[str, CExpression]:
     """Return "max" or "min" and the operand, for an integer that becomes the larger or smaller of itself and the
     operand.
 
     No value may change its type on the way (`short x; x = x > e ? x : e` truncates an `int`). Floats are excluded: the
     order decides the result of NaN, and which zero is kept.
     """
-    value = each.value if guard is None else Choice(guard, each.value, each.target, each.line)
+    value = with_guard(each).value
     found = accumulation(each.target, value) if each.operator == "=" else None
     if found is None:
         return "", each.value

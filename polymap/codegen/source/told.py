@@ -15,6 +15,7 @@ from polymap.codegen.source.region import Region, SourceStatement
 from polymap.ir import Shown, html_of, summary_of
 
 _OUT = isl.dim_type.out
+_SHIFTED = re.compile(r"(-?\d+ \+ )([A-Za-z_]\w*)")  # a loop variable that is counted from another start
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,11 @@ class Written:
 
 
 def told_statements(region: Region, times: Times | None) -> tuple[ToldStatement, ...]:
-    """Return the statements with their loops before and after; times: None where the text was left."""
+    """Return the statements with their loops before and after; times: None where the text was left.
+
+    Where all statements of a nest count from another start alike, nothing is changed, and nothing is told of it.
+    """
+    after = {} if times is None else _without_shifts(region, times)
     return tuple(
         ToldStatement(
             each.name,
@@ -115,10 +120,23 @@ def told_statements(region: Region, times: Times | None) -> tuple[ToldStatement,
             "\n".join(lines_of((each.body,), 0)),
             each.position[0],
             each.dims,
-            () if times is None else tuple(counted for _, counted in _counted(times[each.name], each)),
+            tuple(after.get(each.name, {}).values()),
         )
         for each in region.statements
     )
+
+
+def _without_shifts(region: Region, times: Times) -> dict[str, dict[int, str]]:
+    """Return statement -> place in its time -> what is counted there, shifts left out that a whole nest has."""
+    counted = {each.name: dict(_counted(times[each.name], each)) for each in region.statements}
+    for nest in new_nests(region, times):
+        for place in {place for name in nest for place in counted[name]}:
+            found = {name: _SHIFTED.fullmatch(counted[name][place]) for name in nest if place in counted[name]}
+            shifts = {None if match is None else match[1] for match in found.values()}
+            if len(shifts) == 1 and None not in shifts:
+                for name, match in found.items():
+                    counted[name][place] = match[2] if match is not None else counted[name][place]
+    return counted
 
 
 def told_dependences(conflicts: Sequence[Conflict], *, reorder_sums: bool) -> tuple[ToldDependence, ...]:

@@ -10,7 +10,7 @@ from functools import partial
 
 import islpy as isl
 
-from polymap.codegen.lower import lines_of
+from polymap.codegen.lower import expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
 from polymap.codegen.source.chooser import Chosen, choose
@@ -22,7 +22,7 @@ from polymap.codegen.source.given import demanded_loops, given_times, workload_o
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
-from polymap.codegen.source.region import Region, SourceStatement, region_of
+from polymap.codegen.source.region import Region, SourceStatement, c_expression, region_of
 from polymap.codegen.source.told import (
     ToldDependence,
     TransformedC,
@@ -262,7 +262,7 @@ def _check_names(program: CProgram, region: Region, place: RegionText, file: str
     if twice:
         what = f"'{twice[0]}' is a parameter and a variable ({file})"
         raise WorkloadError(Mistake("PM281", what, "Give each a name of its own."))
-    for name in sorted(region.counters | region.names):
+    for name in sorted(region.counters | region.names | program.program.replaced):
         if name in place.rest and not (name in region.counters and _is_set_first(name, place.rest)):
             what = f"'{name}' is used behind the loops, where its last value would be missing ({file})"
             raise WorkloadError(Mistake("PM281", what, "Assign the value that is needed behind the loops."))
@@ -373,6 +373,8 @@ def _text(
         raise _error_of_conflict(region, error.conflict, error.pairs, "but a parallel loop runs them at once") from None
     pad = "    "
     lines = [f"{pad}{each};" for each in region.variables] + lines_of(block, 1)
+    if region.result is not None:
+        lines.append(f"{pad}return {expression(c_expression(region.result))};")
     code = "\n".join(lines)
     macros = [(key, text) for key, text in names.definitions() if f"{key}(" in code]
     lines = [

@@ -4,6 +4,7 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.workload.c.affine import known_name as known_name
+    from polymap.workload.c.branches import without_branch as without_branch
     from polymap.workload.c.conditions import Group as Group
     from polymap.workload.c.decisions import Assumption as Assumption
     from polymap.workload.c.loops import misused_counters as misused_counters
@@ -46,6 +47,7 @@ with lazy(__name__):
         render as render,
         replaced as replaced,
         simplified as simplified,
+        with_guard as with_guard,
     )
     from polymap.workload.c.types import (
         FLOATS as FLOATS,

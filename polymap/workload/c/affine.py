@@ -42,7 +42,7 @@ class Scope:
 
     integers: constants, loop variables and integers computed from them; types: theirs. extents: of all loop counters
     (dims) known; constraints: what holds for them here. variables: names that stand for data. counters: the names of
-    all loop variables of the program.
+    all loop variables of the program; changed: of all variables that the program sets.
     """
 
     integers: Mapping[str, Affine]
@@ -51,6 +51,7 @@ class Scope:
     constraints: tuple[Affine, ...]
     variables: frozenset[str]
     counters: frozenset[str]
+    changed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def whole_of(expression: CExpression, scope: Scope) -> Whole:
             return Whole(_rounded(expression, function, affine_of(left, scope), affine_of(right, scope)), "int32")
         case Item() | Call() | Cast():
             what = f"{shown(render(expression))} is not affine: it depends on data"
-            raise Refused("PM262", expression.line, what, "Sums of loop variables times constants are.")
+            raise Refused("PM262", expression.line, what, "Sums of loop variables are: mark a region without it.")
 
 
 def _promoted(operand: CExpression, scope: Scope) -> Whole:
@@ -177,7 +178,10 @@ def _named(name: str, line: int, scope: Scope) -> Whole:
         return Whole(scope.integers[known], scope.types.get(known))
     if name in scope.counters:
         raise outside_its_loop(name, line)
-    if name in scope.variables:
+    if name in scope.changed:
+        what = f"'{name}' is no sum of loop variables here"
+        hint = "Its value depends on data, or changes by no constant amount: mark a region without it."
+    elif name in scope.variables:
         what = f"'{name}' has no value that is known here"
         hint = f"Give its size ({name}=8) if it is one; loops and subscripts may not depend on data."
     else:
@@ -412,8 +416,8 @@ def floored(value: Affine, divisor: int) -> Affine:
     """Return value / divisor, rounded down."""
     if divisor == 1:
         return value
-    if not value.terms:
-        return Affine((), value.constant // divisor)
+    if all(factor % divisor == 0 for factor, _ in value.terms):
+        return Affine(tuple((factor // divisor, atom) for factor, atom in value.terms), value.constant // divisor)
     return affine(((1, Floor(value, divisor)),))
 
 

@@ -163,7 +163,7 @@ def _as_update(each: Assign) -> Assign | None:
 
 def _plain(each: Assign, kind: str, reader: ValueReader) -> Computed:
     if each.guarded:  # what is not assigned to is not converted either
-        assert isinstance(each.value, Choice)
+        assert isinstance(each.value, Choice), "what never runs is no statement"
         value = reader.guarded(each.value, kind)
     else:
         value = reader.read(each.value).to(kind)

@@ -9,6 +9,7 @@ from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds
 from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, known_name, negation, rules_of
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
+from polymap.workload.c.branches import without_branch
 from polymap.workload.c.loops import misused_counters, range_of
 from polymap.workload.c.tree import (
     Assign,
@@ -17,7 +18,6 @@ from polymap.workload.c.tree import (
     Call,
     Cast,
     CExpression,
-    Choice,
     Complaints,
     CStatement,
     Declare,
@@ -34,19 +34,18 @@ from polymap.workload.c.tree import (
     count_pieces,
     data_names,
     decided,
-    decided_test,
     is_piecewise,
     names_of,
     next_condition,
     parts,
     render,
     simplified,
-    static_part,
-    truth,
+    textual_rules,
     with_expressions,
+    with_guard,
 )
 from polymap.workload.c.types import FLOATS, SPELLING, holds, type_of_value
-from polymap.workload.c.values import ValueReader, accumulation
+from polymap.workload.c.values import ValueReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,15 @@ class Nest:
 
     def _scope(self, place: _Place) -> Scope:
         names = frozenset(place.variables)
-        return Scope(place.integers, place.types, self._extents, place.constraints, names, self._counters)
+        return Scope(
+            place.integers,
+            place.types,
+            self._extents,
+            place.constraints,
+            names,
+            self._counters,
+            self._changed | self._data,
+        )
 
     def _has_fractions(self, each: CStatement) -> bool:
         """Return whether a statement divides data, calls a function, or names a number with a point."""
@@ -264,16 +271,10 @@ class Nest:
         try:
             formula = formula_of(branch.condition, self._scope(place))
         except Refused:
-            rules = self._rules(place)
-            part = static_part(branch.condition, rules)
-            extreme = _as_extreme(branch)
-            if part is not None:
-                self._parted(branch, part, rules, place)
-            elif extreme is not None:
-                self._assignment(extreme, place)
-            else:
+            if not self._reads_data(branch.condition):
                 self._skip((*branch.then, *branch.other))
                 raise
+            self._tried(self._without(branch), place, temporary=True)
             return
         for condition, body in ((formula, branch.then), (negation(formula), branch.other)):
             constraints = constraints_of(condition, self._extents)
@@ -282,17 +283,14 @@ class Nest:
             else:
                 self._body(body, replace(place, constraints=(*place.constraints, *constraints)))
 
-    def _parted(self, branch: If, part: CExpression, rules: Rules, place: _Place) -> None:
-        """Read a branch where a part of its condition holds, and where it does not."""
-        for is_true in (True, False):
-            test = decided_test(branch.condition, part, rules, holds=is_true)
-            inner = self._where(part, place, is_true=is_true)
-            known = truth(test)
-            if inner.is_dead or known is False:
-                self._skip((*branch.then, *branch.other) if inner.is_dead else branch.then)
-                self._body(() if inner.is_dead else branch.other, inner)
-            else:
-                self._branch(replace(branch, condition=test), inner)
+    def _without(self, branch: If) -> Block:
+        found = without_branch(branch, self._reads_data, self.variables.words)
+        self._data |= {each.name for each in found.body if isinstance(each, Declare)}
+        return found
+
+    def _reads_data(self, expression: CExpression) -> bool:
+        """Return whether an expression holds data: integers that nothing sets are sizes, with or without a value."""
+        return textual_rules(self._data).reads(expression)
 
     def _where(self, condition: CExpression, place: _Place, *, is_true: bool) -> _Place:
         """Return the place restricted to where a condition of loop counters holds, or does not."""
@@ -304,7 +302,18 @@ class Nest:
 
     def _skip(self, body: Sequence[CStatement]) -> None:
         """Count the statements of a part that never runs: names follow the text."""
-        self.found += sum(count_pieces(each, self._data) for each in all_statements(body) if isinstance(each, Assign))
+        for each in body:
+            match each:
+                case Assign():
+                    self.found += count_pieces(with_guard(each), self._data)
+                case For() | Block():
+                    self._skip(each.body)
+                case If(condition) if self._reads_data(condition):
+                    self._skip((self._without(each),))
+                case If():
+                    self._skip((*each.then, *each.other))
+                case Declare():
+                    pass
 
     # --- assignments ---
 
@@ -316,7 +325,7 @@ class Nest:
             raise Refused("PM267", each.line, what, "Only a loop's own step changes its variable.")
         first = self.found
         try:
-            self._pieces(simplified(each, self._rules(place)), place, first)
+            self._pieces(simplified(with_guard(each), self._rules(place)), place, first)
         finally:
             self.found = max(self.found, first + 1)
 
@@ -335,7 +344,7 @@ class Nest:
     def _piece(self, each: Assign, place: _Place, *, is_whole: bool) -> None:
         name = f"S{self.found}"
         self.found += 1
-        if place.is_dead or (not is_whole and self._domain(place).is_empty()):
+        if place.is_dead or not each.writes or (not is_whole and self._domain(place).is_empty()):
             return
         numbers = (*place.numbers, place.next_number())
         scope = self._scope(place)
@@ -394,14 +403,3 @@ def _without(name: str, line: int, aliases: Mapping[str, CExpression]) -> dict[s
             what = f"'{name}' gets another meaning here, and '{own}' is computed from the outer one"
             raise Refused("PM265", line, what, "Rename one.")
     return {own: value for own, value in aliases.items() if own != name}
-
-
-def _as_extreme(branch: If) -> Assign | None:
-    """Return `if (x > m) m = x;` as m = max(m, x), or None if the condition is anything else."""
-    body = branch.then
-    while len(body) == 1 and isinstance(body[0], Block):
-        body = body[0].body
-    if branch.other or len(body) != 1 or not isinstance(body[0], Assign) or body[0].operator != "=":
-        return None
-    choice = Choice(branch.condition, body[0].value, body[0].target, branch.line)
-    return replace(body[0], value=choice, guarded=True) if accumulation(body[0].target, choice) is not None else None

@@ -15,7 +15,8 @@ from pycparser import c_ast, c_generator
 from polymap.ir import Original, Tensor, Workload, written_tensors
 from polymap.workload.c.affine import known_name
 from polymap.workload.c.assign import Variable
-from polymap.workload.c.parse import Syntax, children, node_at, nodes_at, text_at
+from polymap.workload.c.expressions import children, node_at, nodes_at, text_at
+from polymap.workload.c.parse import Syntax
 from polymap.workload.c.tree import EXTREMES, MAXIMA, MINIMA
 from polymap.workload.c.types import SPELLING
 from polymap.workload.dependence_analysis import leaves_unwritten
@@ -36,6 +37,7 @@ _TYPE_NAMES = {"DATA_TYPE": "double", "ssize_t": "long"}
 _COPIED: dict[type[c_ast.Node], tuple[str, ...]] = {
     c_ast.Compound: (), c_ast.For: (), c_ast.If: (), c_ast.EmptyStatement: (), c_ast.DeclList: (), c_ast.Cast: (),
     c_ast.Assignment: ("op",), c_ast.UnaryOp: ("op",), c_ast.BinaryOp: ("op",), c_ast.TernaryOp: (),
+    c_ast.While: (), c_ast.DoWhile: (), c_ast.Break: (), c_ast.Switch: (), c_ast.Case: (), c_ast.Default: (),
     c_ast.ExprList: (), c_ast.InitList: (), c_ast.Constant: ("type", "value"), c_ast.ArrayRef: (),
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from polymap.workload.c.original import Known, original_of
 from polymap.workload.c.parse import declaration_texts, parse
 from polymap.workload.c.source import Source, prepare
 from polymap.workload.c.tensors import Site, tensors_of, with_initial
-from polymap.workload.c.tree import Complaints, Program
+from polymap.workload.c.tree import Complaints, Program, with_result
 
 
 @answers_in_words
@@ -60,7 +60,7 @@ def _read(source: str, sizes: Mapping[str, int], name: str | None, file: str, *,
     _check_use(known, prepared, complaints)
     _check_conditions(program, prepared, complaints)
     workload, nest = workload_of_program(
-        program, known, prepared.words, complaints, name or program.name or "c", associative=associative
+        with_result(program), known, prepared.words, complaints, name or program.name or "c", associative=associative
     )
     known = Known(nest.variables.by_tensor, nest.constants, nest.constant_types, nest.counter_types)
     original = replace(

@@ -15,6 +15,7 @@ from polymap.ir import InputError, Mistake
 from polymap.workload.c.conditions import Group
 from polymap.workload.c.decisions import Assumption, Interest, Part, assumptions, identifiers, undecided_error
 from polymap.workload.c.directives import Expanded, expanded
+from polymap.workload.c.inlined import helper_of, with_inlined
 from polymap.workload.c.macros import Macro
 from polymap.workload.tuning import TUNING
 
@@ -78,8 +79,8 @@ def prepare(source: str, sizes: Mapping[str, int], file: str, *, is_kept: bool =
     every = list(_pieces(tokens))
     pieces = [piece for piece in every if piece.function]
     function = _one_function(tokens, pieces, found, file)
-    chosen = _blanked(tokens, pieces, function)
-    interest = _interest(tokens, every, function)
+    chosen, used = _blanked(tokens, pieces, function)
+    interest = _interest(tokens, every, function, used)
     assumed = assumptions(found, interest, file)
     _check_compilers_names(tokens, interest, file)
     _check_includes(found, interest, file)
@@ -174,21 +175,24 @@ def _is_left_out(text: Expanded, words: Sequence[str]) -> Group | None:
     return None
 
 
-def _blanked(tokens: list[str], functions: list[_Piece], function: _Piece | None) -> list[str]:
-    """Return the tokens with all functions except the one to read blanked, or all of them wrapped into a function."""
+def _blanked(tokens: list[str], functions: list[_Piece], function: _Piece | None) -> tuple[list[str], frozenset[str]]:
+    """Return the tokens with all functions except the one to read blanked, or all of them wrapped into a function; and
+    the functions whose calls in it are written out."""
     if function is None:
-        return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"]
+        return ['void polymap_nest(void) {\n#line 1 "source"\n', *tokens, "\n}"], frozenset()
     kept = list(tokens)
+    found = [helper_of("".join(tokens[piece.start : piece.end])) for piece in functions if piece is not function]
+    own, used = with_inlined(tokens[function.start : function.end], dict(each for each in found if each is not None))
     for piece in functions:
         if piece is not function:
             kept[piece.start : piece.end] = [
                 token if token == "\n" else " " for token in tokens[piece.start : piece.end]
             ]
-    return kept
+    return [*kept[: function.start], *own, *kept[function.end :]], used
 
 
-def _interest(tokens: list[str], pieces: list[_Piece], function: _Piece | None) -> Interest:
-    """Return which parts of the text are read."""
+def _interest(tokens: list[str], pieces: list[_Piece], function: _Piece | None, used: frozenset[str]) -> Interest:
+    """Return which parts of the text are read. used: other functions whose bodies are."""
     line_of = list(accumulate((token == "\n" for token in tokens), initial=1))
 
     def part(start: int, end: int) -> Part:
@@ -199,15 +203,17 @@ def _interest(tokens: list[str], pieces: list[_Piece], function: _Piece | None) 
     if function is None:
         return Interest((part(0, len(tokens)),), (), ())
     parts = [part(piece.start, piece.end) for piece in pieces if not piece.function]
-    others = [(each.first, each.last) for piece in pieces if piece.function and piece is not function
+    inlined = [part(piece.start, piece.end) for piece in pieces if piece.function in used]
+    others = [(each.first, each.last) for piece in pieces
+              if piece.function and piece is not function and piece.function not in used
               for each in [part(piece.start, piece.end)]]  # fmt: skip
     marks = [place for place in range(function.start, function.end) if tokens[place] == "#"]
     if len(marks) != 2:
-        return Interest((part(function.start, function.end),), tuple(parts), tuple(others))
+        return Interest((part(function.start, function.end), *inlined), tuple(parts), tuple(others))
     body = tokens.index("{", function.start)
     parts += [part(first, last) for first, last in _statements(tokens, body + 1, marks[0])]
     others.append((line_of[marks[1]] + 1, line_of[function.end - 1]))
-    return Interest((part(function.start, body), part(marks[0], marks[1])), tuple(parts), tuple(others))
+    return Interest((part(function.start, body), part(marks[0], marks[1]), *inlined), tuple(parts), tuple(others))
 
 
 def _statements(tokens: list[str], start: int, end: int) -> Iterator[tuple[int, int]]:

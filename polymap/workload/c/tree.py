@@ -119,7 +119,8 @@ class Declare:
 class Assign:
     """operator: "=", "+=", "-=", "*=" or "/=".
 
-    guarded: it stands for `if (condition) target = then;`, and its value is `condition ? then : target`.
+    guard: a condition on data under which it runs, None for always. guarded: what `with_guard` returns: it stands for
+    `if (condition) target = then;`, and its value is `condition ? then : target`, `target` where it never runs.
     """
 
     target: Name | Item
@@ -127,6 +128,12 @@ class Assign:
     value: CExpression
     line: int
     guarded: bool = False
+    guard: CExpression | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it assigns something, in some instance."""
+        return not self.guarded or render(self.value) != render(self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +190,9 @@ class Program:
     """What is read. outside: what the file, the parameters and the function around a marked region declare.
 
     wrapped: there was no function, so what the body declares at its top is alive after it as well. lasting: names of
-    variables that outlive a call: those of the file, and static ones.
+    variables that outlive a call: those of the file, and static ones. result: what the function returns, where that
+    depends on what is read; returned: the declaration of a variable that stands for it. replaced: variables of the body
+    that are no more, as expressions of loop variables stand in their place.
     """
 
     name: str
@@ -191,6 +200,18 @@ class Program:
     body: tuple[CStatement, ...]
     wrapped: bool
     lasting: frozenset[str] = frozenset()
+    result: CExpression | None = None
+    returned: Declare | None = None
+    replaced: frozenset[str] = frozenset()
+
+
+def with_result(program: Program) -> Program:
+    """Return the program with what its function returns as a variable that it sets at the end."""
+    if program.result is None or program.returned is None:
+        return program
+    line = program.returned.line
+    last = Assign(Name(program.returned.name, line), "=", program.result, line)
+    return replace(program, outside=(*program.outside, program.returned), body=(*program.body, last), result=None)
 
 
 @dataclass(slots=True)
@@ -412,7 +433,13 @@ def _changed(each: Assign, decision: _Decision) -> Assign:
     target = each.target
     if isinstance(target, Item):
         target = replace(target, index=tuple(decision.changed(index, inside=True) for index in target.index))
-    return replace(each, target=target, value=decision.changed(each.value))
+    if not each.guarded or not isinstance(each.value, Choice):
+        return replace(each, target=target, value=decision.changed(each.value))
+    asked, then = decision.test(each.value.condition), decision.changed(each.value.then)
+    known = None if decision.rules.reads(asked) else truth(asked)
+    if known is None:
+        return replace(each, target=target, value=Choice(asked, then, target, each.line))
+    return replace(each, target=target, value=then if known else target, guarded=not known)
 
 
 def decided_expression(expression: CExpression, condition: CExpression, rules: Rules, *, holds: bool) -> CExpression:
@@ -580,7 +607,8 @@ def assign_with(each: Assign, names: Mapping[str, CExpression]) -> Assign:
     target = each.target
     if isinstance(target, Item):
         target = replace(target, index=tuple(replaced(part, names) for part in target.index))
-    return replace(each, target=target, value=replaced(each.value, names))
+    guard = None if each.guard is None else replaced(each.guard, names)
+    return replace(each, target=target, value=replaced(each.value, names), guard=guard)
 
 
 def with_expressions(each: CStatement, names: Mapping[str, CExpression]) -> CStatement:
@@ -603,6 +631,20 @@ def with_expressions(each: CStatement, names: Mapping[str, CExpression]) -> CSta
             return each
 
 
+def with_guard(each: Assign) -> Assign:
+    """Return a statement under a guard as an assignment in every instance, of its old value where the guard fails."""
+    if each.guard is None:
+        return each
+    new = each.value if each.operator == "=" else Binary(each.operator[0], each.target, each.value, each.line)
+    choice = Choice(each.guard, new, each.target, each.line)
+    return replace(each, operator="=", value=choice, guarded=True, guard=None)
+
+
+def array_of(place: Name | Item) -> str:
+    """Return the name of a variable, or of an element's array."""
+    return place.name if isinstance(place, Name) else place.array
+
+
 def names_of(expression: CExpression) -> frozenset[str]:
     """Return the names that occur in an expression."""
     own = {expression.name} if isinstance(expression, Name) else set[str]()
@@ -615,20 +657,20 @@ def data_names(statements: Iterable[CStatement]) -> frozenset[str]:
     for each in statements:
         if isinstance(each, Declare):
             value = each.value
-            rules = _textual(frozenset(found))
+            rules = textual_rules(frozenset(found))
             if each.shape or each.element_type in FLOATS or (value is not None and rules.reads(value)):
                 found.add(each.name)
     return frozenset(found)
 
 
-def _textual(data: frozenset[str]) -> Rules:
+def textual_rules(data: frozenset[str]) -> Rules:
     """Return rules that go by the names of data alone."""
     return Rules(lambda _: True, lambda _: False, data.__contains__, lambda _: None)
 
 
 def count_pieces(each: Assign, data: frozenset[str]) -> int:
     """Return into how many pieces an assignment is taken apart that never runs; data: names that stand for data."""
-    rules, waiting, count = _textual(data), [each], 0
+    rules, waiting, count = textual_rules(data), [each], 0
     while waiting and count <= TUNING.most_pieces:
         one = waiting.pop()
         condition = next_condition(one, rules)

@@ -148,22 +148,28 @@ class ValueReader:
         if picks_maximum(whole) is not None:
             assert isinstance(condition, Binary)
             return self._extreme(condition, then, other)
-        asked = self.read(condition)
-        if not (isinstance(condition, Binary) and condition.operator in (*COMPARISONS, "&&", "||")):
-            asked = Typed(
-                Apply("!=", (asked.value, Typed(constant(0, "int32"), "int32").to(asked.kind).value)), "int32"
-            )
+        asked = self._asked(condition)
         yes, no = self.read(then), self.read(other)
         kind = common(yes.kind, no.kind)
         return Typed(Apply("?:", (asked.value, yes.to(kind).value, no.to(kind).value)), kind)
 
     def guarded(self, choice: Choice, kind: str) -> Typed:
-        """Return `condition ? then : other` of two sides that are compared, each of which becomes `kind` by itself."""
+        """Return `condition ? then : other`, each side of which becomes `kind` by itself; compared ones read once."""
         condition = choice.condition
-        assert isinstance(condition, Binary)
-        sides = {render(each): self.read(each) for each in (condition.left, condition.right)}
-        yes, no = (sides[render(each)].to(kind).value for each in (choice.then, choice.other))
-        return Typed(Apply("?:", (_compared(condition, sides), yes, no)), kind)
+        if picks_maximum(choice) is None or not isinstance(condition, Binary):
+            asked = self._asked(condition)
+            sides = (self.read(each).to(kind).value for each in (choice.then, choice.other))
+            return Typed(Apply("?:", (asked.value, *sides)), kind)
+        read = {render(each): self.read(each) for each in (condition.left, condition.right)}
+        yes, no = (read[render(each)].to(kind).value for each in (choice.then, choice.other))
+        return Typed(Apply("?:", (_compared(condition, read), yes, no)), kind)
+
+    def _asked(self, condition: CExpression) -> Typed:
+        """Return a condition as a truth value."""
+        asked = self.read(condition)
+        if isinstance(condition, Binary) and condition.operator in (*COMPARISONS, "&&", "||"):
+            return asked
+        return Typed(Apply("!=", (asked.value, Typed(constant(0, "int32"), "int32").to(asked.kind).value)), "int32")
 
     def _extreme(self, condition: Binary, then: CExpression, other: CExpression) -> Typed:
         """Return `condition ? then : other`, where both are the sides of the condition: each is read once."""

@@ -169,3 +169,19 @@ def test_an_unknown_schema_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(("schema", "machines")) == 2
     assert "Did you mean 'machine'?" in capsys.readouterr().err
     assert main(("schema",)) == 2
+
+
+@pytest.mark.parametrize("body", ["A[i] = A[i] + 1;", "for (int j = 1; j < n; j++) B[j][i] = B[j - 1][i] + A[j];"])
+@pytest.mark.parametrize("words", [(), ("--size", "n=9"), ("--order", "original", "--tile", "4", "--parallel")])
+def test_what_transform_writes_is_valid(
+    body: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "f.c"
+    source.write_text(f"void f(int n, int A[n], int B[n][n]) {{ for (int i = 0; i < n; i++) {{ {body} }} }}")
+    assert main(("transform", str(source), *words, "--json")) == 0, "it is answered"
+    found = json.loads(capsys.readouterr().out)
+    validator("transform").validate(found)
+    assert found["schema"] == "polymap.transform/1", "it names its schema"
+    for name in found:
+        without = {key: value for key, value in found.items() if key != name}
+        assert not validator("transform").is_valid(without), f"{name} is always there"

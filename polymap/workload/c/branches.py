@@ -1,0 +1,117 @@
+"""Branches on data as assignments under a guard.
+
+    if (a[i] > 0) { b[i] = 1; c[i] += 2; } else b[i] = 0;
+    ->   if (a[i] > 0) b[i] = 1;   if (a[i] > 0) c[i] += 2;   if (!(a[i] > 0)) b[i] = 0;
+
+Where a statement changes what the condition reads, the condition is stored in a variable of its own first. Loops keep
+their bodies, each statement of which gets the guard. What a branch declares is computed where the guard holds, and 0
+elsewhere: nothing outside the branch can name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+from polymap.workload.c.tree import (
+    Assign,
+    Binary,
+    Block,
+    CExpression,
+    Choice,
+    CStatement,
+    Declare,
+    For,
+    If,
+    Item,
+    Literal,
+    Name,
+    Unary,
+    all_statements,
+    array_of,
+    names_of,
+    parts,
+)
+
+Reads = Callable[[CExpression], bool]
+
+
+def without_branch(branch: If, reads: Reads, words: Collection[str]) -> Block:
+    """Return the statements of a branch whose condition is one on data, each under its guard.
+
+    reads: whether an expression holds data. words: names that the program has.
+    """
+    found: list[CStatement] = []
+    condition = branch.condition
+    if _changes(condition, (*branch.then, *branch.other)):
+        flag = Name(_flag(branch.line, condition, words), branch.line)
+        found += [Declare(flag.name, "int32", (), None, branch.line), Assign(flag, "=", condition, branch.line)]
+        condition = flag
+    found += _under(branch.then, condition, reads)
+    found += _under(branch.other, Unary("!", condition, branch.line), reads)
+    return Block(tuple(found))
+
+
+def _flag(line: int, condition: CExpression, words: Collection[str]) -> str:
+    """Return the name of the variable that holds a condition; inner branches of a line name outer ones."""
+    number, taken = 1, {*words, *names_of(condition)}
+    name = f"taken_{line}"
+    while name in taken:
+        number += 1
+        name = f"taken_{line}_{number}"
+    return name
+
+
+def _changes(condition: CExpression, body: Sequence[CStatement]) -> bool:
+    """Return whether a statement that others follow changes what the condition reads."""
+    every = [each for each in all_statements(body) if isinstance(each, Assign | Declare)]
+    if not any(isinstance(each, For) for each in all_statements(body)):
+        every = every[:-1]
+    names = _read_names(condition)
+    return any((each.name if isinstance(each, Declare) else array_of(each.target)) in names for each in every)
+
+
+def _read_names(expression: CExpression) -> frozenset[str]:
+    own = {expression.array} if isinstance(expression, Item) else set[str]()
+    own |= {expression.name} if isinstance(expression, Name) else set[str]()
+    return frozenset(own.union(*(_read_names(part) for part in parts(expression))))
+
+
+def _under(body: Sequence[CStatement], guard: CExpression, reads: Reads) -> Iterator[CStatement]:
+    """Yield the statements under a guard."""
+    own: set[str] = set()  # data that the body declares
+
+    def holds_data(expression: CExpression) -> bool:
+        return reads(expression) or not own.isdisjoint(names_of(expression))
+
+    for each in body:
+        match each:
+            case Assign():
+                whole = guard if each.guard is None else Binary("&&", guard, each.guard, each.line)
+                yield replace(each, guard=whole)
+            case Declare(name, _, _, value, line):
+                if value is None or not holds_data(value):
+                    yield each
+                    continue
+                own.add(name)
+                yield replace(each, value=None)
+                yield Assign(Name(name, line), "=", Choice(guard, value, Literal("0", 0, line), line), line)
+            case For():
+                yield replace(each, body=tuple(_under(each.body, guard, holds_data)))
+            case Block(inner):
+                yield Block(tuple(_under(inner, guard, holds_data)))
+            case If(condition, then, other, line):
+                if not holds_data(condition):
+                    one, two = (tuple(_under(side, guard, holds_data)) for side in (then, other))
+                    yield If(condition, one, two, line)
+                elif _changes(condition, (*then, *other)):  # it is stored before
+                    yield If(Binary("&&", guard, condition, line), then, _else(guard, other, line), line)
+                else:
+                    for test, side in ((condition, then), (Unary("!", condition, line), other)):
+                        if side:
+                            yield If(Binary("&&", guard, test, line), side, (), line)
+
+
+def _else(guard: CExpression, other: tuple[CStatement, ...], line: int) -> tuple[CStatement, ...]:
+    """Return what runs where a guard and a condition do not both hold: the other side, where the guard does."""
+    return (If(guard, other, (), line),) if other else ()

@@ -1,0 +1,148 @@
+"""`while`, `do`, `for (;;)` and `switch` as counting loops and chains of conditions.
+
+    i = 0; while (i < n) { a[i] = 0; i++; }   ->   for (i = i; i < n; i++) a[i] = 0;
+
+What a loop's variable is where it begins, `counted` finds out. A loop that tests in the middle, or at its end, runs
+what stands before the test once more in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from pycparser import c_ast
+
+from polymap.workload.c.expressions import Expressions, children, negated, node_at, nodes_at, text_at
+from polymap.workload.c.tree import (
+    Assign,
+    Binary,
+    CExpression,
+    CStatement,
+    For,
+    If,
+    Literal,
+    Name,
+    Refused,
+    Unary,
+    all_statements,
+    array_of,
+    names_of,
+)
+
+
+class Reader(Protocol):
+    """Reads statements. words: every identifier of the text."""
+
+    expressions: Expressions
+
+    @property
+    def words(self) -> frozenset[str]: ...
+
+    def statements(self, nodes: Sequence[c_ast.Node]) -> tuple[CStatement, ...]: ...
+
+
+def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
+    """Return a loop that counts in its body: what runs before its test is written twice."""
+    before, test = nodes_at(node, "init"), nodes_at(node, "cond")
+    body = [*_items(node_at(node, "stmt")), *nodes_at(node, "next")]
+    ends = [place for place, each in enumerate(body) if _is_exit(each)]
+    breaks = sum(isinstance(each, c_ast.Break | c_ast.Continue) for each in _every(body))
+    if breaks != len(ends) or len(ends) > (0 if test and not _is_true(test[0]) else 1):
+        what = "a loop that is left, or goes on, from inside its body cannot be read"
+        raise Refused("PM261", line, what, "Write what is jumped over in an if, and when it ends into its condition.")
+    if isinstance(node, c_ast.DoWhile):
+        before = [*before, *body]
+    if ends:
+        first, rest = body[: ends[0]], body[ends[0] + 1 :]
+        test, body = [c_ast.UnaryOp("!", node_at(body[ends[0]], "cond"), node.coord)], [*rest, *first]
+        before = [*before, *first]
+    if not test or _is_true(test[0]):
+        raise Refused("PM263", line, "the loop is unbounded: it has no condition", "Write for (i = 0; i < N; i++).")
+    kind = "a do loop" if isinstance(node, c_ast.DoWhile) else "a while loop"
+    counted = _counted(reader, kind, _plain_test(reader.expressions.read(test[0])), body, line)
+    return [*reader.statements(before), counted]
+
+
+def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast.Node], line: int) -> For:
+    """Return a `while` loop as one that counts: in the variable that its last statement changes, or in a new one."""
+    body = reader.statements(nodes)
+    every = [each for each in all_statements(body) if isinstance(each, Assign) and isinstance(each.target, Name)]
+    moved = [array_of(each.target) for each in every if array_of(each.target) in names_of(test)]
+    last = body[-1] if body else None
+    if isinstance(last, Assign) and moved == [array_of(last.target)] and last.operator in ("+=", "-="):
+        step = last.value if last.operator == "+=" else negated(last.value, line)
+        return For(moved[0], Name(moved[0], line), test, step, None, body[:-1], line)
+    if not moved:
+        raise Refused("PM261", line, f"{kind} cannot be read", "Write for (i = 0; i < N; i++).")
+    name = f"turn_{line}"
+    while name in reader.words:
+        name += "_"
+    return For(name, Literal("0", 0, line), test, Literal("1", 1, line), "int32", body, line)
+
+
+def switch(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
+    """Return a switch as a chain of conditions; every case ends with a break."""
+    asked = reader.expressions.read(node_at(node, "cond"))
+    chain: tuple[CStatement, ...] = ()
+    labels: list[c_ast.Node] = []
+    cases: list[tuple[list[c_ast.Node], list[c_ast.Node]]] = []
+    items = _items(node_at(node, "stmt"))
+    for each in items:
+        labels.append(each)
+        inside = nodes_at(each, "stmts") if isinstance(each, c_ast.Case | c_ast.Default) else []
+        if not inside and each is not items[-1] and isinstance(each, c_ast.Case | c_ast.Default):
+            continue
+        is_last = each is items[-1]
+        ends = bool(inside) and isinstance(inside[-1], c_ast.Break)
+        inner = inside[:-1] if ends else inside
+        if not (ends or is_last) or any(isinstance(part, c_ast.Break | c_ast.Continue) for part in _every(inner)):
+            raise Refused("PM261", line, "a case of a switch goes on into the next one", "End each case with break.")
+        cases.append((labels, inner))
+        labels = []
+    defaults = [inner for own, inner in cases if any(isinstance(each, c_ast.Default) for each in own)]
+    chain = reader.statements(defaults[0]) if defaults else ()
+    for own, inner in reversed(cases):
+        if any(isinstance(each, c_ast.Default) for each in own):
+            continue
+        tests = [Binary("==", asked, reader.expressions.read(node_at(each, "expr")), line) for each in own]
+        test: CExpression = tests[0]
+        for other in tests[1:]:
+            test = Binary("||", test, other, line)
+        chain = (If(test, reader.statements(inner), chain, line),)
+    return list(chain)
+
+
+def _items(node: c_ast.Node) -> list[c_ast.Node]:
+    """Return the statements of a block, or the one statement."""
+    return nodes_at(node, "block_items") if isinstance(node, c_ast.Compound) else [node]
+
+
+def _every(nodes: Sequence[c_ast.Node]) -> Iterator[c_ast.Node]:
+    """Yield the nodes inside some, those of inner loops and switches left out."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, c_ast.For | c_ast.While | c_ast.DoWhile | c_ast.Switch):
+            yield from _every([part for _, part in children(node)])
+
+
+def _is_exit(node: c_ast.Node) -> bool:
+    """Return whether a statement is `if (...) break;`."""
+    if not isinstance(node, c_ast.If) or nodes_at(node, "iffalse"):
+        return False
+    inside = _items(node_at(node, "iftrue"))
+    return len(inside) == 1 and isinstance(inside[0], c_ast.Break)
+
+
+def _is_true(node: c_ast.Node) -> bool:
+    return isinstance(node, c_ast.Constant) and text_at(node, "value") not in ("0", "0u", "0l")
+
+
+def _plain_test(test: CExpression) -> CExpression:
+    """Return a test without the negation of a comparison."""
+    opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+    match test:
+        case Unary("!", Binary(operator) as inner) if operator in opposite:
+            return Binary(opposite[operator], inner.left, inner.right, inner.line)
+        case _:
+            return test

@@ -1,0 +1,234 @@
+"""Expressions of pycparser's tree as typed data, and the types that declarations name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+from pycparser import c_ast, c_generator
+
+from polymap.inputs import shown
+from polymap.workload.c.tree import (
+    Binary,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Item,
+    Literal,
+    Name,
+    Refused,
+    Unary,
+)
+from polymap.workload.c.types import decimal, literal_type
+from polymap.workload.tuning import TUNING
+
+_TYPES = {
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8",
+    "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
+    "long": "int64", "unsigned long": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "float": "float32", "double": "float64",
+}  # fmt: skip
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)")
+_FLOAT = re.compile(r"([0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)([fF]?)")
+_BINARY = ("+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||")
+_NO_VALUES = {  # what it is called, and what would work
+    "&": ("an address", "Write A[i][j]."), "*": ("a pointer", "Write A[i] for *(A + i), and p[0] for *p."),
+    "~": ("a bit operation", "-x - 1 is the same as ~x."), "sizeof": ("sizeof", "Write the number."),
+    "Assignment": ("an assignment inside an expression", "Write separate assignments."),
+    "ExprList": ("a comma", "Write separate assignments."),
+    "StructRef": ("a member of a structure", "Give it an array of its own."),
+}  # fmt: skip
+_SHIFTS = {
+    "<<": "x * 2 is the same as x << 1.",
+    ">>": "x / 2 is the same as x >> 1 where x is not negative (else / rounds up, >> down).",
+}
+
+
+def node_at(node: c_ast.Node, field: str) -> c_ast.Node:
+    """Return a required part of a node."""
+    part: object = getattr(node, field)
+    assert isinstance(part, c_ast.Node)
+    return part
+
+
+def nodes_at(node: c_ast.Node, field: str) -> list[c_ast.Node]:
+    """Return a part of a node as a list: nothing, one node or several."""
+    part: object = getattr(node, field, None)
+    if part is None:
+        return []
+    return [part] if isinstance(part, c_ast.Node) else list(cast("Sequence[c_ast.Node]", part))
+
+
+def text_at(node: c_ast.Node, field: str) -> str:
+    """Return a part of a node that is text ("" if there is none)."""
+    part: object = getattr(node, field)
+    return part if isinstance(part, str) else ""
+
+
+def children(node: c_ast.Node) -> list[tuple[str, c_ast.Node]]:
+    """Return the parts of a node with their names."""
+    return list(cast("Sequence[tuple[str, c_ast.Node]]", node.children()))
+
+
+class Expressions:
+    """Reads expressions; knows the types that the program defines."""
+
+    def __init__(self, functions: frozenset[str]) -> None:
+        """functions: those that the file defines; their bodies are not read."""
+        self.functions = functions
+        self._types: dict[str, str] = dict(_TYPES)
+        self._line = 0
+
+    def line(self, node: c_ast.Node) -> int:
+        """Return the line of a node (the last known one where pycparser does not tell)."""
+        place: object = getattr(getattr(node, "coord", None), "line", None)
+        self._line = place if isinstance(place, int) else self._line
+        return self._line
+
+    def define_type(self, name: str, kind: c_ast.Node) -> None:
+        """Remember a typedef of a plain type; what is declared with another is refused there."""
+        self._types.pop(name, None)
+        if isinstance(kind, c_ast.TypeDecl):
+            with suppress(Refused):
+                self._types[name] = self.element_type(kind)
+
+    def element_type(self, kind: c_ast.Node) -> str:
+        """Return the element type ("float32") of a plain C type; Refused for any other."""
+        self.check_qualifiers(kind)
+        inner = node_at(kind, "type") if isinstance(kind, c_ast.TypeDecl) else kind
+        words = cast("list[str]", getattr(inner, "names", ["struct"]))
+        found = self._types.get(_plain_type(words))
+        if found is None:
+            hint = "Integers of 8 to 64 bits, float and double are."
+            raise Refused("PM261", self.line(kind), f"the type '{' '.join(words)}' is not read", hint)
+        return found
+
+    def check_qualifiers(self, node: c_ast.Node) -> None:
+        """Refuse `volatile` and the like: other programs might change what they qualify."""
+        for word in cast("list[str]", getattr(node, "quals", None) or []):
+            if word not in ("const", "restrict"):
+                hint = "const and restrict are. Values change only where the program says so."
+                raise Refused("PM261", self.line(node), f"the qualifier '{word}' is not read", hint)
+
+    def read(self, node: c_ast.Node, depth: int = 0) -> CExpression:
+        """Return the expression; Refused where it holds what is not read."""
+        line = self.line(node)
+        if depth > TUNING.most_expression_depth:
+            raise Refused("PM151", line, "an expression is too long", "Split it into several assignments.")
+        match node:
+            case c_ast.Constant():
+                return _literal(text_at(node, "type"), text_at(node, "value"), line)
+            case c_ast.ID():
+                return Name(text_at(node, "name"), line)
+            case c_ast.ArrayRef():
+                return self._item(node, depth)
+            case c_ast.UnaryOp():
+                return self._unary(node, depth)
+            case c_ast.BinaryOp():
+                operator = text_at(node, "op")
+                if operator not in _BINARY:
+                    hint = _SHIFTS.get(operator, "+ - * / %, comparisons, && and || are.")
+                    raise Refused("PM261", line, f"the operator '{operator}' cannot be read{_text(node)}", hint)
+                left, right = (self.read(node_at(node, side), depth + 1) for side in ("left", "right"))
+                return Binary(operator, left, right, line)
+            case c_ast.TernaryOp():
+                fields = ("cond", "iftrue", "iffalse")
+                condition, then, other = (self.read(node_at(node, field), depth + 1) for field in fields)
+                return Choice(condition, then, other, line)
+            case c_ast.FuncCall():
+                return self._call(node, depth)
+            case c_ast.Cast():
+                kind = node_at(node_at(node, "to_type"), "type")
+                return Cast(self.element_type(kind), self.read(node_at(node, "expr"), depth + 1), line)
+            case _:
+                kind = type(node).__name__
+                what, hint = _NO_VALUES.get(kind, (f"an expression of kind {kind}", "Write separate assignments."))
+                raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
+
+    def _item(self, node: c_ast.Node, depth: int) -> Item:
+        line = self.line(node)
+        index: list[CExpression] = []
+        base = node
+        while isinstance(base, c_ast.ArrayRef):
+            index.append(self.read(node_at(base, "subscript"), depth + 1))
+            base = node_at(base, "name")
+        if not isinstance(base, c_ast.ID):
+            raise Refused("PM261", line, "a subscript of something that is no array's name", "Write it as A[i][j].")
+        return Item(text_at(base, "name"), tuple(reversed(index)), line)
+
+    def _unary(self, node: c_ast.Node, depth: int) -> Unary:
+        operator, line = text_at(node, "op"), self.line(node)
+        if operator not in ("-", "+", "!"):
+            step = f"'{operator.strip('p')}' inside an expression", "Write separate assignments."
+            what, hint = _NO_VALUES.get(operator, step)
+            raise Refused("PM261", line, f"{what} cannot be read{_text(node)}", hint)
+        return Unary(operator, self.read(node_at(node, "expr"), depth + 1), line)
+
+    def _call(self, node: c_ast.Node, depth: int) -> Call:
+        function = node_at(node, "name")
+        if not isinstance(function, c_ast.ID):
+            raise Refused("PM261", self.line(node), "a call of something that is no function's name")
+        name = text_at(function, "name")
+        if name in self.functions:
+            what = f"the file has a function '{name}' of its own, and its body is not read{_text(node)}"
+            raise Refused(
+                "PM266", self.line(node), what, "Write it inline, or as a macro (#define): macros are expanded."
+            )
+        listed = nodes_at(node, "args")
+        arguments = tuple(self.read(each, depth + 1) for each in (nodes_at(listed[0], "exprs") if listed else []))
+        return Call(name, arguments, self.line(node))
+
+
+def _text(node: c_ast.Node) -> str:
+    """Return ": '...'" with the node as C text, "" where it is too deep to be printed."""
+    level, depth = [node], 0
+    while level:
+        depth += 1
+        if depth > TUNING.most_expression_depth:
+            return ""
+        level = [part for each in level for _, part in children(each)]
+    return f": {shown(str(c_generator.CGenerator().visit(node)))}"
+
+
+def _plain_type(words: Sequence[str]) -> str:
+    """Return the type's words in one order: `int long unsigned` is `unsigned long`."""
+    rest = [word for word in words if word not in ("signed", "unsigned")]
+    if len(rest) > 1 and "int" in rest:
+        rest.remove("int")
+    if "unsigned" in words:
+        return " ".join(["unsigned", *(word for word in rest if word != "int")])
+    return "signed char" if "signed" in words and rest == ["char"] else " ".join(rest) or "int"
+
+
+def _literal(kind: str, text: str, line: int) -> Literal:
+    whole = _INTEGER.fullmatch(text)
+    if whole and "char" not in kind:
+        return _integer(text, whole.group(1), whole.group(2), line)
+    point = _FLOAT.fullmatch(text)
+    if point is None or "char" in kind or kind == "string":
+        what = f"the character {text}" if "char" in kind else shown(text)
+        raise Refused("PM261", line, f"{what} cannot be read", "Write decimal numbers.")
+    if not math.isfinite(float(point.group(1))):
+        raise Refused("PM261", line, f"the number {shown(text)} is larger than any double")
+    return Literal(text, None, line, "float32" if point.group(2) else "float64")
+
+
+def _integer(text: str, digits: str, suffix: str, line: int) -> Literal:
+    base = 8 if len(digits) > 1 and digits.isdigit() and digits.startswith("0") else 0
+    if len(digits) > 100 or (base == 8 and not set(digits) <= set("01234567")):
+        raise Refused("PM261", line, f"the number {shown(text)} cannot be read")
+    number = int(digits, base)
+    element_type = literal_type(digits, suffix, number)
+    if element_type is None:
+        hint = "Give a larger bound as a size (N=...) of loops whose variables are not declared."
+        raise Refused("PM261", line, f"no integer type of C holds the number {shown(text)}", hint)
+    return Literal(decimal(number, element_type), number, line, element_type)
+
+
+def negated(step: CExpression, line: int) -> CExpression:
+    """Return the step of a falling loop; it may be written as unsigned."""
+    return Unary("-", Cast("int64", step, line, written=False), line)

@@ -1,0 +1,174 @@
+"""Integer expressions of C as sums: terms in one order with integer factors, so that equal sums are equal values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from polymap.workload.c.tree import (
+    COMPARISONS,
+    MAXIMA,
+    MINIMA,
+    Binary,
+    Call,
+    Cast,
+    CExpression,
+    Choice,
+    Literal,
+    Name,
+    Unary,
+    names_of,
+    rebuilt,
+    render,
+)
+from polymap.workload.c.types import FLOATS
+
+_FUNCTIONS = (*MAXIMA, *MINIMA, "abs", "floord", "ceild")
+
+
+class NotStaticError(Exception):
+    """An expression that is not computed from loop variables and sizes; it does not leave this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """constant + the sum of factor * term. terms: text -> (factor, term), no factor 0, sorted by text."""
+
+    terms: tuple[tuple[str, int, CExpression], ...]
+    constant: int = 0
+
+    def __add__(self, other: Linear) -> Linear:
+        found = {text: (factor, term) for text, factor, term in self.terms}
+        for text, factor, term in other.terms:
+            found[text] = (found.get(text, (0, term))[0] + factor, term)
+        kept = tuple((text, factor, term) for text, (factor, term) in sorted(found.items()) if factor)
+        return Linear(kept, self.constant + other.constant)
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self + other.times(-1)
+
+    def times(self, factor: int) -> Linear:
+        """Return a multiple."""
+        if factor == 0:
+            return Linear(())
+        return Linear(tuple((text, own * factor, term) for text, own, term in self.terms), self.constant * factor)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that occur in it."""
+        return frozenset[str]().union(*(names_of(term) for _, _, term in self.terms))
+
+    def expression(self, line: int) -> CExpression:
+        """Return the sum as C, what is added first."""
+        whole: CExpression | None = None
+        for _, factor, term in sorted(self.terms, key=lambda each: each[1] < 0):
+            part = term if abs(factor) == 1 else Binary("*", number(abs(factor), line), term, line)
+            if whole is None:
+                whole = part if factor > 0 else Unary("-", part, line)
+            else:
+                whole = Binary("+" if factor > 0 else "-", whole, part, line)
+        if whole is None:
+            return number(self.constant, line)
+        if self.constant == 0:
+            return whole
+        return Binary("+" if self.constant > 0 else "-", whole, number(abs(self.constant), line), line)
+
+
+def number(value: int, line: int) -> CExpression:
+    """Return an integer as C."""
+    literal = Literal(str(abs(value)), abs(value), line)
+    return literal if value >= 0 else Unary("-", literal, line)
+
+
+def term(expression: CExpression) -> Linear:
+    """Return an expression as a sum of one term."""
+    return Linear(((render(expression), 1, expression),))
+
+
+def product(left: Linear, right: Linear, line: int) -> Linear:
+    """Return the product, multiplied out."""
+    found = left.times(right.constant) + right.times(left.constant) - Linear((), left.constant * right.constant)
+    for _, one, first in left.terms:
+        for _, other, second in right.terms:
+            found += term(Binary("*", first, second, line)).times(one * other)
+    return found
+
+
+def linear(expression: CExpression, values: Mapping[str, Linear], is_data: Callable[[str], bool]) -> Linear:
+    """Return an integer expression as a sum. values: of names; is_data: whether a name stands for data.
+
+    Raises NotStaticError for data, fractions and functions.
+    """
+
+    def own(part: CExpression) -> Linear:
+        return linear(part, values, is_data)
+
+    def inside(part: CExpression) -> CExpression:
+        return own(part).expression(part.line)
+
+    match expression:
+        case Literal(_, value, _, "int32" | "int64") if value is not None:
+            return Linear((), value)
+        case Name(name):
+            if name in values:
+                return values[name]
+            if is_data(name):
+                raise NotStaticError
+            return term(expression)
+        case Unary("-" | "+" as sign, operand):
+            return own(operand).times(-1 if sign == "-" else 1)
+        case Binary("+", left, right):
+            return own(left) + own(right)
+        case Binary("-", left, right):
+            return own(left) - own(right)
+        case Binary("*", left, right, line):
+            return product(own(left), own(right), line)
+        case Binary("/" | "%", left, right, line):
+            return _divided(expression.operator, own(left), own(right), line)
+        case Choice(condition, then, other):
+            return chosen(inside(condition), own(then), own(other))
+        case Binary(operator) if operator in (*COMPARISONS, "&&", "||"):
+            return term(rebuilt(expression, inside))
+        case Unary("!"):
+            return term(rebuilt(expression, inside))
+        case Call(function) if function in _FUNCTIONS:
+            return term(rebuilt(expression, inside))
+        case Cast(kind) if kind not in FLOATS:
+            return term(rebuilt(expression, inside))
+        case _:
+            raise NotStaticError
+
+
+def _divided(operator: str, left: Linear, right: Linear, line: int) -> Linear:
+    if not left.terms and not right.terms and right.constant:
+        quotient = abs(left.constant) // abs(right.constant)
+        quotient = quotient if (left.constant < 0) == (right.constant < 0) else -quotient
+        return Linear((), quotient if operator == "/" else left.constant - quotient * right.constant)
+    if operator == "/" and right == Linear((), 1):
+        return left
+    return term(Binary(operator, left.expression(line), right.expression(line), line))
+
+
+def chosen(condition: CExpression, then: Linear, other: Linear) -> Linear:
+    """Return `condition ? then : other`."""
+    known = outcome(condition)
+    if known is not None or then == other:
+        return other if known is False else then
+    return term(Choice(condition, then.expression(condition.line), other.expression(condition.line), condition.line))
+
+
+def outcome(condition: CExpression) -> bool | None:
+    """Return the truth of a comparison whose sides differ by a constant, None for others."""
+    if not isinstance(condition, Binary) or condition.operator not in COMPARISONS:
+        return None
+    try:
+        left, right = (linear(each, {}, lambda _: False) for each in (condition.left, condition.right))
+    except NotStaticError:
+        return None
+    gap = left - right
+    if gap.terms:
+        return None
+    value = gap.constant
+    return {
+        "<": value < 0, "<=": value <= 0, ">": value > 0, ">=": value >= 0, "==": value == 0, "!=": value != 0
+    }[condition.operator]  # fmt: skip
