@@ -8,17 +8,19 @@ h is the same for both. (Nodes are emptied where a child of a branch ends: a way
 the tree. Where T has another node below h above both statements, it never passes between the two, and the tree
 without the node in h costs no more.)
 
-Statements that read a common tensor may share all its loads. So it is charged to one of them, to none if a statement
-writes it; each of the others reads one element of it over and over (self_products.py, "one element"), and the loads of
-that one are taken off.
+Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
+that writes it, if one does, are then its only users; each of the others reads one element of it over and over
+(self_products.py, "one element"), and the loads of that one are taken off.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -31,7 +33,24 @@ from polymap.search.run.legs import Leg, elements_of, least_of_leg, simple_acces
 from polymap.search.run.options import TUNING
 from polymap.search.run.relatives import filled_once, is_plain_energy
 
-Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes through the outermost one
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Where a tensor that one statement leaves for another stands first on their ways.
+
+    level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
+    left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
+    said of one, either may be. wider: the stay of which this is a part.
+    """
+
+    level: int
+    spans: tuple[tuple[str, int, int], ...] = ()
+    held: tuple[tuple[str, bool], ...] = ()
+    wider: Stay | None = field(default=None, compare=False, repr=False)
+
+
+Stays = Mapping[str, Stay]  # by the tensor
+Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
 
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -57,8 +76,24 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
     is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
     if not is_energy and objective.goal is not Goal.TRAFFIC:
         return None
-    refunds = Refunds(search, objective, stop, {}, read_once(search.workload))
-    return refunds.least(passed)
+    once = read_once(search.workload)
+    refunds = Refunds(search, objective, stop, once, partial(_alone, search, objective, once))
+    found = refunds.least({each.name: [Stay(level) for level in _levels(search, each)] for each in passed})
+    return None if found is None else found[0]
+
+
+def _alone(
+    search: Search, objective: Objective, once: dict[str, tuple[str, ...]], statement: str, where: Stays
+) -> Fraction | None:
+    """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles."""
+    leg = Leg.of(search.workload.statement(statement), search.workload.extents())
+    leg = replace(leg, once=once[statement])
+    cost = least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
+    if cost is None or not any(stay.level for stay in where.values()):
+        return cost
+    leg = replace(leg, first=tuple((name, stay.level) for name, stay in where.items()))
+    there = least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
+    return None if there is None else max(there, cost)  # a limit may have ended one of them
 
 
 def most_refunded_bits(workload: Workload) -> int | None:
@@ -101,8 +136,8 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
 
 
 def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
-    """Return, by statement, the tensors that are charged to others: what several statements read, or what one reads
-    otherwise than another writes it (all that it loads may stay)."""
+    """Return, by statement, the tensors that are charged to others: what several statements read (the one with most
+    instances is charged), or what one reads otherwise than another writes it (all that it loads may stay)."""
     found: dict[str, tuple[str, ...]] = {each.name: () for each in workload.statements}
     written, extents = written_tensors(workload), workload.extents()
     alike = simple_accesses(workload)
@@ -110,9 +145,10 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
         readers = [each for each in workload.statements if _reads(each, tensor.name)]
         if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
             continue
-        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims))
+        is_alike = tensor.name in alike or tensor.name not in written
+        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims)) if is_alike else None
         for each in readers:
-            if each is not most or tensor.name in written:
+            if each is not most:
                 found[each.name] = (*found[each.name], tensor.name)
     return found
 
@@ -132,52 +168,66 @@ def _levels(search: Search, tensor: Tensor) -> list[int]:
 
 @dataclass(slots=True)
 class Refunds:
-    """What statements cost at least. known: by statement and where the tensors that it passes on or gets stay. once: by
-    statement, what is charged to others."""
+    """What statements cost at least. once: by statement, what is charged to others. alone: what one costs before it is
+    refunded. known: by statement and where the tensors that it passes on or gets stay."""
 
     search: Search
     objective: Objective
     stop: Stop
-    known: dict[tuple[str, tuple[tuple[str, int], ...]], Fraction | None]
     once: dict[str, tuple[str, ...]]
+    alone: Alone
+    known: dict[tuple[str, tuple[tuple[str, Stay], ...]], Fraction | None] = field(default_factory=dict)
 
-    def least(self, passed: tuple[Tensor, ...]) -> Fraction | None:
-        """Return the sum over the statements, the level of a tensor with two users the same for both; None where some
-        statement has no mapping."""
-        users = {each.name: _users(self.search.workload, each.name) for each in passed}
-        totals: dict[tuple[tuple[str, int], ...], Fraction] = {(): Fraction(0)}  # by the levels that a later one shares
+    def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
+        """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
+        for both of its users; None where some statement has no mapping. Of parts of known stays the sum is no more than
+        theirs."""
+        users = {name: self.charged_users(name) for name in choices}
+        totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
         for statement in self.search.workload.statements:
-            once, here = self.once[statement.name], statement.name
-            own = [each for each in passed if accesses_of(statement, each.name) and each.name not in once]
-            found: dict[tuple[tuple[str, int], ...], Fraction] = {}
-            for known, total in totals.items():
+            own = [name for name in choices if statement.name in users[name]]
+            found: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {}
+            for known, (total, chosen) in totals.items():
                 given = dict(known)
-                choices = [[given[each.name]] if each.name in given else _levels(self.search, each) for each in own]
-                for levels in product(*choices):
-                    where = dict(zip((each.name for each in own), levels, strict=True))
-                    if self.stop():
-                        raise OutOfTime
-                    cost = self._least_of(statement.name, where)
+                for stays in product(*([given[name]] if name in given else choices[name] for name in own)):
+                    where = dict(zip(own, stays, strict=True))
+                    cost = self._at_least(statement.name, where)
                     if cost is None:
                         continue
-                    shared = {name: level for name, level in where.items() if len(users[name]) == 2}
-                    still = {name: level for name, level in (given | shared).items() if users[name][-1] != here}
-                    key = tuple(still.items())
-                    found[key] = min(total + cost, found.get(key, total + cost))
+                    both = given | {name: stay for name, stay in where.items() if len(users[name]) == 2}
+                    key = tuple((name, stay) for name, stay in both.items() if users[name][-1] != statement.name)
+                    if key not in found or total + cost < found[key][0]:
+                        found[key] = total + cost, {**chosen, **where}
             totals = found
-        return min(totals.values(), default=None)
+        return min(totals.values(), key=lambda each: each[0], default=None)
 
-    def _least_of(self, statement: str, where: Levels) -> Fraction | None:
+    def charged_users(self, tensor: str) -> list[str]:
+        """Return the statements that touch a tensor and are charged for it."""
+        return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
+
+    def know(self, chosen: Stays) -> bool:
+        """Work out what statements cost with these stays; return whether something was not known before."""
+        before = len(self.known)
+        for statement in self.search.workload.statements:
+            own = {name: stay for name, stay in chosen.items() if statement.name in self.charged_users(name)}
+            self._least_of(statement.name, own)
+        return len(self.known) > before
+
+    def _at_least(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known that a statement costs at least: with these stays, or with wider ones."""
+        wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+        if not wider or (statement, tuple(where.items())) in self.known:
+            return self._least_of(statement, where)
+        costs = [self._at_least(statement, each) for each in wider]
+        return None if None in costs else max(cost for cost in costs if cost is not None)
+
+    def _least_of(self, statement: str, where: Stays) -> Fraction | None:
         key = statement, tuple(where.items())
         if key not in self.known:
-            leg = Leg.of(self.search.workload.statement(statement), self.search.workload.extents())
-            leg = replace(leg, once=self.once[statement])
-            cost = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
-            if cost is not None and any(where.values()):
-                leg = replace(leg, first=tuple(where.items()))
-                there = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
-                cost = None if there is None else max(there, cost)  # a limit may have ended one of them
-            refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
+            if self.stop():
+                raise OutOfTime
+            cost = self.alone(statement, where)
+            refund = sum((self._refund(statement, name, stay.level) for name, stay in where.items()), Fraction(0))
             refund += self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]
