@@ -16,7 +16,7 @@ case with the least sum is split until no sum is below the best tree, or nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -89,6 +89,10 @@ class Cases:
         """Return one of the stays in parts: the one with the widest ranges first, and its tensor; no parts where
         nothing is left to split."""
         whole = self.search.workload.extents()
+        for name, stay in chosen.items():
+            for dim, least, most in stay.spans:
+                if least < most == whole[dim]:
+                    return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
         for least_ratio in (TUNING.widest_case, 1):
             for name, stay in chosen.items():
                 wide = [(most // least, dim) for dim, least, most in stay.spans if most // least > least_ratio]
@@ -174,14 +178,20 @@ class Cases:
             yield stay.level, workload.tensor(name).bits * prod(left)
 
 
+def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:
+    """Return a stay in parts by the sizes of a dim that it may have."""
+
+    def spans(part: Sequence[int]) -> tuple[tuple[str, int, int], ...]:
+        return tuple((own, part[0], part[-1]) if own == dim else (own, a, b) for own, a, b in stay.spans)
+
+    return [replace(stay, spans=spans(part), wider=stay) for part in parts]
+
+
 def _halves(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
     """Return a stay with the larger and the smaller sizes of a dim that it may have."""
     (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
     middle = len(own) // 2
-    return [
-        replace(stay, spans=tuple((d, part[0], part[-1]) if d == dim else (d, a, b) for d, a, b in stay.spans), wider=stay)
-        for part in (own[middle:], own[:middle])
-    ]
+    return _split_off(stay, dim, own[middle:], own[:middle])
 
 
 def _not_told(_found: object, _bound: int) -> None:
