@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polymap as pm
 from polymap.explore import search
-from polymap.ir import Architecture, Workload
+from polymap.ir import Architecture, MemoryLevel, Workload
 
 PAIR = ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]")
 TRIPLE = (*PAIR, "F[m,q] += E[m,p] * C[p,q]")
@@ -54,14 +54,15 @@ def one_buffer(words: int) -> Architecture:
 
 def flat3(words: int) -> Architecture:
     """Return flat3 with a buffer of so many words."""
-    document = pm.io.arch_to_document(pm.load_arch("flat3"))
-    for node in document["nodes"]:
-        if node.get("level") == "GLB":
-            node["capacity_bits"] = 8 * words
-    return pm.io.arch_from_document({**document, "name": f"flat3 {words}"})
+    flat = pm.load_arch("flat3")
+    nodes = tuple(
+        replace(each, capacity_bits=8 * words) if isinstance(each, MemoryLevel) and each.name == "GLB" else each
+        for each in flat.nodes
+    )
+    return replace(flat, name=f"flat3 {words}", nodes=nodes)
 
 
-def chain(*texts: str, temporary: str = "T", **sizes: int) -> Callable[[], Workload]:
+def chain(*texts: str, temporary: str = "T", sizes: dict[str, int]) -> Callable[[], Workload]:
     """Return a program of 8-bit tensors, still to be made."""
     return lambda: pm.program(list(texts), sizes=sizes, temporary=list(temporary), bits=8)
 
@@ -74,9 +75,9 @@ def products(rows: int, *widths: int) -> dict[str, int]:
 def small_cases() -> list[Case]:
     """Return products through one buffer and on flat3."""
     traffic, flat = "traffic:DRAM", pm.load_arch("flat3")
-    cube, large = chain(*PAIR, **products(64, 64, 64, 64)), chain(*PAIR, **products(256, 256, 256, 256))
-    three = chain(*TRIPLE, temporary="TE", **products(128, 128, 128, 128, 128))
-    pair, attention = chain(*PAIR, **products(512, 32, 256, 32)), chain(*PAIR, **products(512, 64, 512, 64))
+    cube, large = chain(*PAIR, sizes=products(64, 64, 64, 64)), chain(*PAIR, sizes=products(256, 256, 256, 256))
+    three = chain(*TRIPLE, temporary="TE", sizes=products(128, 128, 128, 128, 128))
+    pair, attention = chain(*PAIR, sizes=products(512, 32, 256, 32)), chain(*PAIR, sizes=products(512, 64, 512, 64))
     return [
         Case("64^3 twice", cube, one_buffer(73), traffic, 8 * 139_264, seconds=10),
         Case("64^3 twice", cube, one_buffer(1_000), traffic, seconds=10),
@@ -99,13 +100,14 @@ def preset_cases() -> list[Case]:
     twice = ("T[k,y,x] += I[c,y+r,x+s] * W[k,c,r,s]", "G[k,y,x] = max(T[k,y,x], 0)", "O[z,y,x] += G[k,y,x] * V[z,k]")
     wide = (*twice[:2], "O[z,v,w] += G[k,v+a,w+b] * V[z,k,a,b]")
     split = ("T[c,y,x] += I[c,y+r,x+s] * W[c,r,s]", "G[c,y,x] = max(T[c,y,x], 0)", "O[k,y,x] += G[c,y,x] * V[k,c]")
-    image = {"k": 64, "c": 64, "z": 64, "r": 3, "s": 3}
+    image = {"k": 64, "c": 64, "z": 64, "r": 3, "s": 3, "y": 56, "x": 56}
+    rows = {"c": 32, "k": 64, "r": 3, "s": 3, "y": 112, "x": 112}
     programs = {
-        "attention of BERT-base": chain(*SOFTMAX, temporary="SMPLC", h=12, m=512, n=512, e=64),
-        "feed-forward of BERT-base": chain(*forward, temporary="UG", m=512, d=768, f=3072),
-        "conv-relu-conv 1x1": chain(*twice, temporary="TG", **image, y=56, x=56),
-        "conv-relu-conv 3x3": chain(*wide, temporary="TG", **image, y=56, x=56, a=3, b=3, v=54, w=54),
-        "depthwise-pointwise": chain(*split, temporary="TG", c=32, k=64, r=3, s=3, y=112, x=112),
+        "attention of BERT-base": chain(*SOFTMAX, temporary="SMPLC", sizes={"h": 12, "m": 512, "n": 512, "e": 64}),
+        "feed-forward of BERT-base": chain(*forward, temporary="UG", sizes={"m": 512, "d": 768, "f": 3072}),
+        "conv-relu-conv 1x1": chain(*twice, temporary="TG", sizes=image),
+        "conv-relu-conv 3x3": chain(*wide, temporary="TG", sizes=image | {"a": 3, "b": 3, "v": 54, "w": 54}),
+        "depthwise-pointwise": chain(*split, temporary="TG", sizes=rows),
     }
     return [Case(name, make, pm.load_arch(arch)) for name, make in programs.items() for arch in PRESETS]
 
@@ -122,8 +124,8 @@ def block_cases() -> list[Case]:
     llama = [grouped[0], *before[1:], *grouped[1:], "A[m,d] += Z[h,g,m,e] * WO[h,g,e,d]", *gated]
     sizes = {"m": 2048, "n": 2048, "d": 4096, "e": 128}
     programs = {
-        "GPT-3 6.7B block": chain(*gpt, temporary="QKVSMPLCZAUG", **sizes, h=32, f=16_384),
-        "Llama-3-8B block": chain(*llama, temporary="QKVSMPLCZAUHG", **sizes, h=8, g=4, f=14_336),
+        "GPT-3 6.7B block": chain(*gpt, temporary="QKVSMPLCZAUG", sizes=sizes | {"h": 32, "f": 16_384}),
+        "Llama-3-8B block": chain(*llama, temporary="QKVSMPLCZAUHG", sizes=sizes | {"h": 8, "g": 4, "f": 14_336}),
     }
     arch = pm.load_arch("tpu_like")
     asked = ("energy", "latency", "edp", "traffic:DRAM")

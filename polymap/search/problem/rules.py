@@ -144,7 +144,9 @@ def rule_text(rule: Rule) -> str:
         case AtLeast(level, tensor, elements):
             return f"tiles of {tensor} in {level} have at least {elements} elements (store)"
         case Span(level, tensor, at, dim, least, most):
-            return f"{tensor} stands in {level} where {least} to {most} indices of {dim} are left to an instance of {at}"
+            return (
+                f"{tensor} stands in {level} where {least} to {most} indices of {dim} are left to an instance of {at}"
+            )
         case Intrinsic(dim, size):
             return f"every tile is a multiple of {size} along {dim} (intrinsic)"
         case Utilization(least):

@@ -101,7 +101,9 @@ class Cases:
             for name, stay in chosen.items():
                 others = next(self._not_said(name, stay), None)
                 if others is not None:
-                    return name, [replace(stay, held=(*stay.held, (others, is_held)), wider=stay) for is_held in (True, False)]
+                    return name, [
+                        replace(stay, held=(*stay.held, (others, is_held)), wider=stay) for is_held in (True, False)
+                    ]
         return "", []
 
     def _not_said(self, tensor: str, stay: Stay) -> Iterator[str]:
@@ -114,9 +116,9 @@ class Cases:
             own = [each for each in users if accesses_of(each, name)]
             is_passed = sum(bool(accesses_of(each, name)) for each in workload.statements) > 1
             lacks = any(dim not in access.dims for dim, _, _ in stay.spans)
-            if len(own) == 1 and not is_passed and lacks and level.may_hold(workload.tensor(name)):
-                if all(name != said for said, _ in stay.held):
-                    yield name
+            is_open = len(own) == 1 and not is_passed and lacks and name not in dict(stay.held)
+            if is_open and level.may_hold(workload.tensor(name)):
+                yield name
 
     def alone(self, statement: str, where: Stays) -> Fraction | None:
         """Return what a statement alone costs at least; None where it has no mapping."""

@@ -50,6 +50,7 @@ class Stay:
 
 
 Stays = Mapping[str, Stay]  # by the tensor
+Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement, in the order of its tensors
 Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
 
 
@@ -176,7 +177,7 @@ class Refunds:
     stop: Stop
     once: dict[str, tuple[str, ...]]
     alone: Alone
-    known: dict[tuple[str, tuple[tuple[str, Stay], ...]], Fraction | None] = field(default_factory=dict)
+    known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
 
     def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
         """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
