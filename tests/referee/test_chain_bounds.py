@@ -28,11 +28,10 @@ from polymap.ir import (
 )
 from polymap.schedules.check import check_mapping
 from polymap.search.resources import never
-from polymap.search.run import chain_bounds
-from polymap.search.run.chain_bounds import no_chain_is_below
+from polymap.search.run import refunds
 from polymap.search.run.options import Options
 from polymap.search.run.provers import read_question
-from polymap.search.run.refunds import passed_tensors
+from polymap.search.run.refunds import no_chain_is_below, passed_tensors
 from tests.programs import random_tree
 from tests.referee.all_chains import (
     Items,
@@ -158,7 +157,7 @@ def test_two_products_on_an_array_are_proven() -> None:
     assert "Proven among chains" in str(found), "which trees are meant is said"
 
 
-# Mistakes in the cases: (right, wrong) in the source of `chain_bounds`.
+# Mistakes in the cases: (right, wrong) in the source of `refunds`.
 MISTAKES = {
     "the larger sizes are forgotten": ("own[middle:], own[:middle])", "own[:middle], own[:middle])"),
     "only tiled dims": ("divisors(most)[-1:], divisors(most)[:-1])", "divisors(most)[:-1])"),
@@ -174,7 +173,7 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_the_cases_is_caught(name: str) -> None:
     right, wrong = MISTAKES[name]
-    source = Path(chain_bounds.__file__).read_text(encoding="utf-8")
+    source = Path(refunds.__file__).read_text(encoding="utf-8")
     assert source.count(right) == 1, "what is replaced stands once"
     mutant = ModuleType("mutant")
     sys.modules["mutant"] = mutant

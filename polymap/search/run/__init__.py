@@ -5,7 +5,6 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.search.run.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-    from polymap.search.run.chain_bounds import prove_chains as prove_chains
     from polymap.search.run.chains import begin_chains as begin_chains
     from polymap.search.run.driver import (
         Kind as Kind,
@@ -39,6 +38,7 @@ with lazy(__name__):
     from polymap.search.run.refunds import (
         bound_by_refunds as bound_by_refunds,
         most_refunded_bits as most_refunded_bits,
+        prove_chains as prove_chains,
     )
     from polymap.search.run.timed_nests import (
         anneal_timed_nests as anneal_timed_nests,
