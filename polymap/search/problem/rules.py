@@ -74,7 +74,10 @@ class AtLeast:
 @dataclass(frozen=True, slots=True)
 class Span:
     """The loops above a tensor's storage node in the level leave an instance of `at`, the level or one outside it, from
-    `least` to `most` indices of the dim, whether the tensor has it or not; smaller last tiles of a loop are exempt."""
+    `least` to `most` indices of the dim, whether the tensor has it or not; smaller last tiles of a loop are exempt.
+
+    Loops over dims that the tensor lacks load its tile anew, as where the node stands inside a branch. So the rule is
+    for the nests of programs."""
 
     level: str
     tensor: str
