@@ -51,6 +51,7 @@ from polymap.search.problem import (
     measure_of,
     parse_single,
 )
+from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
 from polymap.search.resources import OutOfTime, Stop
 from polymap.search.run.chains import levels_above_fanouts
 from polymap.search.run.driver import Search, counted_space
@@ -302,6 +303,8 @@ def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     adds_up = goal is Goal.TRAFFIC or (goal is Goal.ENERGY and is_plain_energy(search.arch))
     if passed is None or search.rules or not (search.divides and adds_up and evidence.incumbents):
         return evidence
+    if not _is_space_of(search.workload, passed):
+        return evidence
     best = evidence.incumbents[0]
     try:
         is_best = no_chain_is_below(search, passed, best.values[0], stop)
@@ -309,6 +312,14 @@ def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
         return evidence
     space = replace(counted_space(None, Count()), name=CHAINS)
     return replace(evidence, left=(), space=space) if is_best else evidence
+
+
+def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
+    """Return whether other trees are not looked for: all that is passed on is touched alike, no loops of the program
+    could have one name, and not all of its trees are walked anyway, rewritten ones too."""
+    alike = simple_accesses(workload)
+    is_large = instance_bound(workload) > SMALL.few_instances
+    return is_large and all(each.name in alike for each in passed) and with_loops_joined(workload) == workload
 
 
 def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
