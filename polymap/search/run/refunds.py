@@ -306,6 +306,8 @@ def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     if not _is_space_of(search.workload, passed):
         return evidence
     best = evidence.incumbents[0]
+    if best.values == evidence.floors:
+        return replace(evidence, left=())  # of all trees
     try:
         is_best = no_chain_is_below(search, passed, best.values[0], stop)
     except OutOfTime:
