@@ -132,6 +132,8 @@ def provers_of_programs() -> Table:
         begin_nest_after_nest,
         bound_by_refunds,
         further,
+        of_rest,
+        prove_chains,
         sample_programs,
         walk_timed_trees,
     )
@@ -143,6 +145,7 @@ def provers_of_programs() -> Table:
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # what a share of the limit ended before
+        Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
         Line(anneal_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

@@ -139,6 +139,42 @@ def test_thousands_of_fused_trees_are_counted_as_they_run() -> None:
     assert compared(range(1_000, 21_000))[1] == 0
 
 
+def windowed_case(rng: random.Random) -> tuple[Workload, Architecture, Mapping]:
+    """Return two convolutions in a row, strided at times, the second of which often reads all of the first's result."""
+    step, taps, many = rng.choice((1, 1, 2)), rng.choice((1, 2, 3)), rng.choice((1, 2, 4))
+    whole = step * (many - 1) + taps
+    sizes = {
+        "p": whole + rng.choice((0, 0, 0, 1)),
+        "r": rng.choice((1, 3)),
+        "q": many,
+        "s": taps,
+        "c": rng.choice((1, 2)),
+    }
+    texts = ["T[c,p] += A[p+r] * W[c,r]", f"E[q] += T[c,{step}*q+s] * V[c,s]"]
+    work = program(texts, sizes=sizes, temporary=["T"], bits=8)
+    arch = arch_from_document(
+        {"name": "two", "nodes": [{"level": "DRAM"}, {"level": "G"}, {"level": "R"}, {"compute": "PE"}]}
+    )
+    while True:
+        mapping = random_tree(rng, work, arch)
+        try:
+            check_mapping(work, arch, mapping)
+        except MappingError:
+            continue
+        return work, with_room(arch, work, mapping), mapping
+
+
+@pytest.mark.slow
+def test_a_temporary_result_that_is_read_through_a_window_is_counted_as_it_runs() -> None:
+    counted = 0
+    for seed in range(120):
+        case = windowed_case(random.Random(f"windowed {seed}"))
+        found = count_closed_form(*case)
+        counted += found is not None
+        assert found is None or found == count_by_simulation(*case), f"seed {seed}"
+    assert counted > 12, "trees in which the nests share no loop are counted"
+
+
 # Mistakes in the formulas: (right, wrong) in the source of `branches`.
 MISTAKES = {
     "sums begin anew in every run": (

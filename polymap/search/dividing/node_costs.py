@@ -23,6 +23,7 @@ from polymap.search.problem import (
     IntArray,
     Intrinsic,
     Problem,
+    Span,
     Structure,
     TensorTerm,
     divisors,
@@ -183,8 +184,8 @@ def covers_intrinsics(
 def spans_enough(
     factors: StructureFactors, term: TensorTerm, level: int, tiles: Mapping[str, int] | Mapping[str, IntArray]
 ) -> bool | NDArray[np.bool_]:
-    """Return whether (or where) a node of a level with these temporal tiles holds as many of a tensor's elements as
-    rules ask for."""
+    """Return whether (or where) a node of a level with these temporal tiles holds as many of a tensor's elements, and
+    stands where as many indices are left, as rules ask for."""
     ok: bool | NDArray[np.bool_] = True
     name = factors.problem.arch.levels[level].name
     for rule in factors.problem.rules:
@@ -194,6 +195,10 @@ def spans_enough(
                 along = tiles[dim] * factors.factor(dim, level, factors.problem.level_count)
                 spanned = np.minimum(spanned * np.minimum(along, rule.elements), rule.elements)  # no product is long
             ok = ok & (np.asarray(spanned) >= rule.elements)
+        elif isinstance(rule, Span) and (rule.level, rule.tensor) == (name, term.tensor.name):
+            own = factors.problem.arch.level_index(rule.at)
+            left = np.asarray(tiles[rule.dim] * factors.factor(rule.dim, own, factors.problem.level_count))
+            ok = ok & (rule.least <= left) & (left <= rule.most)
     return ok
 
 

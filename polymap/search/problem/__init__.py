@@ -90,6 +90,7 @@ with lazy(__name__):
         Outside as Outside,
         Rule as Rule,
         Rules as Rules,
+        Span as Span,
         StructureRule as StructureRule,
         Utilization as Utilization,
         figure as figure,

@@ -34,6 +34,7 @@ from polymap.search.problem.rules import (
     Outside,
     Rule,
     Rules,
+    Span,
     Utilization,
     rule_text,
 )
@@ -96,7 +97,7 @@ def _meets(workload: Workload, arch: Architecture, rule: Rule, mapping: Mapping,
             return all(way.holds(level, tensor) for way in users)
         case Held(level, tensor, _):
             return not any(way.holds(level, tensor) for way in tree_paths(workload, mapping))
-        case Outside() | Outermost() | Innermost() | Factor() | AtLeast() | Intrinsic():
+        case Outside() | Outermost() | Innermost() | Factor() | AtLeast() | Span() | Intrinsic():
             return all(_Loops(workload, arch, way).meets(rule) for way in tree_paths(workload, mapping))
 
 
@@ -148,7 +149,7 @@ class _Loops:
                     self.rows.append((node.dim, trips, getattr(node, "fanout", None)))
         self.order = [dim for dim, _, fanout in self.rows if fanout is None]
 
-    def meets(self, rule: Outside | Outermost | Innermost | Factor | AtLeast | Intrinsic) -> bool:
+    def meets(self, rule: Outside | Outermost | Innermost | Factor | AtLeast | Span | Intrinsic) -> bool:
         match rule:
             case Outside(outer, inner):
                 return inner not in self.order or outer not in self.order[self.order.index(inner) :]
@@ -162,15 +163,21 @@ class _Loops:
                 enough = least <= factor or dim not in self.way.statement.dims
                 return enough and (most is None or factor <= most)
             case AtLeast(level, tensor, elements):
-                nodes = enumerate(self.way.nodes)
-                own = [p for p, n in nodes if isinstance(n, Storage) and n.level == level and tensor in n.tensors]
-                return all(self._spanned_elements(tensor, place) >= elements for place in own)
+                return all(self._spanned_elements(tensor, place) >= elements for place in self._places(level, tensor))
+            case Span(level, tensor, at, dim, least, most):
+                places = self._places(level, tensor)
+                return all(least <= max(self._covered_indices(dim, place, at)) <= most for place in places)
             case Intrinsic(dim, size):
                 if dim not in self.way.statement.dims:
                     return True
                 inner = [p for p, n in enumerate(self.way.nodes) if isinstance(n, Storage) and self._is_inner(n)]
                 tiles = {self.extents[dim]}.union(*(self._covered_indices(dim, place) for place in inner))
                 return all(count % size == 0 for count in tiles)  # the outermost level's tile is the whole
+
+    def _places(self, level: str, tensor: str) -> list[int]:
+        """Return where the tensor's nodes in a level stand."""
+        nodes = enumerate(self.way.nodes)
+        return [place for place, n in nodes if isinstance(n, Storage) and n.level == level and tensor in n.tensors]
 
     def _spanned_elements(self, tensor: str, place: int) -> int:
         """Return the elements of the tensor that a full tile of a storage node spans."""
@@ -181,15 +188,16 @@ class _Loops:
     def _is_inner(self, node: Storage) -> bool:
         return node.level != self.arch.levels[0].name
 
-    def _covered_indices(self, dim: str, place: int) -> set[int]:
-        """Return the numbers of indices of the dim that the tiles of a storage node cover, smaller last tiles included.
+    def _covered_indices(self, dim: str, place: int, at: str | None = None) -> set[int]:
+        """Return the numbers of indices of the dim that the tiles of a storage node cover, smaller last tiles included;
+        at: those that the instances below one of another level cover together.
 
         Temporal loops above the node and spatial loops over fan-outs above its level select one piece. Of a dim spread
         below its level, the node covers all pieces.
         """
         store = self.way.nodes[place]
         assert isinstance(store, Storage)
-        above = {fanout.name for fanout in self.arch.fanouts_above(store.level)}
+        above = {fanout.name for fanout in self.arch.fanouts_above(at or store.level)}
         tiles: set[Pieces] = {((self.extents[dim], 1),)}
         for node in self.way.nodes[:place]:
             if isinstance(node, Storage) or node.dim != dim:

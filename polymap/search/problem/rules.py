@@ -72,6 +72,22 @@ class AtLeast:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The loops above a tensor's storage node in the level leave an instance of `at`, the level or one outside it, from
+    `least` to `most` indices of the dim, whether the tensor has it or not; smaller last tiles of a loop are exempt.
+
+    Loops over dims that the tensor lacks load its tile anew, as where the node stands inside a branch. So the rule is
+    for the nests of programs."""
+
+    level: str
+    tensor: str
+    at: str
+    dim: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Intrinsic:
     """Every storage node covers a multiple of `size` indices of the dim, so that one instruction can execute the
     inside."""
@@ -97,7 +113,7 @@ class AtMost:
 
 OrderRule = Outside | Outermost | Innermost
 StructureRule = OrderRule | Factor | Intrinsic | Utilization
-Rule = Outside | Outermost | Innermost | Factor | Held | AtLeast | Intrinsic | Utilization | AtMost
+Rule = Outside | Outermost | Innermost | Factor | Held | AtLeast | Span | Intrinsic | Utilization | AtMost
 Rules = tuple[Rule, ...]
 
 
@@ -130,6 +146,10 @@ def rule_text(rule: Rule) -> str:
             return f"{level} {'holds' if must else 'does not hold'} {tensor} (store)"
         case AtLeast(level, tensor, elements):
             return f"tiles of {tensor} in {level} have at least {elements} elements (store)"
+        case Span(level, tensor, at, dim, least, most):
+            return (
+                f"{tensor} stands in {level} where {least} to {most} indices of {dim} are left to an instance of {at}"
+            )
         case Intrinsic(dim, size):
             return f"every tile is a multiple of {size} along {dim} (intrinsic)"
         case Utilization(least):
@@ -188,7 +208,7 @@ def dims_named(rules: Rules) -> frozenset[str]:
                 named |= {outer, inner}
             case Outermost(dims) | Innermost(dims):
                 named |= set(dims)
-            case Factor(_, dim, _, _) | Intrinsic(dim, _):
+            case Factor(_, dim, _, _) | Intrinsic(dim, _) | Span(_, _, _, dim, _, _):
                 named.add(dim)
             case Held() | AtLeast() | Utilization() | AtMost():
                 pass

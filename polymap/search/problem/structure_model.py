@@ -37,6 +37,7 @@ from polymap.search.problem.rules import (
     Outside,
     Rule,
     Rules,
+    Span,
     Utilization,
     least_parallel,
 )
@@ -161,7 +162,7 @@ class _Model:
                         own = self.storage.dims_of(place[1])
                         spread.leaves_elements({d: taken[d] for d in own}, elements, (held, literal))
                     case _:
-                        pass
+                        pass  # of tiles between two sizes every structure has some
 
     def hold_in_capacity(self) -> None:
         """Require that each level has room for a lower bound on what it holds."""
@@ -229,7 +230,7 @@ class _Model:
                     whole = prod(problem.extents)
                     least = whole + 1 if steps < 1 else -(-whole // steps)
                     spread.at_least(spread.all_terms(), least, literal)
-            case AtLeast() | Intrinsic():
+            case AtLeast() | Span() | Intrinsic():
                 pass  # with what levels hold: see hold_tiles
 
 

@@ -38,6 +38,7 @@ with lazy(__name__):
     from polymap.search.run.refunds import (
         bound_by_refunds as bound_by_refunds,
         most_refunded_bits as most_refunded_bits,
+        prove_chains as prove_chains,
     )
     from polymap.search.run.timed_nests import (
         anneal_timed_nests as anneal_timed_nests,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -90,7 +91,7 @@ def answer_to_leg(
     rules = (*rules, *_around(search.arch, nest, leg))
     for name, level in leg.first:
         rules = (*rules, *held_first(search.arch, name, level))
-    arch = _with_less_room(search.arch, leg.taken)
+    arch = with_less_room(search.arch, leg.taken)
     if arch is None:
         return None
     relative = Relative(nest, arch.naming_only(nest.tensors), rules)
@@ -218,13 +219,15 @@ def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     return prod(extents[name] for name in access.dims)
 
 
-def _with_less_room(arch: Architecture, taken: tuple[tuple[int, int], ...]) -> Architecture | None:
+def with_less_room(arch: Architecture, taken: Iterable[tuple[int, int]]) -> Architecture | None:
     """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
-    fewer = {arch.levels[level].name: bits for level, bits in taken if bits}
+    fewer = Counter[str]()
+    for level, bits in taken:
+        fewer[arch.levels[level].name] += bits
     nodes = list(arch.nodes)
     for number, node in enumerate(nodes):
-        if isinstance(node, MemoryLevel) and node.name in fewer and node.usable_bits is not None:
+        if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
             if fewer[node.name] >= node.usable_bits:
                 return None
             nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
-    return replace(arch, nodes=tuple(nodes)) if fewer else arch
+    return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch

@@ -129,6 +129,10 @@ class Tuning:
     """The same for programs that are too large to be climbed."""
     refunds_share: float = 0.2
     """Of the limit, for what the nests cost at least, each alone."""
+    widest_case: int = 4
+    """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
+    proof_share: float = 0.5
+    """Of what is left of the limit, for the proof that no chain is better."""
     refunded_leg_share: float = 0.05
     """Of what is left of the limit, for one of these."""
     leg_share: float = 0.1

@@ -8,30 +8,87 @@ h is the same for both. (Nodes are emptied where a child of a branch ends: a way
 the tree. Where T has another node below h above both statements, it never passes between the two, and the tree
 without the node in h costs no more.)
 
-Statements that read a common tensor may share all its loads. So it is charged to one of them, to none if a statement
-writes it; each of the others reads one element of it over and over (self_products.py, "one element"), and the loads of
-that one are taken off.
+Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
+that writes it, if one does, are then its only users; each of the others reads one element of it over and over
+(self_products.py, "one element"), and the loads of that one are taken off.
 
 Trees: those in which every loop above a branch is over a dim of each statement below.
+
+A *chain* is a tree without spatial loops above a branch, and above it only nodes of levels that stand above all
+fan-outs. Of these, where tiles divide, more is known. A tensor T that one statement leaves for another
+stands around both in such a level, right above the branch where they part (a node further out costs no less), and on
+both ways
+
+- as many indices of each of its dims are left there, and all of a dim that only one of the statements has;
+- nodes of the levels below fan-outs stand inside: no more indices are left there;
+- another tensor of one of the two stands around both in that level, and takes at least what is left of it there while
+  the other one runs; or inside, where no more indices are left.
+
+These are cases: sizes in ranges, tensors around or inside. Of each the sum over the statements bounds its chains; the
+case with the least sum is split until no sum is below the best tree, or nothing is left to split.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
 
 from polymap.ir import Statement, Tensor, Workload, accesses_of, written_tensors
-from polymap.search.problem import Goal, Objective, floor_of, parse_single
+from polymap.search.dividing import Count, solve
+from polymap.search.problem import (
+    Goal,
+    Objective,
+    Problem,
+    Rules,
+    Span,
+    analyse,
+    divisors,
+    floor_of,
+    measure_of,
+    parse_single,
+)
+from polymap.search.programs import TUNING as SMALL, instance_bound, with_loops_joined
 from polymap.search.resources import OutOfTime, Stop
-from polymap.search.run.driver import Search
+from polymap.search.run.chains import levels_above_fanouts
+from polymap.search.run.driver import Search, counted_space
 from polymap.search.run.evidence import Evidence
-from polymap.search.run.legs import Leg, elements_of, least_of_leg, simple_accesses
+from polymap.search.run.legs import (
+    Leg,
+    elements_of,
+    held_first,
+    least_of_leg,
+    nest_of_leg,
+    simple_accesses,
+    with_less_room,
+)
 from polymap.search.run.options import TUNING
 from polymap.search.run.relatives import filled_once, is_plain_energy
 
-Levels = dict[str, int]  # tensor -> the level in which it stays, 0: it passes through the outermost one
+CHAINS = "chains"  # the space that answers name
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Where a tensor that one statement leaves for another stands first on their ways.
+
+    level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
+    left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
+    said of one, either may be. wider: the stay of which this is a part.
+    """
+
+    level: int
+    spans: tuple[tuple[str, int, int], ...] = ()
+    held: tuple[tuple[str, bool], ...] = ()
+    wider: Stay | None = field(default=None, compare=False, repr=False)
+
+
+Stays = Mapping[str, Stay]  # by the tensor
+Asked = tuple[str, tuple[tuple[str, Stay], ...]]  # of a statement, in the order of its tensors
+Alone = Callable[[str, Stays], Fraction | None]  # what a statement costs at least; None where it has no mapping
 
 
 def bound_by_refunds(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -57,8 +114,24 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
     is_energy = objective.goal is Goal.ENERGY and is_plain_energy(search.arch)
     if not is_energy and objective.goal is not Goal.TRAFFIC:
         return None
-    refunds = Refunds(search, objective, stop, {}, read_once(search.workload))
-    return refunds.least(passed)
+    once = read_once(search.workload)
+    refunds = Refunds(search, objective, stop, once, partial(_alone, search, objective, once))
+    found = refunds.least({each.name: [Stay(level) for level in _levels(search, each)] for each in passed})
+    return None if found is None else found[0]
+
+
+def _alone(
+    search: Search, objective: Objective, once: dict[str, tuple[str, ...]], statement: str, where: Stays
+) -> Fraction | None:
+    """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles."""
+    leg = Leg.of(search.workload.statement(statement), search.workload.extents())
+    leg = replace(leg, once=once[statement])
+    cost = least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
+    if cost is None or not any(stay.level for stay in where.values()):
+        return cost
+    leg = replace(leg, first=tuple((name, stay.level) for name, stay in where.items()))
+    there = least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
+    return None if there is None else max(there, cost)  # a limit may have ended one of them
 
 
 def most_refunded_bits(workload: Workload) -> int | None:
@@ -101,8 +174,8 @@ def passed_tensors(workload: Workload) -> tuple[Tensor, ...] | None:
 
 
 def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
-    """Return, by statement, the tensors that are charged to others: what several statements read, or what one reads
-    otherwise than another writes it (all that it loads may stay)."""
+    """Return, by statement, the tensors that are charged to others: what several statements read (the one with most
+    instances is charged), or what one reads otherwise than another writes it (all that it loads may stay)."""
     found: dict[str, tuple[str, ...]] = {each.name: () for each in workload.statements}
     written, extents = written_tensors(workload), workload.extents()
     alike = simple_accesses(workload)
@@ -110,9 +183,10 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
         readers = [each for each in workload.statements if _reads(each, tensor.name)]
         if len(readers) < 2 and (tensor.name in alike or tensor.name not in written):
             continue
-        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims))
+        is_alike = tensor.name in alike or tensor.name not in written
+        most = max(readers, key=lambda each: prod(extents[name] for name in each.dims)) if is_alike else None
         for each in readers:
-            if each is not most or tensor.name in written:
+            if each is not most:
                 found[each.name] = (*found[each.name], tensor.name)
     return found
 
@@ -132,52 +206,66 @@ def _levels(search: Search, tensor: Tensor) -> list[int]:
 
 @dataclass(slots=True)
 class Refunds:
-    """What statements cost at least. known: by statement and where the tensors that it passes on or gets stay. once: by
-    statement, what is charged to others."""
+    """What statements cost at least. once: by statement, what is charged to others. alone: what one costs before it is
+    refunded. known: by statement and where the tensors that it passes on or gets stay."""
 
     search: Search
     objective: Objective
     stop: Stop
-    known: dict[tuple[str, tuple[tuple[str, int], ...]], Fraction | None]
     once: dict[str, tuple[str, ...]]
+    alone: Alone
+    known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
 
-    def least(self, passed: tuple[Tensor, ...]) -> Fraction | None:
-        """Return the sum over the statements, the level of a tensor with two users the same for both; None where some
-        statement has no mapping."""
-        users = {each.name: _users(self.search.workload, each.name) for each in passed}
-        totals: dict[tuple[tuple[str, int], ...], Fraction] = {(): Fraction(0)}  # by the levels that a later one shares
+    def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
+        """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
+        for both of its users; None where some statement has no mapping. Of parts of known stays the sum is no more than
+        theirs."""
+        users = {name: self.charged_users(name) for name in choices}
+        totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
         for statement in self.search.workload.statements:
-            once, here = self.once[statement.name], statement.name
-            own = [each for each in passed if accesses_of(statement, each.name) and each.name not in once]
-            found: dict[tuple[tuple[str, int], ...], Fraction] = {}
-            for known, total in totals.items():
+            own = [name for name in choices if statement.name in users[name]]
+            found: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {}
+            for known, (total, chosen) in totals.items():
                 given = dict(known)
-                choices = [[given[each.name]] if each.name in given else _levels(self.search, each) for each in own]
-                for levels in product(*choices):
-                    where = dict(zip((each.name for each in own), levels, strict=True))
-                    if self.stop():
-                        raise OutOfTime
-                    cost = self._least_of(statement.name, where)
+                for stays in product(*([given[name]] if name in given else choices[name] for name in own)):
+                    where = dict(zip(own, stays, strict=True))
+                    cost = self._at_least(statement.name, where)
                     if cost is None:
                         continue
-                    shared = {name: level for name, level in where.items() if len(users[name]) == 2}
-                    still = {name: level for name, level in (given | shared).items() if users[name][-1] != here}
-                    key = tuple(still.items())
-                    found[key] = min(total + cost, found.get(key, total + cost))
+                    both = given | {name: stay for name, stay in where.items() if len(users[name]) == 2}
+                    key = tuple((name, stay) for name, stay in both.items() if users[name][-1] != statement.name)
+                    if key not in found or total + cost < found[key][0]:
+                        found[key] = total + cost, {**chosen, **where}
             totals = found
-        return min(totals.values(), default=None)
+        return min(totals.values(), key=lambda each: each[0], default=None)
 
-    def _least_of(self, statement: str, where: Levels) -> Fraction | None:
+    def charged_users(self, tensor: str) -> list[str]:
+        """Return the statements that touch a tensor and are charged for it."""
+        return [each for each in _users(self.search.workload, tensor) if tensor not in self.once[each]]
+
+    def know(self, chosen: Stays) -> bool:
+        """Work out what statements cost with these stays; return whether something was not known before."""
+        before = len(self.known)
+        for statement in self.search.workload.statements:
+            own = {name: stay for name, stay in chosen.items() if statement.name in self.charged_users(name)}
+            self._least_of(statement.name, own)
+        return len(self.known) > before
+
+    def _at_least(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known that a statement costs at least: with these stays, or with wider ones."""
+        wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+        if not wider or (statement, tuple(where.items())) in self.known:
+            return self._least_of(statement, where)
+        costs = [self._at_least(statement, each) for each in wider]
+        return None if None in costs else max(cost for cost in costs if cost is not None)
+
+    def _least_of(self, statement: str, where: Stays) -> Fraction | None:
         key = statement, tuple(where.items())
         if key not in self.known:
-            leg = Leg.of(self.search.workload.statement(statement), self.search.workload.extents())
-            leg = replace(leg, once=self.once[statement])
-            cost = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
-            if cost is not None and any(where.values()):
-                leg = replace(leg, first=tuple(where.items()))
-                there = least_of_leg(self.search, leg, self.objective, TUNING.refunded_leg_share)
-                cost = None if there is None else max(there, cost)  # a limit may have ended one of them
-            refund = sum((self._refund(statement, name, level) for name, level in where.items()), Fraction(0))
+            if self.stop():
+                raise OutOfTime
+            cost = self.alone(statement, where)
+            refund = sum((self._refund(statement, name, stay.level) for name, stay in where.items()), Fraction(0))
             refund += self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
             self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
         return self.known[key]
@@ -207,3 +295,179 @@ class Refunds:
         if objective.goal is Goal.ENERGY:
             return level.access_pj(read, written)
         return Fraction(read + written if objective.level == level.name else 0)
+
+
+def prove_chains(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Prove that no chain costs less than the best tree known, where that is so."""
+    passed, goal = passed_tensors(search.workload), search.objective.goal
+    adds_up = goal is Goal.TRAFFIC or (goal is Goal.ENERGY and is_plain_energy(search.arch))
+    if passed is None or search.rules or not (search.divides and adds_up and evidence.incumbents):
+        return evidence
+    if not _is_space_of(search.workload, passed):
+        return evidence
+    best = evidence.incumbents[0]
+    if best.values == evidence.floors:
+        return replace(evidence, left=())  # of all trees
+    try:
+        is_best = no_chain_is_below(search, passed, best.values[0], stop)
+    except OutOfTime:
+        return evidence
+    space = replace(counted_space(None, Count()), name=CHAINS)
+    return replace(evidence, left=(), space=space) if is_best else evidence
+
+
+def _is_space_of(workload: Workload, passed: tuple[Tensor, ...]) -> bool:
+    """Return whether other trees are not looked for: all that is passed on is touched alike, no loops of the program
+    could have one name, and not all of its trees are walked anyway, rewritten ones too."""
+    alike = simple_accesses(workload)
+    is_large = instance_bound(workload) > SMALL.few_instances
+    return is_large and all(each.name in alike for each in passed) and with_loops_joined(workload) == workload
+
+
+def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fraction, stop: Stop) -> bool:
+    """Return whether every chain is proven to cost at least so much. Raises OutOfTime."""
+    once = read_once(search.workload)
+    cases = Cases(search, once, stop)
+    refunds = Refunds(search, search.objective, stop, once, cases.alone)
+    choices = {each.name: cases.widest(each, refunds.charged_users(each.name)) for each in passed}
+    while (found := refunds.least(choices)) is not None and found[0] < value:
+        if refunds.know(found[1]):
+            continue
+        name, parts = cases.split(found[1])
+        if not parts:
+            return False
+        choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The cases of where tensors stand, and what statements cost in them. once: by statement, what is charged to
+    others."""
+
+    search: Search
+    once: dict[str, tuple[str, ...]]
+    stop: Stop
+
+    def widest(self, tensor: Tensor, users: list[str]) -> list[Stay]:
+        """Return the stays of a tensor, one per level, that are all cases together."""
+        workload, extents = self.search.workload, self.search.workload.extents()
+        access = simple_accesses(workload).get(tensor.name)
+        dims = access.dims if access is not None and len(users) == 2 else ()
+        spans = tuple((dim, 1, extents[dim]) for dim in dims)
+        levels = levels_above_fanouts(self.search.arch, workload, (tensor.name,))
+        return [Stay(0), *(Stay(level, spans) for level in levels)]
+
+    def split(self, chosen: Stays) -> tuple[str, list[Stay]]:
+        """Return one of the stays in parts: the one with the widest ranges first, and its tensor; no parts where
+        nothing is left to split."""
+        whole = self.search.workload.extents()
+        for name, stay in chosen.items():
+            for dim, least, most in stay.spans:
+                if least < most == whole[dim]:
+                    return name, _split_off(stay, dim, divisors(most)[-1:], divisors(most)[:-1])
+        for least_ratio in (TUNING.widest_case, 1):
+            for name, stay in chosen.items():
+                wide = [(most // least, dim) for dim, least, most in stay.spans if most // least > least_ratio]
+                if wide:
+                    return name, _halves(stay, max(wide)[1], divisors(whole[max(wide)[1]]))
+            for name, stay in chosen.items():
+                others = next(self._not_said(name, stay), None)
+                if others is not None:
+                    return name, [
+                        replace(stay, held=(*stay.held, (others, is_held)), wider=stay) for is_held in (True, False)
+                    ]
+        return "", []
+
+    def _not_said(self, tensor: str, stay: Stay) -> Iterator[str]:
+        """Yield the tensors of which nothing is said, and of which it matters whether they are around both users."""
+        workload, level = self.search.workload, self.search.arch.levels[stay.level]
+        users = [each for each in workload.statements if accesses_of(each, tensor)]
+        if not stay.spans or len(users) != 2:
+            return
+        for name, access in simple_accesses(workload).items():
+            own = [each for each in users if accesses_of(each, name)]
+            is_passed = sum(bool(accesses_of(each, name)) for each in workload.statements) > 1
+            lacks = any(dim not in access.dims for dim, _, _ in stay.spans)
+            is_open = len(own) == 1 and not is_passed and lacks and name not in dict(stay.held)
+            if is_open and level.may_hold(workload.tensor(name)):
+                yield name
+
+    def alone(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what a statement alone costs at least; None where it has no mapping."""
+        search, own = self.search, self.search.workload.statement(statement)
+        nest = nest_of_leg(search.workload, replace(Leg.of(own, search.workload.extents()), once=self.once[statement]))
+        if nest is None:
+            return Fraction(0)
+        rules, taken = list[Rules](), list[tuple[int, int]]()
+        for name, stay in where.items():
+            rules.append((*held_first(search.arch, name, stay.level), *self._rules(own, name, stay, nest)))
+            taken += self._taken(own, name, stay)
+        arch = with_less_room(search.arch, taken)
+        return None if arch is None else self._solved(analyse(nest, arch, sum(rules, ())))
+
+    def _solved(self, problem: Problem) -> Fraction | None:
+        search = self.search
+        if problem.reason is not None:
+            return Fraction(0)
+        measure = measure_of(search.objective, problem.workload, problem.arch)
+        found = solve(problem, measure, self.stop, _not_told, work=search.limits.work, caches=search.caches)
+        if found.left != ():
+            raise OutOfTime
+        return None if not found.found else measure.unscaled(found.found[0][0])
+
+    def _rules(self, own: Statement, tensor: str, stay: Stay, nest: Workload) -> Iterator[Span]:
+        """Yield the rules of a stay for one of its statements."""
+        arch, whole = self.search.arch, self.search.workload.extents()
+        here, held = arch.levels[stay.level].name, dict(stay.held)
+        if not stay.spans:
+            return
+        full = [Span(here, tensor, here, dim, whole[dim], whole[dim]) for dim in self._own_dims(own, tensor)]
+        yield from full
+        for dim, least, most in stay.spans:
+            yield Span(here, tensor, here, dim, least, most)
+            for level in arch.levels:
+                if arch.fanouts_above(level.name):
+                    yield from (Span(level.name, each.name, here, dim, 1, most) for each in nest.tensors)
+            for name, is_held in held.items():
+                if accesses_of(own, name):
+                    yield Span(here, name, here, dim, *((least, whole[dim]) if is_held else (1, most)))
+        for name in (name for name, is_held in held.items() if is_held and accesses_of(own, name)):
+            yield from (replace(each, tensor=name) for each in full)
+
+    def _own_dims(self, own: Statement, tensor: str) -> list[str]:
+        """Return the dims that a statement does not share with the other user of a tensor."""
+        others = [each for each in self.search.workload.statements if each != own and accesses_of(each, tensor)]
+        others = [each for each in others if tensor not in self.once[each.name]]
+        return [dim for dim in own.dims if any(dim not in each.dims for each in others)]
+
+    def _taken(self, own: Statement, tensor: str, stay: Stay) -> Iterator[tuple[int, int]]:
+        """Yield (level, bits) that others hold at least around a statement while it runs."""
+        workload, whole = self.search.workload, self.search.workload.extents()
+        ranges = {dim: least for dim, least, _ in stay.spans}
+        for name in (name for name, is_held in stay.held if is_held and not accesses_of(own, name)):
+            (user,) = (each for each in workload.statements if accesses_of(each, name))
+            full = self._own_dims(user, tensor)
+            access = accesses_of(user, name)[0]
+            left = (ranges.get(dim, whole[dim] if dim in full else 1) for dim in access.dims)
+            yield stay.level, workload.tensor(name).bits * prod(left)
+
+
+def _split_off(stay: Stay, dim: str, *parts: Sequence[int]) -> list[Stay]:
+    """Return a stay in parts by the sizes of a dim that it may have."""
+
+    def spans(part: Sequence[int]) -> tuple[tuple[str, int, int], ...]:
+        return tuple((own, part[0], part[-1]) if own == dim else (own, a, b) for own, a, b in stay.spans)
+
+    return [replace(stay, spans=spans(part), wider=stay) for part in parts]
+
+
+def _halves(stay: Stay, dim: str, sizes: tuple[int, ...]) -> list[Stay]:
+    """Return a stay with the larger and the smaller sizes of a dim that it may have."""
+    (own,) = ([size for size in sizes if least <= size <= most] for name, least, most in stay.spans if name == dim)
+    middle = len(own) // 2
+    return _split_off(stay, dim, own[middle:], own[:middle])
+
+
+def _not_told(_found: object, _bound: int) -> None:
+    """Report nothing."""
