@@ -7,12 +7,15 @@ are of one class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks
+from polymap.costmodel.contiguous import Blocks, Ints, united
 from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
@@ -23,6 +26,7 @@ from polymap.ir import (
     Mistake,
     Operator,
     PlaceRule,
+    Storage,
     Temporal,
     Tensor,
     Workload,
@@ -30,18 +34,21 @@ from polymap.ir import (
     is_box,
     rule_of,
 )
-from polymap.schedules import LoopInTree, LoopView, view_of
+from polymap.schedules import LoopInTree, LoopView, StorageInTree, view_of
 
 SentOften = tuple[Sent, int]  # messages, and how often each is sent
 
 
 @dataclass(frozen=True, slots=True)
 class BusUse:
-    """What moves on the bus of one instance of a level: beats, and requests (of loads, where in_flight is told)."""
+    """What moves on the bus of one instance of a level: beats, and requests (of loads, where in_flight is told).
+
+    missed: (cache, lines) that caches on the way do not have."""
 
     level: str
     beats: int
     requests: int
+    missed: tuple[tuple[str, Fraction], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +122,159 @@ def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, c
     stages = _stages(workload, arch, view)
     clock = _Clock(view.loops, workload)
     beside = [stream for stage in stages for stream in stage.streams if _is_beside_compute(arch, stage.level)]
-    counted = tuple(_stage_counts(stage, clock, beside) for stage in stages)
+    missed = list(_missed(workload, arch, view, stages))
+    counted = tuple(_with_misses(_stage_counts(stage, clock, beside), missed) for stage in stages)
     return StepCounts(counted, counts.steps, tuple(_accesses(workload, arch, view, counts)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """The lines of a cache that the whole run misses on the way between a level that sends and one that holds."""
+
+    cache: str
+    stage: str
+    sender: str
+    loads: Fraction
+    stores: Fraction
+
+
+def _missed(workload: Workload, arch: Architecture, view: LoopView, stages: list[_Stage]) -> Iterator[_Missed]:
+    """Yield what caches miss that lie between a level that sends and one that holds, and hold no tile of the mapping.
+
+    By working sets: a cache keeps what one visit of a loop's body touches of all tensors that pass, where it fits; a
+    line is missed once in each visit of the outermost loop of which that is so, where the tensor's tile is another one.
+    """
+    for cache in arch.levels:
+        if not (cache.implicit and cache.line_bits and (cache.miss_cycles or cache.write_miss_cycles)):
+            continue
+        passing = [
+            (stage, stream)
+            for stage in stages
+            for stream in stage.streams
+            if arch.level_index(stream.sender.name) < arch.level_index(cache.name) < arch.level_index(stage.level.name)
+        ]
+        depths = range(max((stage.depth for stage, _ in passing), default=-1), -1, -1)
+        at = {depth: [_passing_at(workload, arch, view, cache, one, depth) for _, one in passing] for depth in depths}
+        shares = _shares_of_depths(cache, list(at.items()))
+        for place, (stage, stream) in enumerate(passing):
+            loads = stores = Fraction(0)
+            for depth, streams in at.items():
+                each, share = streams[place], shares[depth][place]
+                if share:
+                    moved = sum(_lines(_changed(each, advance), each, cache) for advance in range(FIRST, each.depth))
+                    left = (_leaving(stage, each, advance) for advance in (*range(each.depth), END))
+                    loads += share * moved
+                    stores += share * sum(_lines(sent, each, cache) for sent in left)
+            yield _Missed(cache.name, stage.level.name, stream.sender.name, loads, stores)
+
+
+def _changed(stream: _Stream, advance: int) -> list[SentOften]:
+    """Return the tiles of a tensor that an advance changes, whole; of written ones only what is read."""
+    sending = stream.sending
+    moving = any(loop.place >= advance and loop.trips > 1 and loop.dim in sending.own_dims for loop in sending.clock)
+    if not _is_read(stream):
+        return _arriving(stream, advance)
+    return _sent(stream, advance, as_sent, whole=True) if moving or advance == FIRST else []
+
+
+def _shares_of_depths(cache: MemoryLevel, at: list[tuple[int, list[_Stream]]]) -> dict[int, list[Fraction]]:
+    """Return which share of each tensor's lines a cache keeps during one visit below so many loops, and no longer:
+    those in its sets that one visit does not fill beyond their ways. What fits for the whole run is there before it.
+
+    at: the streams at each depth, the deepest first.
+    """
+    lines = (cache.capacity_bits or 0) // (cache.line_bits or 1)
+    sets = lines // cache.ways if cache.ways else 1
+    most = cache.ways or lines
+    found: dict[int, list[Fraction]] = {}
+    fitting, tiles = np.zeros(sets, np.bool_), list[Ints]()
+    for depth, streams in at:
+        before, known = fitting, tiles
+        tiles = [_lines_of_sets(each, cache, sets) for each in streams]
+        fitting = np.sum(tiles, axis=0) <= most
+        if known:
+            found[depth + 1] = [_share(tile, (before | (depth + 1 == at[0][0])) & ~fitting) for tile in known]
+    if len(at) == 1 and at[0][0]:
+        found[at[0][0]] = [Fraction(1)] * len(tiles)
+    return {depth: found.get(depth, [Fraction(0)] * len(tiles)) for depth, _ in at}
+
+
+def _share(tile: Ints, chosen: NDArray[np.bool_]) -> Fraction:
+    return Fraction(int(tile[chosen].sum()), max(1, int(tile.sum())))
+
+
+def _lines_of_sets(stream: _Stream, cache: MemoryLevel, sets: int) -> Ints:
+    """Return how many lines of a tensor's first tile lie in each set of a cache."""
+    assert cache.line_bits is not None, "only caches with lines miss any"
+    size, base = cache.line_bits // stream.tensor.bits, stream.sender.base_offset_bits // stream.tensor.bits
+    found = np.zeros(sets, np.int64)
+    for sent, _ in _sent(stream, FIRST, as_sent, whole=True):
+        for each in sent.messages:
+            first = sum((start[:1] for start in each.starts), np.array([base]))
+            parts = [_ends_of_lines(part, size) if place == each.row else part for place, part in enumerate(each.parts)]
+            numbers = np.unique((united(parts) + first) // size)
+            found += np.bincount(numbers % sets, minlength=sets)
+    return found
+
+
+def _ends_of_lines(row: Ints, size: int) -> Ints:
+    """Return some of the offsets of a row that touch the same lines, wherever it begins."""
+    is_whole = int(row[-1] - row[0]) == len(row) - 1
+    return np.unique(np.concatenate([row[::size], row[-1:]])) if is_whole else row
+
+
+def _passing_at(
+    workload: Workload, arch: Architecture, view: LoopView, cache: MemoryLevel, stream: _Stream, depth: int
+) -> _Stream:
+    """Return what comes to a cache that would hold the tiles of a tensor below so many temporal loops."""
+    timed = [loop.position for loop in view.loops if isinstance(loop.node, Temporal)]
+    place = (*timed, view.computes[0].position)[min(depth, stream.depth)]
+    node = StorageInTree(place, Storage(cache.name, (stream.tensor.name,)), ())
+    return _Stream(
+        stream.tensor, stream.sender, sending_of(workload, arch, view, node, stream.tensor, stream.sender.name)
+    )
+
+
+def _lines(sent: list[SentOften], stream: _Stream, cache: MemoryLevel) -> int:
+    """Return the lines of a cache that messages touch."""
+    assert cache.line_bits is not None, "only caches with lines miss any"
+    blocks, base = Blocks(cache.line_bits // stream.tensor.bits, of_runs=False), stream.sender.base_offset_bits
+    return sum(times * each.blocks(blocks, base // stream.tensor.bits) for each, times in sent)
+
+
+def _with_misses(stage: StageCounts, missed: list[_Missed]) -> StageCounts:
+    """Return the counts of a stage with what caches miss, shared among its steps as beats are."""
+    own = [each for each in missed if each.stage == stage.level]
+    if not own:
+        return stage
+    loads, stores = (
+        {level: sum(use.beats for uses in kind for use in uses if use.level == level) for level in levels_of(kind)}
+        for kind in ([each.loads for each in stage.advances], [*(each.stores for each in stage.advances), stage.last])
+    )
+
+    def shared(uses: tuple[BusUse, ...], beats: dict[str, int], *, writes: bool) -> tuple[BusUse, ...]:
+        return tuple(
+            replace(
+                use,
+                missed=tuple(
+                    (each.cache, (each.stores if writes else each.loads) * Fraction(use.beats, beats[use.level]))
+                    for each in own
+                    if each.sender == use.level and use.beats
+                ),
+            )
+            for use in uses
+        )
+
+    advances = tuple(
+        replace(each, loads=shared(each.loads, loads, writes=False), stores=shared(each.stores, stores, writes=True))
+        for each in stage.advances
+    )
+    return replace(stage, advances=advances, last=shared(stage.last, stores, writes=True))
+
+
+def levels_of(uses: list[tuple[BusUse, ...]]) -> set[str]:
+    """Return the levels whose buses are used."""
+    return {use.level for each in uses for use in each}
 
 
 def _is_beside_compute(arch: Architecture, level: MemoryLevel) -> bool:
@@ -151,7 +309,7 @@ def _on_buses(
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
         for sent, times in moved(stage, stream, advance):
-            beats += times * _pieces(sent, bits, level.beat_bits or 1, level.base_offset_bits)
+            beats += times * _pieces(sent, bits, level.beat_bits or 1, level)
             if level.in_flight is not None and moved is _loading:
                 requests += times * _requests(sent, bits, level)
         found[level.name] = BusUse(level.name, beats, requests)
@@ -200,17 +358,18 @@ def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
     return _sent(stream, advance, merge, leaving=True)
 
 
-def _pieces(sent: Sent, bits: int, block_bits: int, offset_bits: int) -> int:
+def _pieces(sent: Sent, bits: int, block_bits: int, level: MemoryLevel) -> int:
     """Return the aligned pieces of so many bits that contiguous runs are cut into."""
     if block_bits <= bits:
         return sent.elements() * (bits // block_bits)
-    return sent.blocks(Blocks(block_bits // bits, of_runs=True), offset_bits // bits)
+    blocks = Blocks(block_bits // bits, of_runs=True, of_rows=level.row_requests)
+    return sent.blocks(blocks, level.base_offset_bits // bits)
 
 
 def _requests(sent: Sent, bits: int, level: MemoryLevel) -> int:
     if level.request_bits is None:
-        return sent.runs()
-    return _pieces(sent, bits, level.request_bits, level.base_offset_bits)
+        return sent.runs(of_rows=level.row_requests)
+    return _pieces(sent, bits, level.request_bits, level)
 
 
 def _accesses(
@@ -316,6 +475,8 @@ def not_in_steps(workload: Workload, arch: Architecture, reason: str) -> Mistake
 
 def _cuts(level: MemoryLevel, bits: int) -> bool:
     told = [each for each in (level.beat_bits, level.request_bits) if each is not None]
+    if level.line_bits and (level.miss_cycles or level.write_miss_cycles) and level.line_bits % bits:
+        return True
     return any(each % bits and bits % each for each in told) or bool(told and level.base_offset_bits % bits)
 
 
