@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
 from polymap.costmodel.contiguous import Blocks, Ints, united
@@ -153,54 +153,57 @@ def _missed(workload: Workload, arch: Architecture, view: LoopView, stages: list
             for stream in stage.streams
             if arch.level_index(stream.sender.name) < arch.level_index(cache.name) < arch.level_index(stage.level.name)
         ]
-        depths = range(max((stage.depth for stage, _ in passing), default=-1), -1, -1)
-        at = {depth: [_passing_at(workload, arch, view, cache, one, depth) for _, one in passing] for depth in depths}
-        shares = _shares_of_depths(cache, list(at.items()))
+        depths = range(max((stage.depth for stage, _ in passing), default=0) + 1)
+        at = [[_passing_at(workload, arch, view, cache, one, depth) for _, one in passing] for depth in depths]
+        kept = _kept(cache, at)
         for place, (stage, stream) in enumerate(passing):
-            loads = stores = Fraction(0)
-            for depth, streams in at.items():
-                each, share = streams[place], shares[depth][place]
-                if share:
-                    moved = sum(_lines(_changed(each, advance), each, cache) for advance in range(FIRST, each.depth))
-                    left = (_leaving(stage, each, advance) for advance in (*range(each.depth), END))
-                    loads += share * moved
-                    stores += share * sum(_lines(sent, each, cache) for sent in left)
+            own = [(_passing_loads(stage, stream), _passing_stores(stage, stream), kept[0][place])]  # nothing is kept
+            own += (
+                (_passing_loads(stage, each[place], changed=True), _passing_stores(stage, each[place]), share[place])
+                for each, share in zip(at[1:], kept[1:], strict=True)
+            )
+            loads, stores = (
+                sum((row[2] * _lines(row[kind], stream, cache) for row in own if row[2]), Fraction(0))
+                for kind in (0, 1)
+            )
             yield _Missed(cache.name, stage.level.name, stream.sender.name, loads, stores)
 
 
-def _changed(stream: _Stream, advance: int) -> list[SentOften]:
-    """Return the tiles of a tensor that an advance changes, whole; of written ones only what is read."""
-    sending = stream.sending
-    moving = any(loop.place >= advance and loop.trips > 1 and loop.dim in sending.own_dims for loop in sending.clock)
-    if not _is_read(stream):
-        return _arriving(stream, advance)
-    return _sent(stream, advance, as_sent, whole=True) if moving or advance == FIRST else []
+def _passing_loads(stage: _Stage, stream: _Stream, *, changed: bool = False) -> list[SentOften]:
+    """Return the tiles that pass on the way in: all, or whole ones of tensors that are only read where an advance
+    changes them."""
+    found: list[SentOften] = []
+    for advance in range(FIRST, stream.depth if changed else stage.depth):
+        if not (changed and _is_read(stream)):
+            found += _loading(stage, stream, advance)
+        elif advance == FIRST or any(
+            loop.place >= advance and loop.trips > 1 and loop.dim in stream.sending.own_dims
+            for loop in stream.sending.clock
+        ):
+            found += _sent(stream, advance, as_sent, whole=True)
+    return found
 
 
-def _shares_of_depths(cache: MemoryLevel, at: list[tuple[int, list[_Stream]]]) -> dict[int, list[Fraction]]:
-    """Return which share of each tensor's lines a cache keeps during one visit below so many loops, and no longer:
-    those in its sets that one visit does not fill beyond their ways. What fits for the whole run is there before it.
+def _passing_stores(stage: _Stage, stream: _Stream) -> list[SentOften]:
+    return [each for advance in (*range(stream.depth), END) for each in _leaving(stage, stream, advance)]
 
-    at: the streams at each depth, the deepest first.
+
+def _kept(cache: MemoryLevel, at: list[list[_Stream]]) -> list[list[Fraction]]:
+    """Return per number of loops which share of each tensor's lines a cache keeps during one visit below so many, and
+    no longer: those in its sets that the visit does not fill beyond their ways. Those below none are there before the
+    run; instead the first row is what is not kept during one step.
+
+    at: the streams below so many loops.
     """
     lines = (cache.capacity_bits or 0) // (cache.line_bits or 1)
     sets = lines // cache.ways if cache.ways else 1
-    most = cache.ways or lines
-    found: dict[int, list[Fraction]] = {}
-    fitting, tiles = np.zeros(sets, np.bool_), list[Ints]()
-    for depth, streams in at:
-        before, known = fitting, tiles
-        tiles = [_lines_of_sets(each, cache, sets) for each in streams]
-        fitting = np.sum(tiles, axis=0) <= most
-        if known:
-            found[depth + 1] = [_share(tile, (before | (depth + 1 == at[0][0])) & ~fitting) for tile in known]
-    if len(at) == 1 and at[0][0]:
-        found[at[0][0]] = [Fraction(1)] * len(tiles)
-    return {depth: found.get(depth, [Fraction(0)] * len(tiles)) for depth, _ in at}
-
-
-def _share(tile: Ints, chosen: NDArray[np.bool_]) -> Fraction:
-    return Fraction(int(tile[chosen].sum()), max(1, int(tile.sum())))
+    tiles = [[_lines_of_sets(each, cache, sets) for each in streams] for streams in at]
+    fitting = [np.sum(each, axis=0) <= (cache.ways or lines) for each in tiles]
+    chosen = [~fitting[-1], *(now & ~before for before, now in pairwise(fitting))]
+    return [
+        [Fraction(int(tile[sets_chosen].sum()), max(1, int(tile.sum()))) for tile in own]
+        for own, sets_chosen in zip([tiles[-1], *tiles[1:]], chosen, strict=True)
+    ]
 
 
 def _lines_of_sets(stream: _Stream, cache: MemoryLevel, sets: int) -> Ints:
