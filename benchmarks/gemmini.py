@@ -30,10 +30,6 @@ LADDER = {  # of each model what single steps take; fitted are its constants bes
         *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
         *("L2.miss_cycles", "L2.write_miss_cycles"),
     ),
-    "and requests": (
-        *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
-        *("L2.miss_cycles", "L2.write_miss_cycles", "DRAM.request_latency_cycles"),
-    ),
 }
 KNOWN = (
     "DRAM.beat",
@@ -51,7 +47,6 @@ def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Archite
         return Fraction(value) if name in parts else Fraction(0)
 
     beats = "DRAM.beat" in parts
-    waits = "DRAM.request_latency_cycles" in parts
     dram = pm.MemoryLevel(
         "DRAM",
         bandwidth_bits_per_cycle=Fraction(128),
@@ -59,8 +54,6 @@ def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Archite
         request_bits=512 if beats else None,
         row_requests="DRAM.beat" in parts,
         base_offset_bits=64 if beats and convolves else 0,
-        request_latency_cycles=told("DRAM.request_latency_cycles", 2),
-        in_flight=1 if waits else None,
     )
     steps = told("SPAD.step_cycles", 150 if "driver" not in parts else 265 if convolves else 134)
     misses, written = told("L2.miss_cycles", 4), told("L2.write_miss_cycles", 20)

@@ -162,10 +162,8 @@ def _missed(workload: Workload, arch: Architecture, view: LoopView, stages: list
                 (_passing_loads(stage, each[place], changed=True), _passing_stores(stage, each[place]), share[place])
                 for each, share in zip(at[1:], kept[1:], strict=True)
             )
-            loads, stores = (
-                sum((row[2] * _lines(row[kind], stream, cache) for row in own if row[2]), Fraction(0))
-                for kind in (0, 1)
-            )
+            loads = sum((share * _lines(sent, stream, cache) for sent, _, share in own if share), Fraction(0))
+            stores = sum((share * _lines(sent, stream, cache) for _, sent, share in own if share), Fraction(0))
             yield _Missed(cache.name, stage.level.name, stream.sender.name, loads, stores)
 
 
