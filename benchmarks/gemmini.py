@@ -25,29 +25,49 @@ LADDER = {  # of each model what single steps take; fitted are its constants bes
     "and issue": ("SPAD.step_cycles",),
     "and beats": ("SPAD.step_cycles", "DRAM.beat"),
     "and passes": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass"),
-    "and requests": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "DRAM.request_latency_cycles", "start_cycles"),
+    "and start, by driver": ("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
+    "and misses": (
+        *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
+        *("L2.miss_cycles", "L2.write_miss_cycles"),
+    ),
 }
-KNOWN = ("DRAM.beat", "MAC.pass")  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block
+KNOWN = (
+    "DRAM.beat",
+    "MAC.pass",
+    "driver",
+)  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block,
+# and two drivers: a step of a convolution begins with about twice the commands of one of a product
 
 
-def machine(size: int, parts: tuple[str, ...], offset_bits: int) -> pm.Architecture:
-    """Return the accelerator with an array of size x size, and of what single steps take these parts alone."""
+def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Architecture:
+    """Return the accelerator with an array of size x size, and of what single steps take these parts alone. convolves:
+    with the driver of convolutions, whose arrays begin 8 bytes after a multiple of 64."""
 
     def told(name: str, value: float) -> Fraction:
         return Fraction(value) if name in parts else Fraction(0)
 
     beats = "DRAM.beat" in parts
-    waits = "DRAM.request_latency_cycles" in parts
     dram = pm.MemoryLevel(
         "DRAM",
         bandwidth_bits_per_cycle=Fraction(128),
         beat_bits=128 if beats else None,
         request_bits=512 if beats else None,
-        base_offset_bits=offset_bits if beats else 0,
-        request_latency_cycles=told("DRAM.request_latency_cycles", 2),
-        in_flight=1 if waits else None,
+        row_requests="DRAM.beat" in parts,
+        base_offset_bits=64 if beats and convolves else 0,
     )
-    steps = told("SPAD.step_cycles", 150)
+    steps = told("SPAD.step_cycles", 150 if "driver" not in parts else 265 if convolves else 134)
+    misses, written = told("L2.miss_cycles", 4), told("L2.write_miss_cycles", 20)
+    lines = 512 if misses else None
+    cache = pm.MemoryLevel(
+        "L2",
+        capacity_bits=512 * 1024 * 8,
+        implicit=True,
+        line_bits=lines,
+        ways=8,
+        miss_cycles=misses,
+        write_miss_cycles=written,
+        holds=(),
+    )
     scratchpad = pm.MemoryLevel("SPAD", buffering=2, holds=("@input", "@weight"), step_cycles=steps, keeps=not parts)
     unit = pm.ComputeUnit(
         "MAC",
@@ -56,6 +76,7 @@ def machine(size: int, parts: tuple[str, ...], offset_bits: int) -> pm.Architect
     )
     nodes = (
         dram,
+        cache,
         pm.MemoryLevel("ACC", holds=("@output",)),
         scratchpad,
         pm.Fanout("rows", size),
@@ -106,12 +127,12 @@ def executed(row: dict[str, object]) -> Mapping:
 
 def runs_of(rows: list[dict[str, object]], parts: tuple[str, ...]) -> list[pm.study.MeasuredRun]:
     """Return the runs on machines with these parts; machines that are alike are one."""
-    machines: dict[tuple[int, int], pm.Architecture] = {}
+    machines: dict[tuple[int, bool], pm.Architecture] = {}
     layers: dict[str, pm.Workload] = {}
     found: list[pm.study.MeasuredRun] = []
     for row in rows:
-        key = int(str(row["array"])), 64 if row["kind"] == "conv" else 0
-        arch = machines.setdefault(key, machine(key[0], parts, key[1]))
+        key = int(str(row["array"])), row["kind"] == "conv"
+        arch = machines.setdefault(key, machine(key[0], parts, convolves=key[1]))
         workload = layer(row)
         workload = layers.setdefault(workload.name, workload)
         found.append(pm.study.MeasuredRun(workload, executed(row), float(str(row["rtl_cycles"])), arch))

@@ -135,12 +135,14 @@ def provers_of_programs() -> Table:
         of_rest,
         prove_chains,
         sample_programs,
+        search_parts_by_tree,
         walk_timed_trees,
     )
 
     return (
+        Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
+        Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
-        Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where steps take cycles
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops

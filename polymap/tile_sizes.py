@@ -15,8 +15,8 @@ from polymap.search.dividing import Found, best_product_tiles, solve
 from polymap.search.problem import (
     Goal,
     analyse,
+    beyond_sums,
     is_confirmed,
-    is_timed_by_step,
     measure_of,
     objective_values,
     parse_objective,
@@ -54,8 +54,7 @@ def choose_tiles(
     goal = parse_objective(objective, arch)
     problem = analyse(workload, arch)
     refused = problem.reason or ("an order or a front has no one value" if _is_joined(goal.goal) else None)
-    if is_timed_by_step(arch, (), goal):
-        refused = "the latency of the machine is counted in steps"
+    refused = refused or beyond_sums(arch, (), goal) or None
     if refused is not None:
         raise OptionError(Mistake("PM550", f"no tiles are chosen: {refused}", "Ask `explore` instead."))
     measure = measure_of(goal, workload, arch)

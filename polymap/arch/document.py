@@ -47,10 +47,12 @@ _LEVEL_FIELDS = (
     "line_bits",
     "ways",
     "miss_cycles",
+    "write_miss_cycles",
     "step_cycles",
     "beat_bits",
     "request_bits",
     "base_offset_bits",
+    "row_requests",
     "request_latency_cycles",
     "in_flight",
     "keeps",
@@ -152,7 +154,7 @@ def _no_caches(nodes: Sequence[Node | None]) -> Iterator[Mistake]:
             yield Mistake("PM315", f"{where} is implicit, and the outermost", "Caches stand inside of a memory.")
         elif node.implicit and node.capacity_bits is None:
             yield Mistake("PM315", f"{where} is implicit, and has no capacity", "Give the cache a capacity.")
-        for field in ("line_bits", "ways", "miss_cycles"):
+        for field in ("line_bits", "ways", "miss_cycles", "write_miss_cycles"):
             if not node.implicit and getattr(node, field) not in (None, 0):
                 hint = 'Lines, ways and misses are those of caches: add "implicit": true, or leave it out.'
                 yield Mistake("PM315", f"{where} has {field}, and is not implicit", hint)
@@ -262,10 +264,12 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         line_bits=fields.bits("line_bits", None, null=True),
         ways=fields.integer("ways", None, read=as_whole, null=True),
         miss_cycles=fields.number("miss_cycles", Fraction(0)),
+        write_miss_cycles=fields.number("write_miss_cycles", None, null=True),
         step_cycles=fields.number("step_cycles", Fraction(0)),
         beat_bits=fields.bits("beat_bits", None, null=True),
         request_bits=fields.bits("request_bits", None, null=True),
         base_offset_bits=fields.integer("base_offset_bits", 0, least=0, read=as_whole),
+        row_requests=fields.flag("row_requests", default=False),
         request_latency_cycles=fields.number("request_latency_cycles", Fraction(0)),
         in_flight=fields.integer("in_flight", None, read=as_whole, null=True),
         keeps=fields.flag("keeps", default=True),

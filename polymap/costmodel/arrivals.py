@@ -73,11 +73,12 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Messages:
     """Messages of one form. parts: the form, as offsets; starts: where it lies, every sum of one of each array; times:
-    how often each of these is sent."""
+    how often each of these is sent; row: the part along the last axis (None: there is none by itself)."""
 
     parts: Offsets
     starts: tuple[Ints, ...]
     times: int
+    row: int | None = None
 
     @property
     def count(self) -> int:
@@ -96,7 +97,18 @@ class Messages:
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
-        return self.times * touched(self.parts, self.starts, blocks, base)
+        rows = self.rows() if blocks.of_rows else self
+        return self.times * touched(rows.parts, rows.starts, blocks, base)
+
+    def rows(self) -> Messages:
+        """Return each row as a message of its own. Raises BudgetError (PM472) where the form is no product of rows."""
+        if not self.parts:
+            return self
+        if self.row is None:
+            hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
+            raise BudgetError(Mistake("PM472", "row_requests are not counted: tiles are new in several axes", hint))
+        others = (part for place, part in enumerate(self.parts) if place != self.row)
+        return Messages((self.parts[self.row],), (*self.starts, *others), self.times, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +126,10 @@ class Sent:
         """Return the elements of all of them."""
         return self._total(("elements",), lambda: sum(each.elements for each in self.messages))
 
-    def runs(self) -> int:
-        """Return the contiguous runs of addresses in all of them."""
-        return self._total(("runs",), lambda: sum(each.runs for each in self.messages))
+    def runs(self, *, of_rows: bool) -> int:
+        """Return the contiguous runs of addresses in all of them. of_rows: each ends with its row."""
+        rows = self.messages if not of_rows else [each.rows() for each in self.messages]
+        return self._total(("runs", of_rows), lambda: sum(each.runs for each in rows))
 
     def blocks(self, blocks: Blocks, base: int = 0) -> int:
         """Return the blocks that all of them touch. base: the address of the tensor's first element."""
@@ -376,7 +389,9 @@ class Sending:
 
     def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
         per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
+        last = next((n for n, each in enumerate(self._groups) if len(self.access.index) - 1 in each.axes), None)
         for tiles in product(*per_group):
+            row = last
             starts = tuple(each.starts for each in tiles)
             partly = [n for n, each in enumerate(tiles) if 0 < len(each.new) < len(each.whole)]
             if any(len(each.new) == len(each.whole) for each in tiles) or (not tiles and (advance < 0 or whole)):
@@ -386,8 +401,8 @@ class Sending:
             elif len(partly) == 1:
                 parts = tuple(each.new if n == partly[0] else each.whole for n, each in enumerate(tiles))
             else:
-                parts = (self._beyond(tiles, merge),)
-            found = Messages(parts, starts, 1)
+                parts, row = (self._beyond(tiles, merge),), None
+            found = Messages(parts, starts, 1, row)
             if found.count:
                 yield found
 

@@ -22,10 +22,12 @@ Offsets = Sequence[Ints]  # one array per part, rising and without repetition: a
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """Aligned blocks of `size` elements. of_runs: a gap in the addresses begins a new one (requests, beats); else
-    whatever lies in one block is moved by it (bursts)."""
+    whatever lies in one block is moved by it (bursts). of_rows: runs end with their rows, even where the next one lies
+    right behind."""
 
     size: int
     of_runs: bool
+    of_rows: bool = False
 
 
 def contiguous_runs(parts: Offsets) -> int:

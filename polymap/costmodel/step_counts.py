@@ -7,12 +7,15 @@ are of one class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 
+import numpy as np
+
 from polymap.costmodel.arrivals import END, FIRST, Merge, Sending, Sent, alone, as_added, as_one, as_sent, sending_of
-from polymap.costmodel.contiguous import Blocks
+from polymap.costmodel.contiguous import Blocks, Ints, united
 from polymap.costmodel.counts import Counts
 from polymap.ir import (
     Architecture,
@@ -23,6 +26,7 @@ from polymap.ir import (
     Mistake,
     Operator,
     PlaceRule,
+    Storage,
     Temporal,
     Tensor,
     Workload,
@@ -30,18 +34,21 @@ from polymap.ir import (
     is_box,
     rule_of,
 )
-from polymap.schedules import LoopInTree, LoopView, view_of
+from polymap.schedules import LoopInTree, LoopView, StorageInTree, view_of
 
 SentOften = tuple[Sent, int]  # messages, and how often each is sent
 
 
 @dataclass(frozen=True, slots=True)
 class BusUse:
-    """What moves on the bus of one instance of a level: beats, and requests (of loads, where in_flight is told)."""
+    """What moves on the bus of one instance of a level: beats, and requests (of loads, where in_flight is told).
+
+    missed: (cache, lines) that caches on the way do not have."""
 
     level: str
     beats: int
     requests: int
+    missed: tuple[tuple[str, Fraction], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +123,160 @@ def counted_in_steps(workload: Workload, arch: Architecture, mapping: Mapping, c
     stages = _stages(workload, arch, view)
     clock = _Clock(view.loops, workload)
     beside = [stream for stage in stages for stream in stage.streams if _is_beside_compute(arch, stage.level)]
-    counted = tuple(_stage_counts(stage, clock, beside) for stage in stages)
+    missed = list(_missed(workload, arch, view, stages))
+    counted = tuple(_with_misses(_stage_counts(stage, clock, beside), missed) for stage in stages)
     return StepCounts(counted, counts.steps, tuple(_accesses(workload, arch, view, counts)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Missed:
+    """The lines of a cache that the whole run misses on the way between a level that sends and one that holds."""
+
+    cache: str
+    stage: str
+    sender: str
+    loads: Fraction
+    stores: Fraction
+
+
+def _missed(workload: Workload, arch: Architecture, view: LoopView, stages: list[_Stage]) -> Iterator[_Missed]:
+    """Yield what caches miss that lie between a level that sends and one that holds, and hold no tile of the mapping.
+
+    By working sets: a cache keeps what one visit of a loop's body touches of all tensors that pass, where it fits; a
+    line is missed once in each visit of the outermost loop of which that is so, where the tensor's tile is another one.
+    """
+    for cache in arch.levels:
+        if not (cache.implicit and cache.line_bits and (cache.miss_cycles or cache.write_miss_cycles)):
+            continue
+        passing = [
+            (stage, stream)
+            for stage in stages
+            for stream in stage.streams
+            if arch.level_index(stream.sender.name) < arch.level_index(cache.name) < arch.level_index(stage.level.name)
+        ]
+        depths = range(max((stage.depth for stage, _ in passing), default=0) + 1)
+        at = [[_passing_at(workload, arch, view, cache, one, depth) for _, one in passing] for depth in depths]
+        kept = _kept(cache, at)
+        for place, (stage, stream) in enumerate(passing):
+            own = [(_passing_loads(stage, stream), _passing_stores(stage, stream), kept[0][place])]  # nothing is kept
+            own += (
+                (_passing_loads(stage, each[place], changed=True), _passing_stores(stage, each[place]), share[place])
+                for each, share in zip(at[1:], kept[1:], strict=True)
+            )
+            loads = sum((share * _lines(sent, stream, cache) for sent, _, share in own if share), Fraction(0))
+            stores = sum((share * _lines(sent, stream, cache) for _, sent, share in own if share), Fraction(0))
+            yield _Missed(cache.name, stage.level.name, stream.sender.name, loads, stores)
+
+
+def _passing_loads(stage: _Stage, stream: _Stream, *, changed: bool = False) -> list[SentOften]:
+    """Return the tiles that pass on the way in: all, or whole ones of tensors that are only read where an advance
+    changes them."""
+    found: list[SentOften] = []
+    for advance in range(FIRST, stream.depth if changed else stage.depth):
+        if not (changed and _is_read(stream)):
+            found += _loading(stage, stream, advance)
+        elif advance == FIRST or any(
+            loop.place >= advance and loop.trips > 1 and loop.dim in stream.sending.own_dims
+            for loop in stream.sending.clock
+        ):
+            found += _sent(stream, advance, as_sent, whole=True)
+    return found
+
+
+def _passing_stores(stage: _Stage, stream: _Stream) -> list[SentOften]:
+    return [each for advance in (*range(stream.depth), END) for each in _leaving(stage, stream, advance)]
+
+
+def _kept(cache: MemoryLevel, at: list[list[_Stream]]) -> list[list[Fraction]]:
+    """Return per number of loops which share of each tensor's lines a cache keeps during one visit below so many, and
+    no longer: those in its sets that the visit does not fill beyond their ways. Those below none are there before the
+    run; instead the first row is what is not kept during one step.
+
+    at: the streams below so many loops.
+    """
+    lines = (cache.capacity_bits or 0) // (cache.line_bits or 1)
+    sets = lines // cache.ways if cache.ways else 1
+    tiles = [[_lines_of_sets(each, cache, sets) for each in streams] for streams in at]
+    fitting = [np.sum(each, axis=0) <= (cache.ways or lines) for each in tiles]
+    chosen = [~fitting[-1], *(now & ~before for before, now in pairwise(fitting))]
+    return [
+        [Fraction(int(tile[sets_chosen].sum()), max(1, int(tile.sum()))) for tile in own]
+        for own, sets_chosen in zip([tiles[-1], *tiles[1:]], chosen, strict=True)
+    ]
+
+
+def _lines_of_sets(stream: _Stream, cache: MemoryLevel, sets: int) -> Ints:
+    """Return how many lines of a tensor's first tile lie in each set of a cache."""
+    assert cache.line_bits is not None, "only caches with lines miss any"
+    size, base = cache.line_bits // stream.tensor.bits, stream.sender.base_offset_bits // stream.tensor.bits
+    found = np.zeros(sets, np.int64)
+    for sent, _ in _sent(stream, FIRST, as_sent, whole=True):
+        for each in sent.messages:
+            first = sum((start[:1] for start in each.starts), np.array([base]))
+            parts = [_ends_of_lines(part, size) if place == each.row else part for place, part in enumerate(each.parts)]
+            numbers = np.unique((united(parts) + first) // size)
+            found += np.bincount(numbers % sets, minlength=sets)
+    return found
+
+
+def _ends_of_lines(row: Ints, size: int) -> Ints:
+    """Return some of the offsets of a row that touch the same lines, wherever it begins."""
+    is_whole = int(row[-1] - row[0]) == len(row) - 1
+    return np.unique(np.concatenate([row[::size], row[-1:]])) if is_whole else row
+
+
+def _passing_at(
+    workload: Workload, arch: Architecture, view: LoopView, cache: MemoryLevel, stream: _Stream, depth: int
+) -> _Stream:
+    """Return what comes to a cache that would hold the tiles of a tensor below so many temporal loops."""
+    timed = [loop.position for loop in view.loops if isinstance(loop.node, Temporal)]
+    place = (*timed, view.computes[0].position)[min(depth, stream.depth)]
+    node = StorageInTree(place, Storage(cache.name, (stream.tensor.name,)), ())
+    return _Stream(
+        stream.tensor, stream.sender, sending_of(workload, arch, view, node, stream.tensor, stream.sender.name)
+    )
+
+
+def _lines(sent: list[SentOften], stream: _Stream, cache: MemoryLevel) -> int:
+    """Return the lines of a cache that messages touch."""
+    assert cache.line_bits is not None, "only caches with lines miss any"
+    blocks, base = Blocks(cache.line_bits // stream.tensor.bits, of_runs=False), stream.sender.base_offset_bits
+    return sum(times * each.blocks(blocks, base // stream.tensor.bits) for each, times in sent)
+
+
+def _with_misses(stage: StageCounts, missed: list[_Missed]) -> StageCounts:
+    """Return the counts of a stage with what caches miss, shared among its steps as beats are."""
+    own = [each for each in missed if each.stage == stage.level]
+    if not own:
+        return stage
+    loads, stores = (
+        {level: sum(use.beats for uses in kind for use in uses if use.level == level) for level in levels_of(kind)}
+        for kind in ([each.loads for each in stage.advances], [*(each.stores for each in stage.advances), stage.last])
+    )
+
+    def shared(uses: tuple[BusUse, ...], beats: dict[str, int], *, writes: bool) -> tuple[BusUse, ...]:
+        return tuple(
+            replace(
+                use,
+                missed=tuple(
+                    (each.cache, (each.stores if writes else each.loads) * Fraction(use.beats, beats[use.level]))
+                    for each in own
+                    if each.sender == use.level and use.beats
+                ),
+            )
+            for use in uses
+        )
+
+    advances = tuple(
+        replace(each, loads=shared(each.loads, loads, writes=False), stores=shared(each.stores, stores, writes=True))
+        for each in stage.advances
+    )
+    return replace(stage, advances=advances, last=shared(stage.last, stores, writes=True))
+
+
+def levels_of(uses: list[tuple[BusUse, ...]]) -> set[str]:
+    """Return the levels whose buses are used."""
+    return {use.level for each in uses for use in each}
 
 
 def _is_beside_compute(arch: Architecture, level: MemoryLevel) -> bool:
@@ -152,7 +311,7 @@ def _on_buses(
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
         for sent, times in moved(stage, stream, advance):
-            beats += times * _pieces(sent, bits, level.beat_bits or 1, level.base_offset_bits)
+            beats += times * _pieces(sent, bits, level.beat_bits or 1, level)
             if level.in_flight is not None and moved is _loading:
                 requests += times * _requests(sent, bits, level)
         found[level.name] = BusUse(level.name, beats, requests)
@@ -201,17 +360,18 @@ def _leaving(_: _Stage, stream: _Stream, advance: int) -> list[SentOften]:
     return _sent(stream, advance, merge, leaving=True)
 
 
-def _pieces(sent: Sent, bits: int, block_bits: int, offset_bits: int) -> int:
+def _pieces(sent: Sent, bits: int, block_bits: int, level: MemoryLevel) -> int:
     """Return the aligned pieces of so many bits that contiguous runs are cut into."""
     if block_bits <= bits:
         return sent.elements() * (bits // block_bits)
-    return sent.blocks(Blocks(block_bits // bits, of_runs=True), offset_bits // bits)
+    blocks = Blocks(block_bits // bits, of_runs=True, of_rows=level.row_requests)
+    return sent.blocks(blocks, level.base_offset_bits // bits)
 
 
 def _requests(sent: Sent, bits: int, level: MemoryLevel) -> int:
     if level.request_bits is None:
-        return sent.runs()
-    return _pieces(sent, bits, level.request_bits, level.base_offset_bits)
+        return sent.runs(of_rows=level.row_requests)
+    return _pieces(sent, bits, level.request_bits, level)
 
 
 def _accesses(
@@ -317,6 +477,8 @@ def not_in_steps(workload: Workload, arch: Architecture, reason: str) -> Mistake
 
 def _cuts(level: MemoryLevel, bits: int) -> bool:
     told = [each for each in (level.beat_bits, level.request_bits) if each is not None]
+    if level.line_bits and (level.miss_cycles or level.write_miss_cycles) and level.line_bits % bits:
+        return True
     return any(each % bits and bits % each for each in told) or bool(told and level.base_offset_bits % bits)
 
 

@@ -88,16 +88,22 @@ def _class_of(
 
 def _bus_cycles(levels: dict[str, MemoryLevel], uses: Sequence[BusUse], steps: int, *, writes: bool) -> Fraction:
     """Return the cycles that buses take, side by side, in the mean of so many steps."""
-    used = [_one_bus_cycles(levels[use.level], use, writes=writes) for use in uses if use.beats]
+    used = [_one_bus_cycles(levels, use, writes=writes) for use in uses if use.beats]
     return max(used) / steps if used else NOTHING
 
 
-def _one_bus_cycles(level: MemoryLevel, use: BusUse, *, writes: bool) -> Fraction:
+def _one_bus_cycles(levels: dict[str, MemoryLevel], use: BusUse, *, writes: bool) -> Fraction:
+    level = levels[use.level]
     band = _band(level, writes=writes)
     cycles = use.beats * (level.beat_bits or 1) / band if band is not None else Fraction(0)
+    cycles += sum((lines * _miss_cycles(levels[name], writes=writes) for name, lines in use.missed), NOTHING)
     if level.in_flight is None or writes:
         return cycles
     return max(cycles, (cycles + use.requests * level.request_latency_cycles) / level.in_flight)
+
+
+def _miss_cycles(cache: MemoryLevel, *, writes: bool) -> Fraction:
+    return cache.miss_cycles if not writes or cache.write_miss_cycles is None else cache.write_miss_cycles
 
 
 def _band(level: MemoryLevel, *, writes: bool) -> Fraction | None:

@@ -24,6 +24,10 @@ class Tuning(NamedTuple):
     """Of one tensor along axes that share dims, listed for one loop's advance (not swept)."""
     most_elements: int = 20_000_000
     """Of one tile that is no product of its axes' offsets (not swept)."""
+    most_walked: int = 200_000_000
+    """Elements of all tiles of a tensor whose steps have no closed form (not swept)."""
+    most_permuted: int = 3
+    """Axes of a tensor of which every order is a layout to choose from; of more, some (not swept)."""
     most_kept: int = 4_000_000
     """Numbers that are kept of one tensor from mapping to mapping, 32 MiB (not swept)."""
     fit_steps: int = 50

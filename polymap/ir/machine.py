@@ -87,11 +87,13 @@ class MemoryLevel:
     implicit: a cache, which keeps what was used last: code for the machine copies nothing into it, and what a mapping
     stores there is what it should keep. line_bits: of what a cache moves at once (None: one element); ways: lines of
     one set (None: any line may stand anywhere); miss_cycles: beyond the bandwidth outside, of a line that was evicted
-    and is read again, among others that are. No count or cost depends on these four; `cache_misses` and `compile` do.
+    and is read again, among others that are; write_miss_cycles: of one that is written (None: the same). No count or
+    cost depends on these five but latency in steps; `cache_misses` and `compile` do.
 
     Of latency in steps (docs/latency.md), each without effect where it is left out. step_cycles: to begin one visit of
     what is below. beat_bits: what its bus moves at once (None: single bits), of contiguous runs; request_bits: the
     aligned pieces of runs that are asked for (None: whole runs); base_offset_bits: where tensors begin;
+    row_requests: whether runs end with their rows, along the last axis, even where the next row lies right behind;
     request_latency_cycles: from a request to its data; in_flight: requests that may wait at once (None: all). keeps:
     False where every step loads its tiles of tensors that are only read, changed or not.
 
@@ -116,10 +118,12 @@ class MemoryLevel:
     line_bits: int | None = None
     ways: int | None = None
     miss_cycles: Fraction = Fraction(0)
+    write_miss_cycles: Fraction | None = None
     step_cycles: Fraction = Fraction(0)
     beat_bits: int | None = None
     request_bits: int | None = None
     base_offset_bits: int = 0
+    row_requests: bool = False
     request_latency_cycles: Fraction = Fraction(0)
     in_flight: int | None = None
     keeps: bool = True
@@ -141,9 +145,11 @@ class MemoryLevel:
         check.integer("in_flight", null=True)
         check.kind("implicit", bool)
         check.kind("keeps", bool)
+        check.kind("row_requests", bool)
         cycles = "miss_cycles", "step_cycles", "request_latency_cycles"
         for field in ("read_pj", "write_pj", "leak_pj_per_cycle", *cycles):
             check.number(field)
+        check.number("write_miss_cycles", null=True)
         for prefix in ("", "read_", "write_"):
             field = f"{prefix}bandwidth_bits_per_cycle"
             if isinstance(getattr(self, field), str):
@@ -170,6 +176,7 @@ class MemoryLevel:
             beat_bits=None,
             request_bits=None,
             base_offset_bits=0,
+            row_requests=False,
             request_latency_cycles=Fraction(0),
             in_flight=None,
             keeps=True,

@@ -4,13 +4,13 @@ network."""
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.costmodel.layout import Layout as Layout
     from polymap.layouts.bursts import (
         BurstCounts as BurstCounts,
         TensorBursts as TensorBursts,
         burst_counts as burst_counts,
     )
     from polymap.layouts.choice import LayoutChoice as LayoutChoice, choose_layouts as choose_layouts
-    from polymap.layouts.layout import Layout as Layout
     from polymap.layouts.misses import (
         CacheMisses as CacheMisses,
         TensorMisses as TensorMisses,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import permutations
 
+from polymap.costmodel import Layout, candidates
 from polymap.formatting import listing
 from polymap.ir import Architecture, BudgetError, Tensor
-from polymap.layouts.bursts import burst_bits_of, bursts_of_layouts
-from polymap.layouts.layout import Layout, image_layouts, layout_of, row_major
-from polymap.layouts.tuning import TUNING
+from polymap.layouts.bursts import bursts_of, bursts_of_layouts
 from polymap.networks import Feed, LayerAnswer
 
 Edge = tuple[str, str, str]  # producer, consumer, and the consumer's tensor or ""
@@ -146,7 +144,7 @@ class BoundaryReader:
 
     def _boundary(self, producer: str, readers: list[tuple[str, str]]) -> Boundary:
         output = self._output(producer)
-        burst_bits = burst_bits_of(self._arch)
+        burst_bits = bursts_of(self._arch).bits
         layouts = candidates(len(output.shape), burst_bits // output.bits)
         sizes = [-(-layout.elements(output.shape) * output.bits // burst_bits) for layout in layouts]
         conversions = tuple(
@@ -168,13 +166,3 @@ class BoundaryReader:
 
 def _axes(shape: tuple[int, ...]) -> str:
     return f"{len(shape)} axes ({' x '.join(map(str, shape))})"
-
-
-def candidates(rank: int, elements_per_burst: int) -> tuple[Layout, ...]:
-    """Return the layouts that a tensor of so many axes is tried in."""
-    if rank == 4:
-        return image_layouts(elements_per_burst)
-    if rank <= TUNING.most_permuted:
-        return tuple(layout_of(" ".join(map(str, order)), rank) for order in permutations(range(rank)))
-    second_last = (*(axis for axis in range(rank) if axis != 1), 1)
-    return row_major(rank), Layout(tuple((axis, 0) for axis in second_last))

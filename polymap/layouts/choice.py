@@ -14,7 +14,7 @@ from polymap.inputs import answers_in_words, expected_kind, expected_seconds, is
 from polymap.ir import Mistake, OptionError, Shown
 from polymap.layouts.assignment import solved
 from polymap.layouts.boundaries import Boundary, BoundaryReader, ChosenLayout, Edge
-from polymap.layouts.bursts import burst_bits_of
+from polymap.layouts.bursts import bursts_of
 from polymap.layouts.tuning import TUNING
 from polymap.networks import Feed, LayerAnswer, Network, NetworkAnswer
 
@@ -60,7 +60,7 @@ def choose_layouts(
     if any(each.is_together for each in answer.groups):
         hint = "What stays on chip has no layout there. Ask explore_network without fuse=True."
         raise OptionError(Mistake("PM478", "layouts of an answer whose neighbours run together", hint))
-    burst_bits = burst_bits_of(answer.arch)
+    burst_bits = bursts_of(answer.arch).bits
     nodes = _nodes(answer)
     told = None if edges is None else _checked(edges, nodes)
     expected_seconds(time_limit_s, "time_limit_s")

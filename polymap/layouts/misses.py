@@ -7,11 +7,10 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.costmodel import Cost, evaluate
+from polymap.costmodel import Cost, Layout, evaluate
 from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mapping, MemoryLevel, Mistake, OptionError, Shown, Workload
 from polymap.layouts.bursts import expected_layouts
-from polymap.layouts.layout import Layout
 from polymap.layouts.touches import Touches, touches_of
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 
@@ -80,7 +79,7 @@ def cache_misses(
     mapping = mapping_of(mapping)
     caches = _caches(arch)
     _check_lines(caches, workload)
-    tables = expected_layouts(workload, layouts)
+    tables = {name: each for name, (each,) in expected_layouts(workload, layouts).items()}
     cost = evaluate(workload, arch, mapping)
     aligned = max(cache.line_bits or cache.word_bits for cache in caches)
     misses = _missed(arch, caches, touches_of(workload, arch, mapping, tables, aligned), is_full=fully_associative)

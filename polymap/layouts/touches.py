@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import COUNT_LIMIT
+from polymap.costmodel import Layout
 from polymap.costmodel.simulator import HoldingNode, Leaf, Tree, resolve
 from polymap.ir import Access, Architecture, BudgetError, Mapping, Mistake, Operator, Workload
-from polymap.layouts.layout import Layout
 from polymap.layouts.tuning import TUNING
 
 Ints = NDArray[np.int64]

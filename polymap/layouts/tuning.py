@@ -10,14 +10,8 @@ class Tuning(NamedTuple):
 
     search_s: float = 60.0
     """Of the choice of layouts, where the caller gives no limit."""
-    most_permuted: int = 3
-    """Axes of a tensor of which every order is tried; of more, some."""
     most_accesses: int = 20_000_000
     """Of one statement that are walked in their order."""
-    most_tiles: int = 400_000
-    """Of all instances and steps that are walked."""
-    most_elements: int = 200_000_000
-    """Of all tiles that are walked."""
 
 
 TUNING = Tuning()

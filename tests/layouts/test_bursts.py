@@ -11,6 +11,7 @@ import pytest
 
 from polymap.arch import arch_from_document
 from polymap.costmodel import evaluate
+from polymap.costmodel.layout import Layout, layout_of
 from polymap.costmodel.simulator import count_by_simulation
 from polymap.costmodel.simulator.state import Copy, PartialSums, Plain, Store
 from polymap.inputs import mapping_from_document
@@ -31,7 +32,6 @@ from polymap.ir import (
     Workload,
 )
 from polymap.layouts.bursts import burst_counts
-from polymap.layouts.layout import Layout, layout_of
 from polymap.workload import einsum
 from polymap.workload.layers import conv2d
 from tests.cases import Case, random_case

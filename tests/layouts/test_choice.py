@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 import polymap as pm
+from polymap.costmodel.layout import Layout
 from polymap.layouts.assignment import solved
 from polymap.layouts.boundaries import Boundary, Use, chosen_layout
-from polymap.layouts.layout import Layout
 from polymap.networks import Feed, MappedNode, Part, network_of_nodes
 
 LAYOUTS = tuple(Layout(tuple((axis, 0) for axis in order)) for order in ((0, 1, 2), (0, 2, 1), (2, 1, 0)))

@@ -33,6 +33,8 @@ _FITTED = (
     "pass_least_cycles",
     "fill_cycles",
     "preload_cycles",
+    "miss_cycles",
+    "write_miss_cycles",
 )
 
 

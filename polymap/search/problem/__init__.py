@@ -18,10 +18,12 @@ with lazy(__name__):
     )
     from polymap.search.problem.floors import floor_of as floor_of
     from polymap.search.problem.goals import (
+        PIECES as PIECES,
         SINGLE_FORMS as SINGLE_FORMS,
         Goal as Goal,
         Objective as Objective,
         dependence as dependence,
+        in_sums as in_sums,
         objective_unit as objective_unit,
         parse_objective as parse_objective,
         parse_single as parse_single,
@@ -58,6 +60,7 @@ with lazy(__name__):
     from polymap.search.problem.magnitudes import most_costed as most_costed, most_counted as most_counted
     from polymap.search.problem.measure import (
         Measure as Measure,
+        check_laid as check_laid,
         measure_of as measure_of,
         objective_value as objective_value,
         objective_values as objective_values,
@@ -93,13 +96,13 @@ with lazy(__name__):
         Span as Span,
         StructureRule as StructureRule,
         Utilization as Utilization,
+        beyond_sums as beyond_sums,
         figure as figure,
-        is_timed_by_step as is_timed_by_step,
         least_parallel as least_parallel,
         narrowed as narrowed,
         rule_text as rule_text,
     )
-    from polymap.search.problem.scores import exact_score as exact_score
+    from polymap.search.problem.scores import bounding_question as bounding_question, exact_score as exact_score
     from polymap.search.problem.structure_model import (
         Clash as Clash,
         decide as decide,

@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, Workload, is_box
-from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
 from polymap.search.problem.word_clashes import bits_required
 
 
@@ -17,6 +17,8 @@ def floor_of(workload: Workload, arch: Architecture, objective: Objective, more_
 
     more_bits: a lower bound on the bits that the outermost level reads or writes beyond the compulsory traffic.
     """
+    if objective.goal in PIECES:
+        return Fraction(ceil(floor_of(workload, arch, in_sums(arch, objective), more_bits)))
     energy, cycles = _energy(workload, arch, more_bits), _cycles(workload, arch, more_bits)
     leak = sum((level.leak_pj_per_cycle for level in arch.levels), Fraction(0)) * cycles
     powers = objective.goal.powers

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from polymap.costmodel import pieces_of
 from polymap.inputs import as_fraction, shown
 from polymap.ir import Architecture, Mistake, OptionError, did_you_mean
 
@@ -38,6 +39,8 @@ class Goal(Enum):
     ED2P = "ed2p"
     TRAFFIC = "traffic"
     CAPACITY = "capacity"
+    BURSTS = "bursts"
+    REQUESTS = "requests"
     WEIGHTED = "weighted"
     LEXICOGRAPHIC = "lex"
     PARETO = "pareto"
@@ -58,15 +61,23 @@ _POWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective. level: of TRAFFIC (bits read and written there) and CAPACITY (bits that one instance holds).
+    """One objective. level: of TRAFFIC (bits read and written there), CAPACITY (bits that one instance holds), BURSTS
+    and REQUESTS (of the outermost level, read and written).
 
     text: as the user wrote it. parts: of WEIGHTED, LEXICOGRAPHIC and PARETO, each with its weight (1 without one).
+    laid: of BURSTS and REQUESTS, (tensor, layouts that it may have), "" for those that are not named; else by rows.
     """
 
     goal: Goal
     level: str | None
     text: str
     parts: tuple[tuple[Fraction, Objective], ...] = ()
+    laid: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_of_pieces(self) -> bool:
+        """Whether the value depends on bursts or requests, which no sum of traffic says."""
+        return self.goal in PIECES or any(part.is_of_pieces for _, part in self.parts)
 
     @property
     def singles(self) -> tuple[Objective, ...]:
@@ -76,8 +87,9 @@ class Objective:
         return (self,)
 
 
+PIECES = (Goal.BURSTS, Goal.REQUESTS)
 _PLAIN = tuple(goal.value for goal in _POWERS)
-_AT_LEVEL = ("traffic", "capacity")
+_AT_LEVEL = ("traffic", "capacity", *(goal.value for goal in PIECES))
 _JOINED = ("weighted", "lex", "pareto")
 SINGLE_FORMS = (*_PLAIN, *(f"{name}:LEVEL" for name in _AT_LEVEL))  # of the objectives with one value
 _FORMS = ", ".join((*SINGLE_FORMS, "weighted:1*energy+0.5*latency", "lex:latency,energy", "pareto:energy,latency"))
@@ -92,6 +104,29 @@ def dependence(objective: Objective, *, leaks: bool) -> tuple[bool, bool]:
     if powers is None:
         return False, False
     return bool(powers.energy), bool(powers.cycles) or (bool(powers.energy) and leaks)
+
+
+def in_sums(arch: Architecture, objective: Objective) -> Objective:
+    """Return an objective of sums of traffic whose values are at most those of this one: a burst or a request moves as
+    many bits as it has at most."""
+    if not objective.is_of_pieces:
+        return objective
+    if objective.goal not in PIECES:
+        sums: dict[str, tuple[Fraction, Objective]] = {}
+        for weight, part in objective.parts:
+            less = in_sums(arch, part)
+            for factor, one in less.parts if part.goal in PIECES and objective.goal is Goal.WEIGHTED else ((1, less),):
+                sums[one.text] = sums.get(one.text, (Fraction(0), one))[0] + weight * factor, one
+        return _joined(objective.goal, tuple(sums.values()))
+    pieces = pieces_of(arch.levels[0], arch.name, of_runs=objective.goal is Goal.REQUESTS)
+    traffic = Objective(Goal.TRAFFIC, objective.level, f"traffic:{objective.level}")
+    return _joined(Goal.WEIGHTED, ((Fraction(1, pieces.bits), traffic),))
+
+
+def _joined(goal: Goal, parts: tuple[tuple[Fraction, Objective], ...]) -> Objective:
+    weighted = goal is Goal.WEIGHTED
+    words = (f"{weight}*{part.text}" if weighted else part.text for weight, part in parts)
+    return Objective(goal, None, f"{goal.value}:{('+' if weighted else ',').join(words)}", parts)
 
 
 def parse_objective(text: str, arch: Architecture) -> Objective:
@@ -126,6 +161,8 @@ def objective_unit(text: str) -> str:
     """Return the unit of the values of an objective such as "edp" or "traffic:DRAM" ("" for a weighted sum)."""
     kind = text.partition(":")[0]
     powers = next((goal.powers for goal in Goal if goal.value == kind), None)
+    if kind in (goal.value for goal in PIECES):
+        return kind
     return powers.unit if powers else "bits" if kind in _AT_LEVEL else ""
 
 
@@ -145,6 +182,7 @@ def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective
         mistakes.append(Mistake("PM501", f"unknown objective {shown(text)}", f"{hint}Use one of: {_FORMS}."))
         return None
     names = [known.name for known in arch.levels]
+    level, laid = _layouts_apart(level, names) if Goal(kind) in PIECES else (level, ())
     if level not in names:
         hint = f"{did_you_mean(level, names)} Levels of '{arch.name}': {', '.join(names)}."
         mistakes.append(Mistake("PM502", f"objective {shown(text)} names the level {shown(level)}", hint))
@@ -153,7 +191,32 @@ def _single(text: str, arch: Architecture, mistakes: list[Mistake]) -> Objective
         what = f"objective {shown(text)}: the outermost level holds everything, whatever the mapping"
         mistakes.append(Mistake("PM502", what, f"Levels below it: {', '.join(names[1:]) or 'none'}."))
         return None
-    return Objective(Goal(kind), level, text)
+    if Goal(kind) in PIECES:
+        _check_pieces(text, arch, Goal(kind), level, mistakes)
+    return Objective(Goal(kind), level, text, laid=laid)
+
+
+def _layouts_apart(rest: str, names: list[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the level of a text such as DRAM/I=NCHW|NHWC/W=any or DRAM/any, and the layouts that tensors may have."""
+    level = max((name for name in names if rest == name or rest.startswith(f"{name}/")), key=len, default=None)
+    if level is None:
+        level = rest.partition("/")[0]
+    words = rest.removeprefix(level).split("/")[1:]
+    pairs = (word.partition("=") for word in words)
+    return level, tuple((tensor, told) if sign else ("", tensor) for tensor, sign, told in pairs)
+
+
+def _check_pieces(text: str, arch: Architecture, goal: Goal, level: str, mistakes: list[Mistake]) -> None:
+    """Note that a level is not the outermost, or does not say what it moves at once."""
+    outer = arch.levels[0]
+    if level != outer.name:
+        what = f"objective {shown(text)}: {goal.value} are counted at the outermost level"
+        mistakes.append(Mistake("PM502", what, f"Use {goal.value}:{outer.name}."))
+        return
+    try:
+        pieces_of(outer, arch.name, of_runs=goal is Goal.REQUESTS)
+    except OptionError as error:
+        mistakes.extend(error.mistakes)
 
 
 def _combined(text: str, goal: Goal, rest: str, arch: Architecture, mistakes: list[Mistake]) -> Objective | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, lcm, prod
 
-from polymap.costmodel import Cost
+from polymap.costmodel import Cost, Laid, check_pieces, least_laid, pieces_of
 from polymap.ir import Architecture, Workload
 from polymap.search.problem.components import (
     Component,
@@ -22,7 +22,7 @@ from polymap.search.problem.components import (
     weighted_sum,
     wire_energies,
 )
-from polymap.search.problem.goals import Goal, Objective
+from polymap.search.problem.goals import PIECES, Goal, Objective, in_sums
 from polymap.search.problem.magnitudes import most_costed
 
 
@@ -179,6 +179,8 @@ def objective_value(workload: Workload, arch: Architecture, objective: Objective
             return Fraction(sum((row.reads + row.writes) * workload.tensor(row.tensor).bits for row in rows))
         case Goal.CAPACITY:
             return Fraction(dict(cost.occupancy_bits)[objective.level or ""])
+        case Goal.BURSTS | Goal.REQUESTS:
+            return Fraction(sum(each.read + each.written for each in laid(workload, arch, objective, cost)))
         case Goal.WEIGHTED:
             each = ((weight, objective_value(workload, arch, part, cost)) for weight, part in objective.parts)
             return sum((weight * value for weight, value in each), Fraction(0))
@@ -191,8 +193,27 @@ def objective_values(workload: Workload, arch: Architecture, objective: Objectiv
     return tuple(objective_value(workload, arch, one, cost) for one in objective.singles)
 
 
+def laid(workload: Workload, arch: Architecture, objective: Objective, cost: Cost) -> tuple[Laid, ...]:
+    """Return the layout of every tensor with the fewest bursts (or requests) of those that it may have, in the
+    workload's order. cost: with its mapping."""
+    assert cost.mapping is not None, "a cost that is compared knows its mapping"
+    pieces = pieces_of(arch.levels[0], arch.name, of_runs=objective.goal is Goal.REQUESTS)
+    return tuple(least_laid(workload, arch, cost.mapping, cost, pieces, dict(objective.laid)))
+
+
+def check_laid(workload: Workload, arch: Architecture, objective: Objective) -> None:
+    """Raise OptionError where bursts or requests of an objective are not counted: PM470 (layouts), PM471, PM473."""
+    for _, part in objective.parts:
+        check_laid(workload, arch, part)
+    if objective.goal in PIECES:
+        pieces = pieces_of(arch.levels[0], arch.name, of_runs=objective.goal is Goal.REQUESTS)
+        check_pieces(workload, pieces, dict(objective.laid))
+
+
 def measure_of(objective: Objective, workload: Workload, arch: Architecture) -> Measure:
-    """Return the objective compiled for the workload on the machine."""
+    """Return the objective compiled for the workload on the machine; of bursts and requests what bounds them."""
+    if objective.is_of_pieces:
+        objective = in_sums(arch, objective)
     if objective.parts:
         return _measure_of_parts(objective, workload, arch)
     scale = _energy_scale(workload, arch)

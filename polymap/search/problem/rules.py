@@ -117,13 +117,15 @@ Rule = Outside | Outermost | Innermost | Factor | Held | AtLeast | Span | Intrin
 Rules = tuple[Rule, ...]
 
 
-def is_timed_by_step(arch: Architecture, rules: Rules, *objectives: Objective) -> bool:
-    """Return whether objectives or limits depend on what single steps take, which no sum of traffic says."""
-    if not arch.is_timed_by_step:
-        return False
+def beyond_sums(arch: Architecture, rules: Rules, *objectives: Objective) -> str:
+    """Return why objectives or limits are no sums of traffic, so that each tree is counted by itself; "" where they
+    are."""
+    asked = (*objectives, *(rule.objective for rule in rules if isinstance(rule, AtMost)))
+    if any(one.is_of_pieces for one in asked):
+        return "bursts and requests are counted tree by tree"
     leaks = any(level.leak_pj_per_cycle for level in arch.levels)
-    limited = (rule.objective for rule in rules if isinstance(rule, AtMost))
-    return any(dependence(one, leaks=leaks)[1] for one in (*objectives, *limited))
+    is_timed = arch.is_timed_by_step and any(dependence(one, leaks=leaks)[1] for one in asked)
+    return "the latency of the machine is counted in steps" if is_timed else ""
 
 
 def rule_text(rule: Rule) -> str:

@@ -10,7 +10,7 @@ from polymap.costmodel import Cost, assemble, bounding_machine
 from polymap.costmodel.closed_form import count_closed_form
 from polymap.ir import Architecture, Mapping, PolymapError, Workload
 from polymap.schedules import check_mapping, placement_violations
-from polymap.search.problem.goals import Objective
+from polymap.search.problem.goals import Objective, in_sums
 from polymap.search.problem.measure import objective_values
 
 
@@ -29,14 +29,14 @@ def exact_score(
 ) -> Scored | None:
     """Return the score of a mapping; None where it is illegal for another reason, or the closed form does not apply.
 
-    Where steps take cycles of their own, value and cost of one that exceeds capacities, or is surely worth `enough`
-    and more, are those on the machine that bounds them from below.
+    Where steps take cycles of their own, or bursts or requests are asked for, value and cost of one that exceeds
+    capacities, or is surely worth `enough` and more, are those of the question that bounds them from below.
     """
     try:
         check_mapping(workload, arch, mapping)
         if placement_violations(workload, arch, mapping):
             return None
-        less = _bounding(workload, arch) if arch.is_timed_by_step else arch
+        less, sums = bounding_question(workload, arch, objective)
         counts = count_closed_form(workload, less, mapping, metered=True)
         if counts is None:
             return None
@@ -45,8 +45,9 @@ def exact_score(
             if level.capacity_bits is not None:
                 excess += max(Fraction(0), Fraction(use.occupancy_bits * level.buffering, level.capacity_bits) - 1)
         cost = assemble(workload, less, counts, (), "closed form", mapping)
-        value = objective_values(workload, arch, objective, cost)[0]
-        if less is not arch and not excess and (enough is None or value < enough):
+        value = objective_values(workload, less, sums, cost)[0]
+        is_bound = less is not arch or sums is not objective
+        if is_bound and not excess and (enough is None or value < enough):
             cost = assemble(workload, arch, counts, (), "closed form", mapping)
             value = objective_values(workload, arch, objective, cost)[0]
     except PolymapError:
@@ -54,4 +55,9 @@ def exact_score(
     return Scored(excess, value, cost)
 
 
-_bounding = lru_cache(maxsize=16)(bounding_machine)
+@lru_cache(maxsize=16)
+def bounding_question(workload: Workload, arch: Architecture, objective: Objective) -> tuple[Architecture, Objective]:
+    """Return a machine without steps and an objective of sums of traffic by which each mapping costs at most what it
+    costs by these; they themselves where that is what they are."""
+    machine = bounding_machine(workload, arch) if arch.is_timed_by_step else arch
+    return machine, in_sums(arch, objective)

@@ -17,7 +17,11 @@ with lazy(__name__):
     )
     from polymap.search.run.nest_after_nest import begin_nest_after_nest as begin_nest_after_nest
     from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
-    from polymap.search.run.parts import search_front as search_front, search_order as search_order
+    from polymap.search.run.parts import (
+        search_front as search_front,
+        search_order as search_order,
+        search_parts_by_tree as search_parts_by_tree,
+    )
     from polymap.search.run.program_provers import (
         begin_near_relatives as begin_near_relatives,
         sample_programs as sample_programs,

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from polymap.costmodel import Cost, evaluate
 from polymap.ir import Architecture, Mapping, Workload
-from polymap.search.problem import Goal, Objective, Rules, floor_of, is_confirmed, objective_values, refusals
+from polymap.search.problem import PIECES, Goal, Objective, Rules, floor_of, is_confirmed, objective_values, refusals
 from polymap.search.result import Progress, Scored, SearchResult, SpaceCount
 from polymap.search.run.options import Hints
 
@@ -203,7 +203,7 @@ def gap_of(value: Fraction, bound: Fraction) -> float:
 
 def number_of(objective: Objective, value: Fraction) -> int | float:
     """Return a value as it is shown: an integer where the objective counts."""
-    counts = objective.goal in (Goal.LATENCY, Goal.TRAFFIC, Goal.CAPACITY)
+    counts = objective.goal in (Goal.LATENCY, Goal.TRAFFIC, Goal.CAPACITY, *PIECES)
     if counts and value.denominator == 1:
         return int(value)
     try:

@@ -27,7 +27,7 @@ from polymap.checker import (
 )
 from polymap.inputs import mapping_to_document
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
-from polymap.search.problem import Rules, analyse, is_timed_by_step, parse_objective, rules_from_document
+from polymap.search.problem import Rules, analyse, beyond_sums, parse_objective, rules_from_document
 from polymap.search.run.certificate_head import (
     HINT,
     canonical,
@@ -68,8 +68,8 @@ def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rule
         reason = "a tensor is temporary"
     if reason is None and arch.has_wire_energies:
         reason = "fan-outs cost energy"
-    if reason is None and arch.is_timed_by_step and is_timed_by_step(arch, rules, parse_objective(objective, arch)):
-        reason = "latency is counted in steps"
+    if reason is None:
+        reason = beyond_sums(arch, rules, parse_objective(objective, arch)) or None
     try:
         if reason is None:
             tables = workload_table(workload), machine_table(arch), constraints_table(rules)

@@ -22,7 +22,7 @@ from polymap.search.problem import (
     Problem,
     Rules,
     analyse,
-    is_timed_by_step,
+    beyond_sums,
     objective_values,
     refusals,
 )
@@ -63,7 +63,7 @@ class Kind(Flag):
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
     """Return the kind of a question that a user asks."""
-    if problem.reason is not None or is_timed_by_step(asked.arch, asked.rules, asked.objective):
+    if problem.reason is not None or beyond_sums(asked.arch, asked.rules, asked.objective):
         return Kind.PROGRAM
     several = {
         Goal.LEXICOGRAPHIC: (Kind.DIVIDING_ORDER, Kind.ORDER),

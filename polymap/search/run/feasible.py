@@ -24,10 +24,10 @@ from polymap.search.problem import (
     StructureRule,
     Utilization,
     analyse,
+    beyond_sums,
     clashes,
     divisors,
     is_confirmed,
-    is_timed_by_step,
     measure_under,
     narrowed,
     refusals,
@@ -160,7 +160,7 @@ class AnySize:
             return False
         if self._is_met_as_written(arch, rules):
             return True
-        if analyse(self.workload, arch, rules).reason is not None or is_timed_by_step(arch, rules):
+        if analyse(self.workload, arch, rules).reason is not None or beyond_sums(arch, rules):
             return None
         if Dividing(self.workload, self.stop).exists(arch, rules) or self._is_met_near(arch, rules):
             return True
@@ -189,7 +189,7 @@ class AnySize:
 
     def least(self, arch: Architecture, objective: Objective, rules: Rules) -> Fraction | None:
         """Return the optimum, where all trees can be enumerated."""
-        if self.refutes(arch, rules) or is_timed_by_step(arch, rules, objective):
+        if self.refutes(arch, rules) or beyond_sums(arch, rules, objective):
             return None
         if analyse(self.workload, arch, rules).reason is not None:
             return None

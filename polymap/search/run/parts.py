@@ -6,11 +6,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from polymap.search.dividing import Count
-from polymap.search.problem import AtMost, Goal, Rules, measure_of
+from polymap.search.problem import AtMost, Goal, Rules, beyond_sums, measure_of
 from polymap.search.resources import Stop
 from polymap.search.run.driver import Engines, Kind, Search, counted_space
 from polymap.search.run.evidence import Evidence, Incumbent
 from polymap.search.run.front_bounds import FrontBounds, FrontLimits, Values
+from polymap.search.run.timed_nests import size_of_few_trees
 
 _SHARE_OF_EARLIER = 0.8  # of what is left of the limit, for each part of an order but the last
 _SHARES_OF_EXTREMES = (1 / 2, 1 / 2)  # of what is left of the limit, for the least value of one part of a front
@@ -71,12 +72,23 @@ def _stretches(search: Search, known: KnownMappings) -> tuple[Values, ...]:
     return bounds.left()
 
 
+def search_parts_by_tree(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Find an order or a front of which each part's trees are counted by themselves (timed_nests.py)."""
+    is_nest = beyond_sums(search.arch, search.rules, search.objective) and len(search.workload.statements) == 1
+    if not is_nest or len(search.objective.singles) == 1:
+        return evidence
+    of_parts = search_front if search.objective.goal is Goal.PARETO else search_order
+    return of_parts(search, evidence, stop)
+
+
 class KnownMappings:
     """What is known of an order or a front while its parts are asked for: at first the mappings with dividing tiles."""
 
     def __init__(self, search: Search, evidence: Evidence) -> None:
         self.search, self.evidence = search, evidence
         self._evaluated = evidence.nodes
+        is_beyond = beyond_sums(search.arch, search.rules, search.objective)
+        self._by_tree = bool(is_beyond) and size_of_few_trees(search) is not None
 
     @property
     def incumbents(self) -> tuple[Incumbent, ...]:
@@ -94,7 +106,8 @@ class KnownMappings:
         begin = self._least(place, limits)
         start = () if begin is None else (replace(begin, values=(begin.values[place],)),)
         kind = Kind.DIVIDING if search.divides else Kind.PART
-        found, part = search.ask(asked, kind, share, start if kind is Kind.PART else (), engines)
+        kind = Kind.PROGRAM if self._by_tree or beyond_sums(search.arch, asked.rules, single) else kind
+        found, part = search.ask(asked, kind, share, () if kind is Kind.DIVIDING else start, engines)
         self._evaluated += found.space.evaluated
         own = None
         if found.best is not None:

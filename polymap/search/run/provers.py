@@ -44,6 +44,7 @@ from polymap.search.problem import (
     Objective,
     Utilization,
     analyse,
+    check_laid,
     clashes,
     exact_score,
     is_confirmed,
@@ -83,6 +84,8 @@ def read_question(
     if reason:
         raise OptionError(not_in_steps(workload, arch, reason))
     rules = () if options.constraints is None else rules_from_document(options.constraints, workload, arch)
+    for one in (goal, *(rule.objective for rule in rules if isinstance(rule, AtMost))):
+        check_laid(workload, arch, one)
     processes = Processes(options.workers)
     memory = Memory(options.memory_limit_mb, processes.pids)
     limits = Limits(options.clock, options.time_limit_s, memory, options.work_limit)

@@ -14,8 +14,8 @@ from polymap.search.dividing import solve
 from polymap.search.local import annealer_of
 from polymap.search.problem import (
     analyse,
+    beyond_sums,
     clashes,
-    is_timed_by_step,
     measure_under,
     objective_values,
     parse_single,
@@ -59,7 +59,7 @@ def ranked(asked: Question, limit: int, limits: Limits) -> Iterator[tuple[Mappin
     problem = analyse(asked.workload, asked.arch, asked.rules)
     if clashes(asked.workload, asked.arch, asked.rules):
         return
-    if problem.reason is not None or is_timed_by_step(asked.arch, asked.rules, asked.objective):
+    if problem.reason is not None or beyond_sums(asked.arch, asked.rules, asked.objective):
         drawn = sampled(
             *question,
             limits,

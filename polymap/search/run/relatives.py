@@ -6,12 +6,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 from polymap.costmodel import bounding_machine, evaluate
 from polymap.costmodel.analysis import compulsory_traffic
 from polymap.ir import Architecture, Fanout, Mapping, MemoryLevel, Tensor, Workload, accesses_of
-from polymap.search.problem import AtMost, Goal, Objective, analyse, exact_score, objective_values, parse_objective
+from polymap.search.problem import (
+    PIECES,
+    AtMost,
+    Goal,
+    Objective,
+    Rules,
+    analyse,
+    beyond_sums,
+    bounding_question,
+    exact_score,
+    in_sums,
+    objective_values,
+    parse_objective,
+)
 from polymap.search.result import SearchResult
 from polymap.search.run.answer import Question
 from polymap.search.run.driver import Engines, Kind, Search
@@ -50,23 +63,30 @@ def starts_of_relatives(search: Search, evidence: Evidence) -> tuple[Starts, Evi
         if read_often(search.workload):
             found |= dict(_merged_best(search, one))
             evidence = evidence.with_floor(place, _floor(search, one))
-        elif (search.arch.has_wire_energies or search.arch.is_timed_by_step) and len(search.workload.statements) == 1:
+        elif is_beside_sums(search, one) and len(search.workload.statements) == 1:
             starts, floor = _on_a_simpler_machine(search, one)
             found |= dict(starts)
             evidence = evidence.with_floor(place, floor)
     return Starts(tuple(sorted(found, key=lambda mapping: found[mapping]))), evidence
 
 
+def is_beside_sums(search: Search, objective: Objective) -> bool:
+    """Return whether a question is beyond what the lattice search covers by wires or steps of the machine, or because
+    it asks for bursts or requests."""
+    is_dear = search.arch.has_wire_energies or search.arch.is_timed_by_step
+    return is_dear or bool(beyond_sums(search.arch, search.rules, objective))
+
+
 def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tuple[Mapping, Fraction]], Fraction]:
     """Return mappings that are good on the machine that bounds what steps take, and where fan-outs that unite loads of
     a window cost no energy, with their values by what is asked, and what any mapping costs there at least: it costs no
     less where they do."""
-    arch = bounding_machine(search.workload, search.arch) if search.arch.is_timed_by_step else search.arch
+    arch, sums = bounding_question(search.workload, search.arch, objective)
     if analyse(search.workload, arch, search.rules).reason is not None:
         free = {"pj_per_word": Fraction(0), "pj_per_word_hop": Fraction(0), "reduce_pj": Fraction(0)}
         arch = replace(arch, nodes=tuple(replace(n, **free) if isinstance(n, Fanout) else n for n in arch.nodes))
-    relative = Relative(search.workload, arch, search.rules)
-    answer = answer_of(search, relative, objective, TUNING.free_wires_share)
+    relative = Relative(search.workload, arch, _in_sums(search))
+    answer = answer_of(search, relative, sums, TUNING.free_wires_share)
     if answer is None:
         return [], Fraction(0)
     answers = [answer, answer.dividing]
@@ -74,7 +94,16 @@ def _on_a_simpler_machine(search: Search, objective: Objective) -> tuple[list[tu
         answers += _with_less_traffic(search, relative)
     best = dict.fromkeys(one.best for one in answers if one is not None and one.best is not None)
     found = [pair for mapping in best for pair in _scored(search, mapping)]
-    return found, max(at_least(relative, answer, objective) or Fraction(0), _after_start(search, objective))
+    least = max(at_least(relative, answer, sums) or Fraction(0), _after_start(search, objective))
+    return found, Fraction(ceil(least)) if objective.goal in PIECES else least
+
+
+def _in_sums(search: Search) -> Rules:
+    """Return the rules with limits that any mapping keeps which keeps those that are asked for."""
+    return tuple(
+        replace(rule, objective=in_sums(search.arch, rule.objective)) if isinstance(rule, AtMost) else rule
+        for rule in search.rules
+    )
 
 
 def _after_start(search: Search, objective: Objective) -> Fraction:
@@ -83,7 +112,9 @@ def _after_start(search: Search, objective: Objective) -> Fraction:
     start = floor(search.arch.start_cycles)
     if not start or objective.goal is not Goal.LATENCY:
         return Fraction(0)
-    relative = Relative(search.workload, bounding_machine(search.workload, search.arch, by_steps=True), search.rules)
+    relative = Relative(
+        search.workload, bounding_machine(search.workload, search.arch, by_steps=True), _in_sums(search)
+    )
     answer = answer_of(search, relative, objective, TUNING.free_wires_share)
     least = None if answer is None else at_least(relative, answer, objective)
     return Fraction(0) if least is None else start + least

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel import Loop, Role, Sending
+from polymap.costmodel.arrivals import Loop, Role, Sending
+from polymap.costmodel.contiguous import Ints
+from polymap.costmodel.tuning import TUNING
 from polymap.ir import BudgetError, Fanout, Mistake, Multicast, Operator, PlaceRule, Tensor, rule_of
-from polymap.layouts.layout import Ints
-from polymap.layouts.tuning import TUNING
 
 Digits = tuple[int, ...]
 _NOTHING = np.zeros(0, np.int64)
@@ -113,8 +113,8 @@ def _steps(sending: Sending, fanouts: list[Fanout]) -> Iterator[dict[Digits, Int
             walked += len(tile)
             if len(tile):
                 tiles[_coordinates(fanouts, list(zip(siblings, place, strict=True)))] = tile
-        if walked > TUNING.most_elements:
-            what = f"{sending.access.tensor} has more than {TUNING.most_elements:,} elements to walk"
+        if walked > TUNING.most_walked:
+            what = f"{sending.access.tensor} has more than {TUNING.most_walked:,} elements to walk"
             raise BudgetError(Mistake("PM472", what, "A mapping that loads it less often has fewer."))
         if tiles:
             yield tiles

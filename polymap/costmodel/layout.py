@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import prod
 
 import numpy as np
 
+from polymap.costmodel.contiguous import Ints
+from polymap.costmodel.tuning import TUNING
 from polymap.inputs import expected_text, shown
 from polymap.ir import Mistake, OptionError
-
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 _LETTERS = "NCHW"  # the axes of an image in the order in which layers index them
 _HINT = "Expected axes from slowest to fastest, such as '0 2 3 1', 'NHWC', or with blocks '0 1 2 3 1:8', 'NCHW8c'."
@@ -87,10 +88,19 @@ def row_major(rank: int) -> Layout:
     return Layout(tuple((axis, 0) for axis in range(rank)))
 
 
-def image_layouts(block: int) -> tuple[Layout, ...]:
-    """Return NCHW, NHWC and, where a block has several elements, NCHW with blocks of channels."""
-    blocked = (_parsed(f"NCHW{block}c"),) if block > 1 else ()
-    return (_parsed("NCHW"), _parsed("NHWC"), *blocked)
+def candidates(rank: int, block: int) -> tuple[Layout, ...]:
+    """Return the layouts that a tensor of so many axes is tried in. block: the elements of a burst or request.
+
+    Of four axes NCHW, NHWC and, where a block has several elements, NCHW with blocks of channels; of up to three every
+    order; of more, the last and the second axis as the fastest.
+    """
+    if rank == len(_LETTERS):
+        blocked = (_parsed(f"NCHW{block}c"),) if block > 1 else ()
+        return (_parsed("NCHW"), _parsed("NHWC"), *blocked)
+    if rank <= TUNING.most_permuted:
+        return tuple(Layout(tuple((axis, 0) for axis in order)) for order in permutations(range(rank)))
+    second_last = (*(axis for axis in range(rank) if axis != 1), 1)
+    return row_major(rank), Layout(tuple((axis, 0) for axis in second_last))
 
 
 def _parsed(text: str) -> Layout:
