@@ -169,6 +169,4 @@ def _counts_of(workload: Workload, arch: Architecture, found: NestCounts[int], h
     uses = tuple(LevelUse(name, bits, *use) for name, bits, use in zip(levels, held, found.busy, strict=True))
     fanouts = [fanout.name for fanout in arch.fanouts]
     crossed = tuple(WireUse(fanouts[wire.fanout], tensors[wire.tensor], *wire[2:]) for wire in found.wires)
-    extents = workload.extents()
-    instances = sum(prod(extents[name] for name in each.dims) for each in workload.statements)
-    return Counts(instances, found.steps, traffic, uses, crossed)
+    return Counts(workload.instances_of_boxes(), found.steps, traffic, uses, crossed)
