@@ -86,7 +86,7 @@ class Numbers(Protocol[Amount]):
 
     def most(self, one: Amount, other: Amount) -> Amount: ...
 
-    def quotient(self, dividend: Amount, divisor: Amount) -> Amount:
+    def quotient(self, dividend: Any, divisor: Any) -> Any:
         """Return the quotient, rounded down."""
         ...
 
@@ -187,6 +187,11 @@ class Total(Generic[Amount]):
     def add(self, level: int, tensor: str, times: Amount, moves: Sequence[Any]) -> None:
         self.rows[level, tensor] = _added(self.rows.get((level, tensor)), times, moves)
 
+    def moves(self, level: int, tensor: str) -> tuple[Any, Any, Any, Any]:
+        """Return the reads, writes, fills and drains so far."""
+        reads, writes, fills, drains = self.rows.get((level, tensor), (0, 0, 0, 0))
+        return reads, writes, fills, drains
+
     def add_busiest(self, level: int, times: Amount, read: Any, written: Any, moved: Any) -> None:
         self.busiest[level] = _added(self.busiest.get(level), times, (read, written, moved))
 
@@ -209,7 +214,7 @@ class BranchCounter(Generic[Amount]):
     arch: Architecture
     numbers: Numbers[Amount]
     metered: bool
-    total: Total[Amount] = field(default_factory=Total)
+    total: Total[Any] = field(default_factory=Total[Any])
     set_before: dict[str, str] = field(default_factory=dict[str, str])
     order: tuple[str, ...] = ()
 
@@ -244,7 +249,7 @@ class BranchCounter(Generic[Amount]):
         held = {(0, each.name) for each in self.workload.tensors} | set(_stored(self.arch, mapping.nodes))
         none: Any = 0
         return [
-            Row(number, index, *self.total.rows.get((number, each.name), (0, 0, 0, 0)), none)
+            Row(number, index, *self.total.moves(number, each.name), none)
             for number in range(len(self.arch.levels))
             for index, each in enumerate(self.workload.tensors)
             if (number, each.name) in held
@@ -260,11 +265,12 @@ class BranchCounter(Generic[Amount]):
     def siblings(self, run: Run[Amount], level: int, spread: tuple[Spatial, ...] = ()) -> Amount:
         """Return over how many instances of a level spatial loops above spread a run. spread: further ones."""
         above = {fanout.name for fanout in self.arch.fanouts_above(self.arch.levels[level].name)}
-        tiles, found = dict[str, Any](run.extents), 1
+        tiles: dict[str, Any] = dict(run.extents)
+        found: Any = 1
         for each in (*run.spread, *spread):
             enclosing, tile = tiles[each.dim], self.numbers.tile(each)
             tiles[each.dim] = self.numbers.least(enclosing, tile)
-            found = found * -self.numbers.quotient(-enclosing, tile) if each.fanout in above else found
+            found = found * (-self.numbers.quotient(-enclosing, tile) if each.fanout in above else 1)
         return found
 
     def visit(self, nodes: Nodes, run: Run[Amount], times: Amount) -> dict[int, Amount]:
@@ -350,7 +356,8 @@ class BranchCounter(Generic[Amount]):
     ) -> NestCounts[Amount]:
         """Return the counts of a child without what passes above the nodes, one per sibling, from which it gets the
         given tensors."""
-        rows, busy = list[Row[Any]](), list(counts.busy)
+        rows: list[Row[Any]] = []
+        busy = list(counts.busy)
         for row in counts.rows:
             tensor = nest.tensors[row.tensor]
             level = given.get(tensor.name)
@@ -360,9 +367,9 @@ class BranchCounter(Generic[Amount]):
                 reads, writes = row.reads - row.drains, row.writes - row.fills
                 rows.append(row._replace(reads=reads, writes=writes, fills=0, drains=0))
                 siblings = self.siblings(run, level)
-                gone = [self.numbers.quotient(each * tensor.bits, siblings) for each in (row.drains, row.fills)]
-                both = zip(busy[level], (*gone, sum(gone)), strict=True)
-                busy[level] = Busiest(*(moved - less for moved, less in both))
+                read, written = (self.numbers.quotient(n * tensor.bits, siblings) for n in (row.drains, row.fills))
+                one = busy[level]
+                busy[level] = Busiest(one.read - read, one.written - written, one.moved - read - written)
         above = {
             (number, name)
             for name, level in given.items()
@@ -410,14 +417,15 @@ class BranchCounter(Generic[Amount]):
             self.numbers.lengths(run.extents[name], [self.numbers.tile(loop) for loop in loops if loop.dim == name])
             for name in mine
         ]
-        found = dict[tuple[tuple[int, ...], frozenset[str]], tuple[tuple[Length[Any], ...], Any]]()
+        found: dict[tuple[tuple[int, ...], frozenset[str]], tuple[tuple[Length[Any], ...], Any]] = {}
+        one: Any = 1
         for chosen in product(*kinds):
             again = {name for name, each in zip(mine, chosen, strict=True) if not each.is_first}
             stale = {each.target.tensor for each in own if again - set(each.target.dims)}
             stale |= {name for name, setter in self.set_before.items() if setter not in names}
             key = tuple(each.kind for each in chosen), run.fresh - stale
-            before = found[key][1] if key in found else 0
-            found[key] = chosen, before + prod((each.number for each in chosen), start=1)
+            before: Any = found[key][1] if key in found else 0
+            found[key] = chosen, before + prod((each.number for each in chosen), start=one)
         for (_, fresh), (chosen, number) in found.items():
             extents = run.extents | {name: each.length for name, each in zip(mine, chosen, strict=True)}
             yield number, replace(run, extents=extents, fresh=fresh, dying=dying)
@@ -438,7 +446,8 @@ class BranchCounter(Generic[Amount]):
         self, chain: Nodes, leaves: tuple[Statement, ...], run: Run[Amount], times: Amount
     ) -> tuple[dict[int, Amount], dict[str, int]]:
         """Count what the nodes above a branch load and drain. Return the bits that they hold, and the holders below."""
-        held, holders = dict[int, Any](), dict(run.holders)
+        held: dict[int, Any] = {}
+        holders = dict(run.holders)
         spread = tuple(node for node in chain if isinstance(node, Spatial))
         inside = replace(run, extents=self._inside(run.extents, chain))
         stored = dict.fromkeys(tensor for node in chain if isinstance(node, Storage) for tensor in node.tensors)
@@ -451,7 +460,7 @@ class BranchCounter(Generic[Amount]):
             bits = self.workload.tensor(name).bits
             for number in levels:
                 moved = shared.moved(number, self.numbers)
-                held[number] = held.get(number, 0) + moved.tile * bits
+                held[number] = moved.tile * bits + held.get(number, 0)
                 fills, drains, loads = moved.fills, moved.drains, moved.loads
                 self.total.add(number, name, times, (drains, fills, fills, drains))
                 self.total.add(holders[name], name, times, (loads, drains, 0, 0))

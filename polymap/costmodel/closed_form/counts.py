@@ -78,7 +78,7 @@ def _count_branches(workload: Workload, arch: Architecture, mapping: Mapping, *,
         found = BranchCounter(workload, arch, IntegerRuns(count_nest), metered=metered).counts(mapping)
     except OutOfReach:
         return None
-    return _counts_of(workload, arch, *found)
+    return _counts_of(workload, arch, found.counts, found.held)
 
 
 def _count_nest(model: WorkloadModel, arch: Architecture, mapping: Mapping, *, metered: bool) -> NestCounts[int] | None:
@@ -166,7 +166,10 @@ def _counts_of(workload: Workload, arch: Architecture, found: NestCounts[int], h
         Traffic(levels[row.level], tensors[row.tensor], row.reads, row.writes, row.fills, row.drains)
         for row in found.rows
     )
-    uses = tuple(LevelUse(name, bits, *use) for name, bits, use in zip(levels, held, found.busy, strict=True))
+    uses = tuple(
+        LevelUse(name, bits, use.read, use.written, use.moved)
+        for name, bits, use in zip(levels, held, found.busy, strict=True)
+    )
     fanouts = [fanout.name for fanout in arch.fanouts]
     crossed = tuple(WireUse(fanouts[wire.fanout], tensors[wire.tensor], *wire[2:]) for wire in found.wires)
     return Counts(workload.instances_of_boxes(), found.steps, traffic, uses, crossed)

@@ -217,7 +217,7 @@ class OfWindow:
         first = 0
         for factor, extent, chain in self.axes:
             own = first + len(_columns_of_extent(extent))
-            axes.append((factor, _of_first_column(extent, first), _of_first_columns(chain, own)))
+            axes.append((factor, cast("int", _of_first_column(extent, first)), _of_first_columns(chain, own)))
             first = own + len(chain)
         return replace(self, axes=tuple(axes))
 

@@ -145,7 +145,7 @@ class ColumnRuns:
             first = np.minimum(tile, first)
             lengths = lengths_below(lengths, first)
             lengths = lengths[:1] if self.divides else lengths
-        found = [Length(0, first, 1, is_first=True)]
+        found: list[Length[Many]] = [Length(0, first, 1, is_first=True)]
         for kind, (length, number) in enumerate(lengths):
             others = number if kind else number - 1
             if np.any(others):
@@ -280,7 +280,7 @@ def _orders_by_loops(workload: Workload) -> bool:
     by all, one dim an axis."""
     for tensor in {each.target.tensor for each in workload.statements}:
         accesses = {access for each in workload.statements for access in accesses_of(each, tensor)}
-        if len(accesses) > 1 or any(set(access.dims) != access.dims_alone for access in accesses):
+        if len(accesses) > 1 or any(access.dims_alone < set(access.dims) for access in accesses):
             return False
     return True
 
