@@ -146,13 +146,16 @@ MISTAKES = {
         "stale = set()",
     ),
     "every run of a child counts once": ("self.visit(child, each, times * number)", "self.visit(child, each, times)"),
-    "what children hold adds up": ("most |= self.visit(", "most += self.visit("),
-    "nodes above a branch take no room": ("return held + most", "return most"),
-    "what is dead is drained": ("drains -= self.touched", "drains -= 0"),
+    "what children hold adds up": (
+        "most[level] = self.numbers.most(most.get(level, 0), bits)",
+        "most[level] = most.get(level, 0) + bits",
+    ),
+    "nodes above a branch take no room": ("held.get(level, 0) + most.get(level, 0)", "most.get(level, 0)"),
+    "what is dead is drained": ("drains = drains - self.touched * numbers", "drains = drains - 0 * numbers"),
     "what has no value yet is loaded": ("fills = entries - (self.touched if self.is_fresh else 0)", "fills = entries"),
-    "a child loads from outside": ("numbers[row.level] or run.holders[row.tensor]", "numbers[row.level]"),
+    "a child loads from outside": ("level or run.holders[names[tensor]], names", "level, names"),
     "what a node above a branch loads is free": (
-        "self.total.add(holders[name], name, times, reads=loads, writes=drains)",
+        "self.total.add(holders[name], name, times, (loads, drains, 0, 0))",
         "pass",
     ),
     "a last tile is as long as the others": ("cut[rest] += number", "cut[tile] += number"),
@@ -162,19 +165,19 @@ MISTAKES = {
         "return Moved(entries, 0, tile, entries)",
     ),
     "siblings' nodes are loaded by each child": (
-        "replace(row, reads=row.reads - row.drains, writes=row.writes - row.fills, fills=0, drains=0)",
-        "row",
+        "rows.append(row._replace(reads=reads, writes=writes, fills=0, drains=0))",
+        "rows.append(row)",
     ),
-    "one sibling moves all": ("found *= trips if each.fanout in above else 1", "found *= 1"),
+    "one sibling moves all": ("self.numbers.quotient(-enclosing, tile) if each.fanout in above else 1", "1"),
     "children run on one instance": (
-        "mapping = Mapping((*run.spread, *around, *own))",
-        "mapping = Mapping((*around, *own))",
+        "self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)",
+        "self.counted(nest, run, Mapping((*around, *own)), times)",
     ),
     "siblings write the same elements": ("if writers and not spread <= access.dims_alone:", "if False:"),
     "a range is cut in any order": ("if isinstance(node, Temporal) and node.dim in spread:", "if False:"),
     "siblings of all instances are alike": (
-        "if tiles[node.dim] % min(node.tile, tiles[node.dim]):",
-        "if False:",
+        "self.numbers.refuse(self.numbers.quotient(enclosing, tile) * tile != enclosing, times,",
+        "self.numbers.refuse(False, times,",
     ),
     "what is read is drained": ("drains = self.of_writer[level].entries", "drains = entries"),
 }
@@ -184,11 +187,12 @@ MISTAKES = {
 def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = MISTAKES[name]
     source = Path(branches.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1
+    assert source.count(right) == 1, "the mistake is made in one place"
     mutant = ModuleType("mutant")
     monkeypatch.setitem(sys.modules, "mutant", mutant)
     exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    monkeypatch.setattr(counts, "count_branches", mutant.__dict__["count_branches"])
+    for name in ("BranchCounter", "IntegerRuns", "OutOfReach"):
+        monkeypatch.setattr(counts, name, mutant.__dict__[name])
     for seed in range(3_000):
         case = fused_case(random.Random(f"fused {seed}"))
         try:
