@@ -93,10 +93,13 @@ with lazy(__name__):
         StructureRule as StructureRule,
         Utilization as Utilization,
         figure as figure,
+        is_about_loops as is_about_loops,
+        is_about_the_whole as is_about_the_whole,
         is_timed_by_step as is_timed_by_step,
         least_parallel as least_parallel,
         narrowed as narrowed,
         rule_text as rule_text,
+        rules_of_nest as rules_of_nest,
     )
     from polymap.search.problem.scores import exact_score as exact_score
     from polymap.search.problem.structure_model import (
