@@ -1,10 +1,11 @@
 """Random trees with branches counted by every counter: closed form, table of tiles, sets, the generated program's own
 counters, and the simulator, which they must equal.
 
-`python -m tests.fused_tally FIRST LAST [--sets-every K] [--programs-every K] [--tables-every K]`: chains of two to five
-nests of `tests.referee.test_fused_counts` (shared dims, nodes in several children, ragged tiles, windows, spatial loops,
-temporaries, several readers) in random trees, by seed. Prints how many each counter counted, and the seeds that one counts
-wrongly; exit code 1 if there are any. Programs are also held to their results, where dependences allow the tree.
+`python -m tests.fused_tally FIRST LAST [--sets-every K] [--programs-every K] [--tables-every K]`: chains of two to
+five nests of `tests.referee.test_fused_counts` (shared dims, nodes in several children, ragged tiles, windows, spatial
+loops, temporaries, several readers) in random trees, by seed. Prints how many each counter counted, and the seeds that
+one counts wrongly; exit code 1 if there are any. Programs are also held to their results, where dependences allow the
+tree.
 """
 
 from __future__ import annotations
@@ -16,23 +17,19 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-import numpy as np
-
 from polymap.codegen.execute.run import generate_c, run_source
 from polymap.costmodel.closed_form.counts import count_closed_form
 from polymap.costmodel.counts import Counts
-from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.sets.counts import count_with_sets
 from polymap.costmodel.simulator import count_by_simulation
-from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
-from polymap.costmodel.tables.loops import loops_of_tree, with_tiles
-from polymap.ir.errors import BudgetError, MappingError
+from polymap.costmodel.tables.cost_arrays import evaluate_many
+from polymap.costmodel.tables.loops import loops_of_tree
+from polymap.ir.errors import BudgetError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.schedules.check import check_mapping
 from polymap.schedules.legality import dependence_violations
-from tests.referee.test_fused_counts import fused_case
+from tests.referee.test_fused_counts import fused_case, other_tiles, wrong_rows
 
 FAST = ("-std=c99", "-O0", "-fwrapv")
 Case = tuple[Workload, Architecture, Mapping]
@@ -44,43 +41,6 @@ def right_by_program(case: Case, truth: Counts, seed: int) -> bool:
     run = run_source(work, arch, generate_c(work, arch, mapping), FAST, seed=seed)
     counted = (run.counted, run.steps, run.instances) == (truth.traffic, truth.steps, truth.instances)
     return counted and (run.matches_reference or bool(dependence_violations(work, mapping)))
-
-
-def other_tiles(rng: random.Random, case: Case, number: int) -> np.ndarray:
-    """Return a table of tiles: the tree's own, and others that are readable, of any size."""
-    work, arch, mapping = case
-    loops, extents = list(loops_of_tree(mapping.nodes)), work.extents()
-    rows = [[loop.tile for loop in loops]]
-    for _ in range(number):
-        row = [1 if loop.tile == 1 and rng.random() < 0.8 else rng.randint(1, extents[loop.dim] + 1) for loop in loops]
-        try:
-            check_mapping(work, arch, Mapping(with_tiles(mapping.nodes, iter(row))))
-        except MappingError:
-            continue
-        rows.append(row)
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(loops))
-
-
-def wrong_rows(case: Case, table: np.ndarray, found: CostArrays) -> list[int]:
-    """Return the rows that a table of tiles gives another cost than `evaluate`."""
-    wrong: list[int] = []
-    for number, row in enumerate(table.tolist()):
-        cost = evaluate(case[0], case[1], Mapping(with_tiles(case[2].nodes, iter(row))))
-        moves = [tuple(int(getattr(each, name)[number]) for name in _MOVES) for each in found.traffic]
-        same = (
-            moves == [tuple(getattr(each, name) for name in _MOVES) for each in cost.traffic]
-            and [(name, int(bits[number])) for name, bits in found.occupancy_bits] == list(cost.occupancy_bits)
-            and (bool(found.legal[number]), float(found.energy_pj[number])) == (cost.legal, cost.energy_pj)
-            and (int(found.latency_cycles[number]), float(found.utilization[number]))
-            == (cost.latency_cycles, cost.utilization)
-            and [(name, float(each[number])) for name, each in found.energy_by_level_pj]
-            == list(cost.energy_by_level_pj)
-        )
-        wrong += [] if same else [number]
-    return wrong
-
-
-_MOVES = ("reads", "writes", "fills", "drains")
 
 
 def outcomes(seed: int, *, sets: bool, program: bool, table: bool) -> Iterator[tuple[str, bool | None]]:
@@ -111,12 +71,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     given = parser.parse_args()
     tally: Counter[tuple[str, bool | None]] = Counter()
+    often = {"sets": given.sets_every, "program": given.programs_every, "table": given.tables_every}
     begin, trees = time.monotonic(), 0
     for seed in range(given.first, given.last):
         if time.monotonic() - begin > given.seconds:
             break
-        due = {name: bool(k) and seed % k == 0 for name, k in
-               (("sets", given.sets_every), ("program", given.programs_every), ("table", given.tables_every))}  # fmt: skip
+        due = {name: bool(every) and seed % every == 0 for name, every in often.items()}
         for counter, is_right in outcomes(seed, **due):
             tally[counter, is_right] += 1
             if is_right is False:
