@@ -527,19 +527,14 @@ class SharedTensor:
         main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
         writers = [each for each in users if each.target.tensor == name]
         access = _shared_access(counter.arch, chain, name, users, run)
-        writer = writers[0] if writers else main
-        stays, of_writer, top = (
-            counter_stays(counter, nodes, user, access, run, times)
-            for nodes, user in ((chain, main), (chain, writer), (_at_the_top(chain, name), main))
-        )
-        return SharedTensor(
-            stays,
-            of_writer,
-            top[_first_level(counter.arch, chain, name)].entries,
-            bool(writers),
-            name in run.fresh,
-            name in run.dying,
-        )
+        stays = of_writer = counter_stays(counter, chain, main, access, run, times)
+        touched: Any = 0
+        if writers:
+            if writers[0] is not main:
+                of_writer = counter_stays(counter, chain, writers[0], access, run, times)
+            top = counter_stays(counter, _at_the_top(chain, name), main, access, run, times)
+            touched = top[_first_level(counter.arch, chain, name)].entries
+        return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
     def moved(self, level: int, numbers: Numbers[Any]) -> Moved:
         """Return what the node in a level moves.
