@@ -209,8 +209,8 @@ def test_tables_of_many_fused_trees_cost_what_each_row_does() -> None:
     assert wrong_tables(range(2_000, 6_000))[2] == [], "every figure of every row"
 
 
-# Mistakes on the way from one mapping to columns: (right, wrong) in the source of `tables.fused`, and a seed from which on
-# trees are drawn.
+# Mistakes on the way from one mapping to columns: (right, wrong) in the source of `tables.fused`, and the first seed of
+# the trees drawn.
 MISTAKES_IN_TABLES = {
     "a last tile is as long as the others": ("np.where(others > 0, length, first)", "first", 0),
     "the first tile counts twice": ("number if kind else number - 1", "number", 0),
