@@ -54,6 +54,7 @@ $(EXTRAS)/.ready: tests/extras/requirements.txt pyproject.toml
 
 soak: $(READY) $(EXTRAS)/.ready
 	$(BIN)/python -m tests.soak --workers $(WORKERS) --cases $(CASES) --sets-every 10 --tally out
+	$(BIN)/python -m tests.fused_tally 100000 120000
 	$(BIN)/python -m tests.c_tally 2000 --first 20000 --state out/c_tally.json
 	$(BIN)/python -m tests.search_tally 2000 --first 20000 --state out/search_tally.json
 	$(BIN)/python -m tests.any_size_tally --cases 2000 --first 20000 --state out/any_size_tally.json

@@ -17,8 +17,9 @@ import numpy as np
 
 import polymap as pm
 from polymap.costmodel.closed_form.counts import count_closed_form
+from polymap.costmodel.tables.loops import with_tiles
 from polymap.ir.machine import ComputeUnit, Fanout, MemoryLevel
-from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, Temporal
+from polymap.ir.mapping import Branch, Compute, Mapping, MappingNode, Spatial, Storage, Temporal
 
 ROUNDS = 7
 
@@ -66,6 +67,24 @@ def convolution(p: int = 7) -> Case:
     layer = pm.conv2d(K=64, C=64, H=56, W=56, R=3, S=3, padding=1, bits=16)
     name = "convolution 3x3, 64x64x56x56, eyeriss_like"
     return Case(name, layer, pm.load_arch("eyeriss_like"), Mapping(tuple(nodes)), "300,000 per second")
+
+
+def attention() -> Case:
+    """Attention without softmax: a branch below a loop over keys, each leg spread over both fan-outs."""
+    t, fan, held = Temporal, Spatial, Storage
+    scores: tuple[MappingNode, ...] = (
+        fan("k", 4, "X"), fan("n", 16, "Y"), fan("k", 2, "Y"), held("RF", ("K",)), t("m", 1), t("n", 1), t("k", 1),
+        Compute("S0"),
+    )  # fmt: skip
+    context: tuple[MappingNode, ...] = (
+        fan("p", 4, "X"), fan("n", 8, "Y"), held("RF", ("V",)), t("m", 1), t("n", 1), t("p", 1), Compute("S1"),
+    )  # fmt: skip
+    tree = Mapping((held("GLB", ("Q", "O")), t("n", 128), held("GLB", ("S",)), Branch((scores, context))))
+    work = pm.program(
+        ["S[m,n] += Q[m,k] * K[k,n]", "O[m,p] += S[m,n] * V[n,p]"],
+        m=512, n=512, k=64, p=64, temporary=["S"], bits=8,
+    )  # fmt: skip
+    return Case("attention 512x512x64, flat3", work, pm.load_arch("flat3"), tree, "100 times evaluate")
 
 
 def shapes() -> list[Case]:
@@ -210,6 +229,46 @@ def shape_rates(rows: int = 2000) -> None:
         sys.stdout.flush()
 
 
+def fused_row(rng: random.Random, nodes: tuple[MappingNode, ...], ends: dict[str, int], *, partial: bool) -> list[int]:
+    """Return tiles for the loops of a tree with branches, those of tile 1 as they are. ends: the tiles around."""
+    row: list[int] = []
+    for node in nodes:
+        if isinstance(node, Temporal | Spatial):
+            end = ends[node.dim]
+            some = [tile for tile in range(1, end + 1) if partial or end % tile == 0]
+            ends = {**ends, node.dim: 1 if node.tile == 1 else rng.choice(some)}
+            row.append(ends[node.dim])
+        elif isinstance(node, Branch):
+            for child in node.children:
+                row += fused_row(rng, child, ends, partial=partial)
+    return row
+
+
+def fused_rates(rows: int = 20_000) -> None:
+    """Print the rate of tables of a tree with a branch, and how many times that of `evaluate` it is."""
+    sys.stdout.write(
+        f"\n{f'evaluate_many, a tree with a branch, {rows:,} rows':62} {'per second':>14} {'evaluate':>10}\n"
+    )
+    case, rng = attention(), random.Random(1)
+    for partial in (False, True):
+        extents = case.workload.extents()
+        table = np.array([fused_row(rng, case.tree.nodes, extents, partial=partial) for _ in range(rows)])
+        start = time.process_time()
+        found = pm.evaluate_many(case.workload, case.arch, case.tree, table)
+        seconds = time.process_time() - start
+        trees = [Mapping(with_tiles(case.tree.nodes, iter(row))) for row in table[:50].tolist()]
+        start = time.process_time()
+        costs = [pm.evaluate(case.workload, case.arch, tree) for tree in trees]
+        alone = (time.process_time() - start) / len(trees)
+        if [cost.energy_pj for cost in costs] != found.energy_pj[: len(costs)].tolist():
+            sys.exit(f"{case.name}: a row differs from evaluate")
+        name = f"{case.name}, {'any size' if partial else 'dividing'}"
+        rate = rows / seconds
+        sys.stdout.write(
+            f"{name:62} {rate:14,.0f} {1 / alone:10,.0f}   {rate * alone:,.0f} times; aim: {case.target}\n"
+        )
+
+
 def best_seconds(work: Callable[[], object], times: int) -> float:
     """Return the CPU seconds of one call, the best round of `times` calls each."""
     best = float("inf")
@@ -283,6 +342,7 @@ def main() -> None:
         )
         write(f"{case.name:62} {len(table) / seconds:14,.0f}   aim: 100,000 per second\n")
     shape_rates()
+    fused_rates()
     spread_window_rates()
 
 

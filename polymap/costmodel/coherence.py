@@ -46,7 +46,7 @@ def stale_copies(
     mapping must be one that `check_mapping` accepts. Raises BudgetError where this takes more than `seconds` of CPU
     time.
     """
-    if not _may_be_stale(workload, arch, mapping.nodes, frozenset()):
+    if not may_be_stale(workload, arch, mapping):
         return ()
     what = "looking for stale copies"
     try:
@@ -56,6 +56,11 @@ def stale_copies(
             raise
         hint = "Tiles that divide or smaller extents would help."
         raise BudgetError(Mistake("PM489", f"{what} takes more than {seconds:.3g} s", hint)) from None
+
+
+def may_be_stale(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
+    """Return whether a copy in one of several instances may be stale: that is looked for in `stale_copies`."""
+    return _may_be_stale(workload, arch, mapping.nodes, frozenset())
 
 
 def _stale_copies(workload: Workload, arch: Architecture, mapping: Mapping) -> tuple[Violation, ...]:

@@ -112,6 +112,11 @@ def _dependence_violations(
     return found or stale_copies(workload, arch, mapping, seconds=seconds)
 
 
+def is_in_order(workload: Workload, arch: Architecture, mapping: Mapping) -> bool:
+    """Return whether dependences allow a mapping that `check_mapping` accepts."""
+    return not _dependence_violations(workload, arch, mapping, TUNING.count_limit_s)
+
+
 def _any_order_is_legal(workload: Workload) -> bool:
     """Return whether there is one statement that accumulates in any order and never reads what it writes."""
     if len(workload.statements) != 1 or not workload.associative:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from math import prod
 
 from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
@@ -224,6 +225,11 @@ class Workload(Shown):
     def extents(self) -> dict[str, int]:
         """Return dim name -> extent, in order."""
         return {dim.name: dim.extent for dim in self.dims}
+
+    def instances_of_boxes(self) -> int:
+        """Return how many statement instances there are, whatever the constraints."""
+        extents = self.extents()
+        return sum(prod(extents[name] for name in each.dims) for each in self.statements)
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of that name (KeyError if there is none)."""

@@ -15,7 +15,7 @@ from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate, simulate
 from polymap.costmodel.tables import cost_columns
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
-from polymap.costmodel.tables.cost_columns import Batch, batch_of
+from polymap.costmodel.tables.cost_columns import NestBatch, batch_of_nest
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
@@ -95,11 +95,11 @@ def check(case: Case, seed: int, rows: int, dividing: float = 0.5) -> int:
         assert figures_at(costs, number) == figures(cost), f"random_case seed {seed}, tiles {row}"
         if number == seed % rows:
             assert figures(simulate(case.workload, case.arch, mapping)) == figures(cost)
-    batch = batch_of(case.workload, case.arch, case.mapping, placed=True)
+    batch = batch_of_nest(case.workload, case.arch, case.mapping, placed=True)
     return rows - len(by_arrays(batch, array)[1]) if batch else 0
 
 
-def by_arrays(batch: Batch, table: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+def by_arrays(batch: NestBatch, table: NDArray[np.int64]) -> tuple[list[int], list[int]]:
     """Return which rows the arrays for tiles of any size count, and which they leave to others."""
     right = np.concatenate([each for _, _, each in batch.count_partial(table)])
     return np.flatnonzero(right).tolist(), np.flatnonzero(~right).tolist()

@@ -17,7 +17,7 @@ from polymap.costmodel.counts import Counts, WireUse
 from polymap.costmodel.sets import counts_of_sets
 from polymap.costmodel.simulator import count_by_simulation
 from polymap.costmodel.tables import evaluate_many
-from polymap.costmodel.tables.cost_columns import batch_of
+from polymap.costmodel.tables.cost_columns import batch_of_nest
 from polymap.inputs import parse_json
 from polymap.ir import (
     ArchError,
@@ -164,7 +164,7 @@ def test_tables_of_tiles_cost_what_each_mapping_costs_by_itself() -> None:
         one = evaluate(case.workload, arch, case.mapping)
         many = evaluate_many(case.workload, arch, case.mapping, np.array([tiles, tiles]))
         assert [(name, values[1]) for name, values in many.energy_by_level_pj] == list(one.energy_by_level_pj), seed
-        counted += batch_of(case.workload, arch, case.mapping, placed=True) is not None
+        counted += batch_of_nest(case.workload, arch, case.mapping, placed=True) is not None
     assert counted > 50
 
 

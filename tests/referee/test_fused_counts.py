@@ -9,17 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from polymap.arch import arch_from_document
 from polymap.costmodel.closed_form import branches, counts
 from polymap.costmodel.closed_form.counts import count_closed_form
+from polymap.costmodel.evaluation import evaluate
 from polymap.costmodel.simulator import count_by_simulation
+from polymap.costmodel.tables import cost_arrays, fused
+from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
+from polymap.costmodel.tables.loops import loops_of_tree, with_tiles
 from polymap.ir.errors import MappingError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, Fanout
 from polymap.ir.mapping import Branch, Mapping, MappingNode, Spatial, Temporal
-from polymap.schedules.check import check_mapping
+from polymap.schedules.check import check_mapping, placement_violations
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree, with_room
 
@@ -175,6 +180,100 @@ def test_a_temporary_result_that_is_read_through_a_window_is_counted_as_it_runs(
     assert counted > 12, "trees in which the nests share no loop are counted"
 
 
+def other_tiles(rng: random.Random, case: tuple[Workload, Architecture, Mapping], number: int) -> np.ndarray:
+    """Return a table of tiles: the tree's own, and others that are readable, of any size."""
+    work, arch, mapping = case
+    loops, extents = list(loops_of_tree(mapping.nodes)), work.extents()
+    rows = [[loop.tile for loop in loops]]
+    for _ in range(number):
+        row = [1 if loop.tile == 1 and rng.random() < 0.8 else rng.randint(1, extents[loop.dim] + 1) for loop in loops]
+        try:
+            check_mapping(work, arch, Mapping(with_tiles(mapping.nodes, iter(row))))
+        except MappingError:
+            continue
+        rows.append(row)
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(loops))
+
+
+def wrong_rows(case: tuple[Workload, Architecture, Mapping], table: np.ndarray, found: CostArrays) -> list[int]:
+    """Return the rows that a table of tiles gives another cost than `evaluate`."""
+    wrong: list[int] = []
+    for number, row in enumerate(table.tolist()):
+        cost = evaluate(case[0], case[1], Mapping(with_tiles(case[2].nodes, iter(row))))
+        moves = [tuple(int(getattr(each, name)[number]) for name in _MOVES) for each in found.traffic]
+        same = (
+            moves == [tuple(getattr(each, name) for name in _MOVES) for each in cost.traffic]
+            and [(name, int(bits[number])) for name, bits in found.occupancy_bits] == list(cost.occupancy_bits)
+            and (bool(found.legal[number]), float(found.energy_pj[number])) == (cost.legal, cost.energy_pj)
+            and (int(found.latency_cycles[number]), float(found.utilization[number]))
+            == (cost.latency_cycles, cost.utilization)
+            and [(name, float(each[number])) for name, each in found.energy_by_level_pj]
+            == list(cost.energy_by_level_pj)
+        )
+        wrong += [] if same else [number]
+    return wrong
+
+
+_MOVES = ("reads", "writes", "fills", "drains")
+
+
+def wrong_tables(seeds: range) -> tuple[int, int, list[int]]:
+    """Return how many trees have a table of tiles counted by arrays, rows of all tables, and seeds with a wrong row."""
+    by_arrays, rows, wrong = 0, 0, list[int]()
+    for seed in seeds:
+        rng = random.Random(f"fused {seed}")
+        case = fused_case(rng)
+        tiles = other_tiles(rng, case, 8)
+        if not tiles.shape[1]:
+            continue
+        placed = not placement_violations(*case)
+        by_arrays += fused.batch_of_branches(*case, placed=placed) is not None
+        rows += len(tiles)
+        wrong += [seed] if wrong_rows(case, tiles, evaluate_many(*case, tiles)) else []
+    return by_arrays, rows, wrong
+
+
+def test_tables_of_fused_trees_cost_what_each_row_does() -> None:
+    by_arrays, rows, wrong = wrong_tables(range(60))
+    assert wrong == [], "every figure of every row, to the last bit"
+    assert by_arrays >= 20, "array formulas apply to many"
+    assert rows > 200, "tiles of any size, ragged ones among them"
+
+
+@pytest.mark.soak
+def test_tables_of_many_fused_trees_cost_what_each_row_does() -> None:
+    assert wrong_tables(range(2_000, 6_000))[2] == [], "every figure of every row"
+
+
+# Mistakes on the way from one mapping to columns: (right, wrong) in the source of `tables.fused`, and the first seed of
+# the trees drawn.
+MISTAKES_IN_TABLES = {
+    "a last tile is as long as the others": ("np.where(others > 0, length, first)", "first", 0),
+    "the first tile counts twice": ("number if kind else number - 1", "number", 0),
+    "extents are those of the whole": ("varying = tuple(number for", "varying = () and tuple(number for", 0),
+    "dependences allow what the first row does": ("key = pattern.tobytes()", 'key = b""', 0),
+    "rows that the formulas do not reach are kept": ("right &= ~runs.failed", "right &= True", 311),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES_IN_TABLES)
+def test_a_mistake_in_the_tables_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong, first = MISTAKES_IN_TABLES[name]
+    source = Path(fused.__file__).read_text(encoding="utf-8")
+    assert source.count(right) == 1, "the mistake is made in one place"
+    mutant = ModuleType("mutant")
+    monkeypatch.setitem(sys.modules, "mutant", mutant)
+    exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
+    monkeypatch.setattr(cost_arrays, "batch_of_branches", mutant.__dict__["batch_of_branches"])
+    for seed in range(first, 1_000):
+        try:
+            if wrong_tables(range(seed, seed + 1))[2]:
+                return
+        except (AssertionError, KeyError, ValueError, TypeError, IndexError):
+            return
+    pytest.fail("no table sees it")
+
+
 # Mistakes in the formulas: (right, wrong) in the source of `branches`.
 MISTAKES = {
     "sums begin anew in every run": (
@@ -182,13 +281,16 @@ MISTAKES = {
         "stale = set()",
     ),
     "every run of a child counts once": ("self.visit(child, each, times * number)", "self.visit(child, each, times)"),
-    "what children hold adds up": ("most |= self.visit(", "most += self.visit("),
-    "nodes above a branch take no room": ("return held + most", "return most"),
-    "what is dead is drained": ("drains -= self.touched", "drains -= 0"),
+    "what children hold adds up": (
+        "most[level] = self.numbers.most(most.get(level, 0), bits)",
+        "most[level] = most.get(level, 0) + bits",
+    ),
+    "nodes above a branch take no room": ("held.get(level, 0) + most.get(level, 0)", "most.get(level, 0)"),
+    "what is dead is drained": ("drains = drains - self.touched * numbers", "drains = drains - 0 * numbers"),
     "what has no value yet is loaded": ("fills = entries - (self.touched if self.is_fresh else 0)", "fills = entries"),
-    "a child loads from outside": ("numbers[row.level] or run.holders[row.tensor]", "numbers[row.level]"),
+    "a child loads from outside": ("level or run.holders[names[tensor]], names", "level, names"),
     "what a node above a branch loads is free": (
-        "self.total.add(holders[name], name, times, reads=loads, writes=drains)",
+        "self.total.add(holders[name], name, times, (loads, drains, 0, 0))",
         "pass",
     ),
     "a last tile is as long as the others": ("cut[rest] += number", "cut[tile] += number"),
@@ -198,19 +300,19 @@ MISTAKES = {
         "return Moved(entries, 0, tile, entries)",
     ),
     "siblings' nodes are loaded by each child": (
-        "replace(row, reads=row.reads - row.drains, writes=row.writes - row.fills, fills=0, drains=0)",
-        "row",
+        "rows.append(row._replace(reads=reads, writes=writes, fills=0, drains=0))",
+        "rows.append(row)",
     ),
-    "one sibling moves all": ("found *= trips if each.fanout in above else 1", "found *= 1"),
+    "one sibling moves all": ("self.numbers.quotient(-enclosing, tile) if each.fanout in above else 1", "1"),
     "children run on one instance": (
-        "mapping = Mapping((*run.spread, *around, *own))",
-        "mapping = Mapping((*around, *own))",
+        "self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)",
+        "self.counted(nest, run, Mapping((*around, *own)), times)",
     ),
     "siblings write the same elements": ("if writers and not spread <= access.dims_alone:", "if False:"),
     "a range is cut in any order": ("if isinstance(node, Temporal) and node.dim in spread:", "if False:"),
     "siblings of all instances are alike": (
-        "if tiles[node.dim] % min(node.tile, tiles[node.dim]):",
-        "if False:",
+        "self.numbers.refuse(self.numbers.quotient(enclosing, tile) * tile != enclosing, times,",
+        "self.numbers.refuse(False, times,",
     ),
     "what is read is drained": ("drains = self.of_writer[level].entries", "drains = entries"),
 }
@@ -220,11 +322,12 @@ MISTAKES = {
 def test_a_mistake_in_the_formulas_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = MISTAKES[name]
     source = Path(branches.__file__).read_text(encoding="utf-8")
-    assert source.count(right) == 1
+    assert source.count(right) == 1, "the mistake is made in one place"
     mutant = ModuleType("mutant")
     monkeypatch.setitem(sys.modules, "mutant", mutant)
     exec(compile(source.replace(right, wrong), "mutant", "exec"), mutant.__dict__)
-    monkeypatch.setattr(counts, "count_branches", mutant.__dict__["count_branches"])
+    for name in ("BranchCounter", "IntegerRuns", "OutOfReach"):
+        monkeypatch.setattr(counts, name, mutant.__dict__[name])
     for seed in range(3_000):
         case = fused_case(random.Random(f"fused {seed}"))
         try:

@@ -15,6 +15,12 @@ with lazy(__name__):
         rows_of as rows_of,
         wires_of as wires_of,
     )
+    from polymap.costmodel.closed_form.branches import (
+        BranchCounter as BranchCounter,
+        Length as Length,
+        NestCounts as NestCounts,
+        OutOfReach as OutOfReach,
+    )
     from polymap.costmodel.closed_form.carries import (
         Axes as Axes,
         Cuts as Cuts,

@@ -2,20 +2,20 @@
 as a tree of its own that begins with empty nodes (docs/closed_form.md, "Branches").
 
 What differs between runs is how long the tiles are, and whether the sums that a child adds to have a value yet. Nodes
-above a branch hold what its children touch together: the same elements in every iteration, or the formulas do not
-apply.
+above a branch hold what their children touch together: the same elements in every iteration, or the formulas do not
+apply. One implementation serves Python integers (`evaluate`) and arrays (`evaluate_many`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product, takewhile
 from math import prod
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol
 
-from polymap.costmodel.counts import Counts, LevelUse, Traffic, WireUse
+from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Row, Wire
 from polymap.ir import (
     Access,
     Architecture,
@@ -40,85 +40,187 @@ from polymap.ir import (
 )
 
 Nodes = tuple[MappingNode, ...]
-CountNest = Callable[[Workload, Architecture, Mapping], Counts | None]
 
 
 class OutOfReach(Exception):
     """The formulas do not apply."""
 
 
+class NestCounts(NamedTuple, Generic[Figure]):
+    """The counts of a tree. rows: by level and tensor. busy: per level. wires: by fan-out and tensor."""
+
+    rows: Sequence[Row[Figure]]
+    busy: Sequence[Busiest[Figure]]
+    steps: Figure
+    wires: Sequence[Wire[Figure]]
+
+
+class BranchCounts(NamedTuple, Generic[Figure]):
+    """The counts of a tree with branches. held: per level the bits that one instance holds at most."""
+
+    counts: NestCounts[Figure]
+    held: Sequence[Figure]
+
+
+class Length(NamedTuple, Generic[Figure]):
+    """Tiles of a dim that are equally long. kind: tells lengths apart. number: of the tiles; is_first: it is one, the
+    first of all."""
+
+    kind: int
+    length: Figure
+    number: Figure
+    is_first: bool
+
+
+class Numbers(Protocol[Amount]):
+    """Tiles and counts of one type of number. unit: what a loop over single indices has for its tile."""
+
+    @property
+    def unit(self) -> int: ...
+
+    def tile(self, loop: Temporal | Spatial) -> Amount:
+        """Return the tile of a loop."""
+        ...
+
+    def least(self, one: Amount, other: Amount) -> Amount: ...
+
+    def most(self, one: Amount, other: Amount) -> Amount: ...
+
+    def quotient(self, dividend: Any, divisor: Any) -> Any:
+        """Return the quotient, rounded down."""
+        ...
+
+    def equal(self, one: Amount, other: Amount) -> Amount:
+        """Return 1 where two numbers are equal, else 0."""
+        ...
+
+    def lengths(self, extent: Amount, tiles: Sequence[Amount]) -> Sequence[Length[Amount]]:
+        """Return how long the tiles are that nested loops cut a range into, the first one first."""
+        ...
+
+    def refuse(self, refused: Any, times: Amount, why: str) -> None:
+        """Raise OutOfReach where something is the case of a run, or note where it is of one that occurs."""
+        ...
+
+    def extents(self, extents: dict[str, Amount]) -> dict[str, int]:
+        """Return extents for the nest of a run."""
+        ...
+
+    def count(self, nest: Workload, extents: dict[str, Amount], mapping: Mapping, times: Amount) -> NestCounts[Amount]:
+        """Return the counts of a nest of one statement over tiles of these extents; raise OutOfReach where there are
+        none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Run:
+class IntegerRuns:
+    """Python integers. count_nest: counts a nest of one statement, in closed form."""
+
+    count_nest: Callable[[Workload, Mapping], NestCounts[int] | None]
+    unit: int = 1
+
+    def tile(self, loop: Temporal | Spatial) -> int:
+        return loop.tile
+
+    def least(self, one: int, other: int) -> int:
+        return min(one, other)
+
+    def most(self, one: int, other: int) -> int:
+        return max(one, other)
+
+    def quotient(self, dividend: int, divisor: int) -> int:
+        return dividend // divisor
+
+    def equal(self, one: int, other: int) -> int:
+        return int(one == other)
+
+    def lengths(self, extent: int, tiles: Sequence[int]) -> Sequence[Length[int]]:
+        lengths, first = Counter({extent: 1}), extent
+        for tile in tiles:
+            cut = Counter[int]()
+            for length, number in lengths.items():
+                whole, rest = divmod(length, tile)
+                cut[tile] += number * whole
+                cut[rest] += number if rest else 0
+            lengths, first = cut, min(first, tile)
+        lengths[first] -= 1
+        others = (Length(length, length, number, is_first=False) for length, number in lengths.items() if number)
+        return [Length(first, first, 1, is_first=True), *others]
+
+    def refuse(self, refused: Any, times: int, why: str) -> None:
+        if refused:
+            raise OutOfReach(why)
+
+    def extents(self, extents: dict[str, int]) -> dict[str, int]:
+        return extents
+
+    def count(self, nest: Workload, extents: dict[str, int], mapping: Mapping, times: int) -> NestCounts[int]:
+        counts = self.count_nest(nest, mapping)
+        if counts is None:
+            raise OutOfReach(nest.statements[0].name)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Generic[Amount]):
     """One run of a subtree. extents: of the tiles that it gets. fresh: tensors whose elements in it have no value
     yet. dying: tensors that nothing uses after it. holders: tensor -> the level that it is loaded from. spread: the
     spatial loops above, which cut these tiles."""
 
-    extents: dict[str, int]
+    extents: dict[str, Amount]
     fresh: frozenset[str]
     dying: frozenset[str]
     holders: dict[str, int]
     spread: tuple[Spatial, ...] = ()
 
-    def siblings(self, arch: Architecture, level: int, spread: tuple[Spatial, ...] = ()) -> int:
-        """Return over how many instances of a level spatial loops above spread a run. spread: further ones."""
-        above = {fanout.name for fanout in arch.fanouts_above(arch.levels[level].name)}
-        tiles, found = dict(self.extents), 1
-        for each in (*self.spread, *spread):
-            trips = -(-tiles[each.dim] // each.tile)
-            tiles[each.dim] = min(tiles[each.dim], each.tile)
-            found *= trips if each.fanout in above else 1
-        return found
-
 
 @dataclass(slots=True)
-class Total:
+class Total(Generic[Amount]):
     """What is counted so far. rows: (level, tensor) -> reads, writes, fills, drains. busiest: level -> bits that its
-    first instance reads, writes, and moves."""
+    first instance reads, writes, and moves. wires: (fan-out, tensor) -> messages, deliveries, collections, sums."""
 
-    rows: dict[tuple[int, str], Counter[str]] = field(default_factory=dict[tuple[int, str], Counter[str]])
-    busiest: dict[int, Counter[str]] = field(default_factory=dict[int, Counter[str]])
-    wires: dict[tuple[str, str], Counter[str]] = field(default_factory=dict[tuple[str, str], Counter[str]])
-    steps: int = 0
+    rows: dict[tuple[int, str], tuple[Any, ...]] = field(default_factory=dict[tuple[int, str], tuple[Any, ...]])
+    busiest: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]])
+    wires: dict[tuple[int, str], tuple[Any, ...]] = field(default_factory=dict[tuple[int, str], tuple[Any, ...]])
+    steps: Any = 0
 
-    def add(self, level: int, tensor: str, times: int, **amounts: int) -> None:
-        row = self.rows.setdefault((level, tensor), Counter())
-        for what, amount in amounts.items():
-            row[what] += times * amount
+    def add(self, level: int, tensor: str, times: Amount, moves: Sequence[Any]) -> None:
+        self.rows[level, tensor] = _added(self.rows.get((level, tensor)), times, moves)
 
-    def add_busiest(self, level: int, times: int, read: int, written: int, moved: int) -> None:
-        busy = self.busiest.setdefault(level, Counter())
-        for what, bits in (("reads", read), ("writes", written), ("moved", moved)):
-            busy[what] += times * bits
+    def moves(self, level: int, tensor: str) -> tuple[Any, Any, Any, Any]:
+        """Return the reads, writes, fills and drains so far."""
+        reads, writes, fills, drains = self.rows.get((level, tensor), (0, 0, 0, 0))
+        return reads, writes, fills, drains
+
+    def add_busiest(self, level: int, times: Amount, read: Any, written: Any, moved: Any) -> None:
+        self.busiest[level] = _added(self.busiest.get(level), times, (read, written, moved))
+
+    def add_wire(self, fanout: int, tensor: str, times: Amount, crossed: Sequence[Any]) -> None:
+        self.wires[fanout, tensor] = _added(self.wires.get((fanout, tensor)), times, crossed)
 
 
-def count_branches(
-    workload: Workload, arch: Architecture, mapping: Mapping, count_nest: CountNest, *, metered: bool
-) -> Counts | None:
-    """Return the counts of a tree with branches that `check_mapping` accepts, or None where the formulas do not apply.
-
-    count_nest: counts a nest of one statement, in closed form. It is applied to every child that is one.
-    """
-    counter = BranchCounter(workload, arch, count_nest, metered=metered)
-    try:
-        return counter.counts(mapping)
-    except OutOfReach:
-        return None
+def _added(before: tuple[Any, ...] | None, times: Any, amounts: Sequence[Any]) -> tuple[Any, ...]:
+    if before is None:
+        return tuple(times * amount for amount in amounts)
+    return tuple(one + times * amount for one, amount in zip(before, amounts, strict=True))
 
 
 @dataclass(slots=True)
-class BranchCounter:
-    """The walk over a tree: one visit per child and kind of run. set_before: tensor -> the statement that sets what
-    another one accumulates into. order: of the statements in the tree."""
+class BranchCounter(Generic[Amount]):
+    """The walk over a tree: one visit per child and kind of run. metered: see `count_closed_form`. set_before: tensor
+    -> the statement that sets what another one accumulates into. order: of the statements in the tree."""
 
     workload: Workload
     arch: Architecture
-    count_nest: CountNest
+    numbers: Numbers[Amount]
     metered: bool
-    total: Total = field(default_factory=Total)
+    total: Total[Any] = field(default_factory=Total[Any])
     set_before: dict[str, str] = field(default_factory=dict[str, str])
     order: tuple[str, ...] = ()
 
-    def counts(self, mapping: Mapping) -> Counts:
+    def counts(self, mapping: Mapping) -> BranchCounts[Amount]:
+        """Return the counts of a tree with branches that `check_mapping` accepts. Raises OutOfReach where the formulas
+        do not apply."""
         self.order = statements_below(mapping.nodes)
         _check_program(self.workload, self.order, _apart_at_the_root(mapping))
         written = {each.target.tensor for each in self.workload.statements}
@@ -126,40 +228,52 @@ class BranchCounter:
         fresh = frozenset(each.name for each in self.workload.tensors if not each.initial or each.name in overwritten)
         self.set_before = _set_before(self.workload)
         dying = frozenset(each.name for each in self.workload.tensors if each.temporary and each.name in written)
-        run = Run(self.workload.extents(), fresh, dying, {each.name: 0 for each in self.workload.tensors})
-        held = self.visit(mapping.nodes, run, 1)
-        instances = sum(prod(run.extents[name] for name in each.dims) for each in self.workload.statements)
-        traffic = tuple(self._traffic(mapping))
-        uses = tuple(self._use(number, held, traffic) for number in range(len(self.arch.levels)))
-        wires = tuple(
-            WireUse(
-                fanout.name, each.name, *(self.total.wires.get((fanout.name, each.name), Counter())[k] for k in _WIRE)
-            )
-            for fanout in self.arch.fanouts
-            for each in self.workload.tensors
+        extents: dict[str, Any] = self.workload.extents()
+        run: Run[Amount] = Run(extents, fresh, dying, {each.name: 0 for each in self.workload.tensors})
+        one: Any = 1
+        held = self.visit(mapping.nodes, run, one)
+        rows = self._rows(mapping)
+        levels = range(len(self.arch.levels))
+        busy = [self._busiest(number, rows) for number in levels]
+        wires = [
+            Wire(number, index, *self.total.wires.get((number, each.name), (0, 0, 0, 0)))
+            for number, fanout in enumerate(self.arch.fanouts)
+            for index, each in enumerate(self.workload.tensors)
             if fanout.has_energies
-        )
-        return Counts(instances, self.total.steps, traffic, uses, wires)
+        ]
+        none: Any = 0
+        counts: NestCounts[Any] = NestCounts(rows, busy, self.total.steps, wires)
+        return BranchCounts(counts, [held.get(number, none) for number in levels])
 
-    def _traffic(self, mapping: Mapping) -> Iterator[Traffic]:
+    def _rows(self, mapping: Mapping) -> list[Row[Amount]]:
         held = {(0, each.name) for each in self.workload.tensors} | set(_stored(self.arch, mapping.nodes))
-        for number, level in enumerate(self.arch.levels):
-            for each in self.workload.tensors:
-                if (number, each.name) in held:
-                    row = self.total.rows.get((number, each.name), Counter())
-                    yield Traffic(level.name, each.name, *(row[what] for what in _MOVES))
+        none: Any = 0
+        return [
+            Row(number, index, *self.total.moves(number, each.name), none)
+            for number in range(len(self.arch.levels))
+            for index, each in enumerate(self.workload.tensors)
+            if (number, each.name) in held
+        ]
 
-    def _use(self, number: int, held: Counter[int], traffic: tuple[Traffic, ...]) -> LevelUse:
-        name = self.arch.levels[number].name
-        if self.arch.fanouts_above(name):
-            busy = self.total.busiest.get(number, Counter())
-            return LevelUse(name, held[number], *(busy[what] for what in ("reads", "writes", "moved")))
-        bits = {each.name: each.bits for each in self.workload.tensors}
-        here = [row for row in traffic if row.level == name]
-        reads, writes = (sum(getattr(row, what) * bits[row.tensor] for row in here) for what in ("reads", "writes"))
-        return LevelUse(name, held[number], reads, writes, reads + writes)
+    def _busiest(self, level: int, rows: Sequence[Row[Any]]) -> Busiest[Any]:
+        if self.is_apart(level):
+            return Busiest(*self.total.busiest.get(level, (0, 0, 0)))
+        here = [(row, self.workload.tensors[row.tensor].bits) for row in rows if row.level == level]
+        reads, writes = sum(row.reads * bits for row, bits in here), sum(row.writes * bits for row, bits in here)
+        return Busiest(reads, writes, reads + writes)
 
-    def visit(self, nodes: Nodes, run: Run, times: int) -> Counter[int]:
+    def siblings(self, run: Run[Amount], level: int, spread: tuple[Spatial, ...] = ()) -> Amount:
+        """Return over how many instances of a level spatial loops above spread a run. spread: further ones."""
+        above = {fanout.name for fanout in self.arch.fanouts_above(self.arch.levels[level].name)}
+        tiles: dict[str, Any] = dict(run.extents)
+        found: Any = 1
+        for each in (*run.spread, *spread):
+            enclosing, tile = tiles[each.dim], self.numbers.tile(each)
+            tiles[each.dim] = self.numbers.least(enclosing, tile)
+            found = found * (-self.numbers.quotient(-enclosing, tile) if each.fanout in above else 1)
+        return found
+
+    def visit(self, nodes: Nodes, run: Run[Amount], times: Amount) -> dict[int, Amount]:
         """Count so many runs of a subtree. Return the bits that each level holds in one, at most."""
         last = nodes[-1]
         if isinstance(last, Compute):
@@ -171,14 +285,15 @@ class BranchCounter:
         spread = self._spread(chain, leaves, run)
         held, holders = self._visit_nodes_above(chain, leaves, run, times)
         inside = replace(run, holders=holders, spread=(*run.spread, *spread))
-        most = Counter[int]()
+        most = dict[int, Any]()
         for child in last.children:
             own = [self.workload.statement(name) for name in statements_below(child)]
             for number, each in self._runs_of_child(chain, own, inside):
-                most |= self.visit(child, each, times * number)
-        return held + most
+                for level, bits in self.visit(child, each, times * number).items():
+                    most[level] = self.numbers.most(most.get(level, 0), bits)
+        return {level: held.get(level, 0) + most.get(level, 0) for level in {*held, *most}}
 
-    def _spread(self, chain: Nodes, leaves: tuple[Statement, ...], run: Run) -> tuple[Spatial, ...]:
+    def _spread(self, chain: Nodes, leaves: tuple[Statement, ...], run: Run[Amount]) -> tuple[Spatial, ...]:
         """Return the spatial loops of a chain. Refuse those that leave some statement out, or with a temporal loop over
         the same dim inside."""
         spread = {each.dim for each in run.spread}
@@ -201,117 +316,118 @@ class BranchCounter:
             if self.workload.tensor(name).temporary and readers and not last:
                 raise OutOfReach(name)
 
-    def _visit_nest(self, nodes: Nodes, run: Run, times: int) -> Counter[int]:
+    def _visit_nest(self, nodes: Nodes, run: Run[Amount], times: Amount) -> dict[int, Amount]:
         """Count runs of a child that is one statement in its loops."""
         (name,) = statements_below(nodes)
         statement = self.workload.statement(name)
         target = statement.target.tensor
         is_set = self.set_before.get(target, name) != name
         is_initial = is_set or target not in run.fresh
-        nest = nest_of(self.workload, statement, run.extents, is_initial=is_initial)
+        nest = nest_of(self.workload, statement, self.numbers.extents(run.extents), is_initial=is_initial)
         given = {each.name: run.holders[each.name] for each in nest.tensors if self.is_apart(run.holders[each.name])}
         around = tuple(Storage(self.arch.levels[level].name, (name,)) for name, level in given.items())
         own = tuple(_own_nodes(nodes, statement))
-        mapping = Mapping((*run.spread, *around, *own))
-        counts = self.counted(nest, mapping)
+        counts = of_child = self.counted(nest, run, Mapping((*run.spread, *around, *own)), times)
         if given:
-            alone = self.counted(nest, Mapping((*run.spread, *own)))  # tiles of the child's own nodes
-            uses = zip(counts.uses, alone.uses, strict=True)
-            counts = replace(counts, uses=tuple(replace(use, occupancy_bits=each.occupancy_bits) for use, each in uses))
+            of_child = self.counted(nest, run, Mapping((*run.spread, *own)), times)  # tiles of the child's own nodes
             counts = self._below(counts, nest, given, run)
-        self._add_nest(counts, run, times)
-        return Counter({number: use.occupancy_bits for number, use in enumerate(counts.uses)})
+        self._add_nest(counts, nest, run, times)
+        held = dict[int, Any]()
+        for row in of_child.rows:
+            if row.level:
+                held[row.level] = held.get(row.level, 0) + row.tile * nest.tensors[row.tensor].bits
+        return held
 
     def is_apart(self, level: int) -> bool:
         """Return whether siblings may each have a node of a level."""
         return bool(self.arch.fanouts_above(self.arch.levels[level].name))
 
-    def counted(self, nest: Workload, mapping: Mapping, *, even: bool = True) -> Counts:
+    def counted(
+        self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount, *, even: bool = True
+    ) -> NestCounts[Amount]:
         """Return the counts of a nest. even: instances of a level must move the same, where these count."""
-        counts = self.count_nest(nest, self.arch, mapping)
-        if counts is None:
-            raise OutOfReach(nest.statements[0].name)
+        counts = self.numbers.count(nest, run.extents, mapping, times)
         if even:
-            self._check_first_instance(nest, mapping)
+            self._check_first_instance(nest, run, mapping, times)
         return counts
 
-    def _below(self, counts: Counts, nest: Workload, given: dict[str, int], run: Run) -> Counts:
+    def _below(
+        self, counts: NestCounts[Any], nest: Workload, given: dict[str, int], run: Run[Amount]
+    ) -> NestCounts[Amount]:
         """Return the counts of a child without what passes above the nodes, one per sibling, from which it gets the
         given tensors."""
-        names = {self.arch.levels[level].name: level for level in given.values()}
-        rows, uses = list[Traffic](), list(counts.uses)
-        for row in counts.traffic:
-            level = given.get(row.tensor)
-            if level is None or (row.level != self.arch.levels[0].name and names.get(row.level) != level):
+        rows: list[Row[Any]] = []
+        busy = list(counts.busy)
+        for row in counts.rows:
+            tensor = nest.tensors[row.tensor]
+            level = given.get(tensor.name)
+            if level is None or row.level not in (0, level):
                 rows.append(row)
-            elif row.level == self.arch.levels[level].name:
-                rows.append(
-                    replace(row, reads=row.reads - row.drains, writes=row.writes - row.fills, fills=0, drains=0)
-                )
-                share = nest.tensor(row.tensor).bits
-                read, written = (each * share // run.siblings(self.arch, level) for each in (row.drains, row.fills))
-                use = uses[level]
-                uses[level] = replace(
-                    use,
-                    busiest_read_bits=use.busiest_read_bits - read,
-                    busiest_write_bits=use.busiest_write_bits - written,
-                    busiest_total_bits=use.busiest_total_bits - read - written,
-                )
+            elif row.level:
+                reads, writes = row.reads - row.drains, row.writes - row.fills
+                rows.append(row._replace(reads=reads, writes=writes, fills=0, drains=0))
+                siblings = self.siblings(run, level)
+                read, written = (self.numbers.quotient(n * tensor.bits, siblings) for n in (row.drains, row.fills))
+                one = busy[level]
+                busy[level] = Busiest(one.read - read, one.written - written, one.moved - read - written)
         above = {
-            (fanout.name, name)
+            (number, name)
             for name, level in given.items()
-            for fanout in self.arch.fanouts_above(self.arch.levels[level].name)
+            for number, fanout in enumerate(self.arch.fanouts)
+            if fanout in self.arch.fanouts_above(self.arch.levels[level].name)
         }
-        wires = tuple(wire for wire in counts.wires if (wire.fanout, wire.tensor) not in above)
-        return replace(counts, traffic=tuple(rows), uses=tuple(uses), wires=wires)
+        wires = [wire for wire in counts.wires if (wire.fanout, nest.tensors[wire.tensor].name) not in above]
+        return NestCounts(rows, busy, counts.steps, wires)
 
-    def _add_nest(self, counts: Counts, run: Run, times: int) -> None:
+    def _add_nest(self, counts: NestCounts[Any], nest: Workload, run: Run[Amount], times: Amount) -> None:
         """Add so many runs of a child to what is counted."""
-        numbers = {level.name: number for number, level in enumerate(self.arch.levels)}
-        for row in counts.traffic:
-            level = numbers[row.level] or run.holders[row.tensor]
-            self.total.add(level, row.tensor, times, **{what: getattr(row, what) for what in _MOVES})
-        for wire in counts.wires:
-            crossed = self.total.wires.setdefault((wire.fanout, wire.tensor), Counter())
-            for what in _WIRE:
-                crossed[what] += times * getattr(wire, what)
-        self.total.steps += times * counts.steps
-        for number, use in enumerate(counts.uses):
-            self.total.add_busiest(number, times, use.busiest_read_bits, use.busiest_write_bits, use.busiest_total_bits)
+        names = [each.name for each in nest.tensors]
+        for level, tensor, *moves, _ in counts.rows:
+            self.total.add(level or run.holders[names[tensor]], names[tensor], times, moves)
+        for fanout, tensor, *crossed in counts.wires:
+            self.total.add_wire(fanout, names[tensor], times, crossed)
+        self.total.steps = self.total.steps + times * counts.steps
+        for number, use in enumerate(counts.busy):
+            self.total.add_busiest(number, times, *use)
 
-    def _check_first_instance(self, nest: Workload, mapping: Mapping) -> None:
+    def _check_first_instance(self, nest: Workload, run: Run[Amount], mapping: Mapping, times: Amount) -> None:
         """Refuse a nest of which another instance of a level than the first may move more bits, where these count: the
         figures of several nests are added."""
         is_priced = any(level.has_bandwidth and self.arch.fanouts_above(level.name) for level in self.arch.levels)
         if self.metered and not is_priced:
             return
-        tiles = nest.extents()
+        tiles = {each.name: run.extents[each.name] for each in nest.dims}
         for node in mapping.nodes:
             if isinstance(node, Temporal | Spatial):
-                if tiles[node.dim] % min(node.tile, tiles[node.dim]):
-                    raise OutOfReach("ragged")
-                tiles[node.dim] = min(node.tile, tiles[node.dim])
+                enclosing = tiles[node.dim]
+                tile = tiles[node.dim] = self.numbers.least(self.numbers.tile(node), enclosing)
+                self.numbers.refuse(self.numbers.quotient(enclosing, tile) * tile != enclosing, times, "ragged")
 
-    def _runs_of_child(self, chain: Nodes, own: list[Statement], run: Run) -> Iterator[tuple[int, Run]]:
+    def _runs_of_child(
+        self, chain: Nodes, own: list[Statement], run: Run[Amount]
+    ) -> Iterator[tuple[Amount, Run[Amount]]]:
         """Yield the kinds of runs of a child below some loops, and how many there are of each."""
         loops = [node for node in chain if isinstance(node, Temporal)]
         names = {each.name for each in own}
         dims = {name for statement in own for name in statement.dims}
         mine = list(dict.fromkeys(loop.dim for loop in loops if loop.dim in dims))
-        if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
-            raise OutOfReach("a child of which a part runs in some iterations alone")
-        if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
-            raise OutOfReach("runs that add to some of the same elements")
+        _check_runs(own, loops, mine)
         dying = frozenset(name for name in run.dying if self._dies_in(name, own, loops))
-        kinds = [tiles_of(run.extents[name], [loop.tile for loop in loops if loop.dim == name]) for name in mine]
-        found = Counter[tuple[tuple[int, ...], frozenset[str]]]()
+        kinds = [
+            self.numbers.lengths(run.extents[name], [self.numbers.tile(loop) for loop in loops if loop.dim == name])
+            for name in mine
+        ]
+        found: dict[tuple[tuple[int, ...], frozenset[str]], tuple[tuple[Length[Any], ...], Any]] = {}
+        one: Any = 1
         for chosen in product(*kinds):
-            again = {name for name, (_, _, is_first) in zip(mine, chosen, strict=True) if not is_first}
+            again = {name for name, each in zip(mine, chosen, strict=True) if not each.is_first}
             stale = {each.target.tensor for each in own if again - set(each.target.dims)}
             stale |= {name for name, setter in self.set_before.items() if setter not in names}
-            found[tuple(length for length, _, _ in chosen), run.fresh - stale] += prod(many for _, many, _ in chosen)
-        for (lengths, fresh), number in found.items():
-            extents = run.extents | dict(zip(mine, lengths, strict=True))
+            key = tuple(each.kind for each in chosen), run.fresh - stale
+            before: Any = found[key][1] if key in found else 0
+            found[key] = chosen, before + prod((each.number for each in chosen), start=one)
+        for (_, fresh), (chosen, number) in found.items():
+            extents = run.extents | {name: each.length for name, each in zip(mine, chosen, strict=True)}
             yield number, replace(run, extents=extents, fresh=fresh, dying=dying)
 
     def _dies_in(self, tensor: str, own: list[Statement], loops: list[Temporal]) -> bool:
@@ -327,33 +443,42 @@ class BranchCounter:
         return True
 
     def _visit_nodes_above(
-        self, chain: Nodes, leaves: tuple[Statement, ...], run: Run, times: int
-    ) -> tuple[Counter[int], dict[str, int]]:
+        self, chain: Nodes, leaves: tuple[Statement, ...], run: Run[Amount], times: Amount
+    ) -> tuple[dict[int, Amount], dict[str, int]]:
         """Count what the nodes above a branch load and drain. Return the bits that they hold, and the holders below."""
-        held, holders = Counter[int](), dict(run.holders)
+        held: dict[int, Any] = {}
+        holders = dict(run.holders)
         spread = tuple(node for node in chain if isinstance(node, Spatial))
-        inside = replace(run, extents=_inside(run.extents, chain))
+        inside = replace(run, extents=self._inside(run.extents, chain))
         stored = dict.fromkeys(tensor for node in chain if isinstance(node, Storage) for tensor in node.tensors)
         for name in stored:
             users = [each for each in leaves if accesses_of(each, name)]
             levels = self._levels(chain, name)
             if not users or not levels:
                 continue
-            shared = SharedTensor.of(self, chain, name, users, run)
+            shared = SharedTensor.of(self, chain, name, users, run, times)
             bits = self.workload.tensor(name).bits
             for number in levels:
-                moved = shared.moved(number)
-                held[number] += moved.tile * bits
+                moved = shared.moved(number, self.numbers)
+                held[number] = moved.tile * bits + held.get(number, 0)
                 fills, drains, loads = moved.fills, moved.drains, moved.loads
-                self.total.add(number, name, times, reads=drains, writes=fills, fills=fills, drains=drains)
-                self.total.add(holders[name], name, times, reads=loads, writes=drains)
+                self.total.add(number, name, times, (drains, fills, fills, drains))
+                self.total.add(holders[name], name, times, (loads, drains, 0, 0))
                 for level, read, written in ((number, drains, fills), (holders[name], loads, drains)):
                     if self.is_apart(level):  # every instance moves the same
-                        each = inside.siblings(self.arch, level, spread)
-                        own_read, own_written = read * bits // each, written * bits // each
+                        each = self.siblings(inside, level, spread)
+                        own_read, own_written = (self.numbers.quotient(moved * bits, each) for moved in (read, written))
                         self.total.add_busiest(level, times, own_read, own_written, own_read + own_written)
                 holders[name] = number
         return held, holders
+
+    def _inside(self, extents: dict[str, Amount], chain: Nodes) -> dict[str, Amount]:
+        """Return how long the dims are below the temporal loops of a chain, in the first iteration."""
+        found = dict(extents)
+        for node in chain:
+            if isinstance(node, Temporal):
+                found[node.dim] = self.numbers.least(found[node.dim], self.numbers.tile(node))
+        return found
 
     def _levels(self, chain: Nodes, tensor: str) -> list[int]:
         """Return the levels below the outermost in which nodes of a chain hold a tensor."""
@@ -363,24 +488,23 @@ class BranchCounter:
         return [number for name in names if (number := self.arch.level_index(name))]
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """What nodes above a branch load and drain in a level, and what one holds, in elements. loads: that are read for
     it; several nodes may share one."""
 
-    fills: int
-    drains: int
-    tile: int
-    loads: int
+    fills: Any
+    drains: Any
+    tile: Any
+    loads: Any
 
 
 class Stay(NamedTuple):
     """How often elements enter the tiles of a level, how large the largest is, and how many elements are read for it
     where the tensor is only read."""
 
-    entries: int
-    tile: int
-    loads: int
+    entries: Any
+    tile: Any
+    loads: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,42 +514,29 @@ class SharedTensor:
 
     stays: dict[int, Stay]
     of_writer: dict[int, Stay]
-    touched: int
+    touched: Any
     is_written: bool
     is_fresh: bool
     dies: bool
 
     @staticmethod
-    def of(counter: BranchCounter, chain: Nodes, name: str, users: list[Statement], run: Run) -> SharedTensor:
+    def of(
+        counter: BranchCounter[Any], chain: Nodes, name: str, users: list[Statement], run: Run[Any], times: Any
+    ) -> SharedTensor:
         loops = [node.dim for node in chain if isinstance(node, Temporal)]
         main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
         writers = [each for each in users if each.target.tensor == name]
-        indices = {access.index for each in users for access in accesses_of(each, name)}
-        covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
-        alike = len({frozenset(loops) & frozenset(each.dims) for each in writers}) < 2
-        if len(indices) > 1 or not covered or not alike:
-            raise OutOfReach(name)
-        if writers and not set(_loops_above(chain, name)) <= set(main.dims):
-            raise OutOfReach(name)  # nothing is held in iterations in which nobody works
-        (index,) = indices
-        access = Access(name, index)
-        writer = writers[0] if writers else main
-        stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
-        above = {fanout.name for level in stored for fanout in counter.arch.fanouts_above(level)}
-        spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial) and node.fanout in above}
-        if writers and not spread <= access.dims_alone:
-            raise OutOfReach(name)  # siblings that write the same elements
-        top = counter_stays(counter, _at_the_top(chain, name), main, access, run)
-        return SharedTensor(
-            counter_stays(counter, chain, main, access, run),
-            counter_stays(counter, chain, writer, access, run),
-            top[_first_level(counter, chain, name)].entries,
-            bool(writers),
-            name in run.fresh,
-            name in run.dying,
-        )
+        access = _shared_access(counter.arch, chain, name, users, run)
+        stays = of_writer = counter_stays(counter, chain, main, access, run, times)
+        touched: Any = 0
+        if writers:
+            if writers[0] is not main:
+                of_writer = counter_stays(counter, chain, writers[0], access, run, times)
+            top = counter_stays(counter, _at_the_top(chain, name), main, access, run, times)
+            touched = top[_first_level(counter.arch, chain, name)].entries
+        return SharedTensor(stays, of_writer, touched, bool(writers), name in run.fresh, name in run.dying)
 
-    def moved(self, level: int) -> Moved:
+    def moved(self, level: int, numbers: Numbers[Any]) -> Moved:
         """Return what the node in a level moves.
 
         An element that is written is loaded whenever it enters but for the first time, if it has no value before; it is
@@ -435,14 +546,39 @@ class SharedTensor:
         if not self.is_written:
             return Moved(entries, 0, tile, loads)
         drains = self.of_writer[level].entries
-        if self.dies and drains == entries:
-            drains -= self.touched
+        if self.dies:
+            drains = drains - self.touched * numbers.equal(drains, entries)
         fills = entries - (self.touched if self.is_fresh else 0)
         return Moved(fills, drains, tile, fills)
 
 
-_MOVES = ("reads", "writes", "fills", "drains")
-_WIRE = ("messages", "deliveries", "collections", "sums")
+def _shared_access(arch: Architecture, chain: Nodes, name: str, users: list[Statement], run: Run[Any]) -> Access:
+    """Return the access of the statements that use a tensor with nodes above a branch. Refuse unlike ones."""
+    loops = [node.dim for node in chain if isinstance(node, Temporal)]
+    main = max(users, key=lambda each: len(set(loops) & set(each.dims)))
+    writers = [each for each in users if each.target.tensor == name]
+    indices = {access.index for each in users for access in accesses_of(each, name)}
+    covered = all(set(loops) & set(each.dims) <= set(main.dims) for each in users)
+    alike = len({frozenset(loops) & frozenset(each.dims) for each in writers}) < 2
+    if len(indices) > 1 or not covered or not alike:
+        raise OutOfReach(name)
+    if writers and not set(_loops_above(chain, name)) <= set(main.dims):
+        raise OutOfReach(name)  # nothing is held in iterations in which nobody works
+    access = Access(name, *indices)
+    stored = (node.level for node in chain if isinstance(node, Storage) and name in node.tensors)
+    above = {fanout.name for level in stored for fanout in arch.fanouts_above(level)}
+    spread = {node.dim for node in (*run.spread, *chain) if isinstance(node, Spatial) and node.fanout in above}
+    if writers and not spread <= access.dims_alone:
+        raise OutOfReach(name)  # siblings that write the same elements
+    return access
+
+
+def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) -> None:
+    """Refuse runs of a child that are unlike each other, or add to some of the same elements."""
+    if len(own) > 1 and any(loop.dim not in each.dims for loop in loops for each in own):
+        raise OutOfReach("a child of which a part runs in some iterations alone")
+    if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
+        raise OutOfReach("runs that add to some of the same elements")
 
 
 def _check_program(workload: Workload, order: tuple[str, ...], apart: tuple[frozenset[str], ...]) -> None:
@@ -512,15 +648,6 @@ def _set_before(workload: Workload) -> dict[str, str]:
     return found
 
 
-def _inside(extents: dict[str, int], chain: Nodes) -> dict[str, int]:
-    """Return how long the dims are below the temporal loops of a chain, in the first iteration."""
-    found = dict(extents)
-    for node in chain:
-        if isinstance(node, Temporal):
-            found[node.dim] = min(found[node.dim], node.tile)
-    return found
-
-
 def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:
     for node in nodes:
         if isinstance(node, Storage):
@@ -542,30 +669,15 @@ def _own_nodes(nodes: Nodes, statement: Statement) -> Iterator[MappingNode]:
             yield node
 
 
-def tiles_of(extent: int, tiles: Iterable[int]) -> list[tuple[int, int, bool]]:
-    """Return how long the tiles are that nested loops cut a range into, how many there are, and whether it is the
-    first."""
-    lengths, first = Counter({extent: 1}), extent
-    for tile in tiles:
-        cut = Counter[int]()
-        for length, number in lengths.items():
-            whole, rest = divmod(length, tile)
-            cut[tile] += number * whole
-            cut[rest] += number if rest else 0
-        lengths, first = cut, min(first, tile)
-    lengths[first] -= 1
-    return [(first, 1, True), *((length, number, False) for length, number in lengths.items() if number)]
-
-
 def _loops_above(chain: Nodes, tensor: str) -> list[str]:
     """Return the dims of the loops above the last node for a tensor."""
     last = max(number for number, node in enumerate(chain) if isinstance(node, Storage) and tensor in node.tensors)
     return [node.dim for node in chain[:last] if isinstance(node, Temporal)]
 
 
-def _first_level(counter: BranchCounter, chain: Nodes, tensor: str) -> int:
+def _first_level(arch: Architecture, chain: Nodes, tensor: str) -> int:
     names = (node.level for node in chain if isinstance(node, Storage) and tensor in node.tensors)
-    return next(number for name in names if (number := counter.arch.level_index(name)))
+    return next(number for name in names if (number := arch.level_index(name)))
 
 
 def _at_the_top(chain: Nodes, tensor: str) -> Nodes:
@@ -574,13 +686,16 @@ def _at_the_top(chain: Nodes, tensor: str) -> Nodes:
     return (*nodes, *(node for node in chain if isinstance(node, Temporal | Spatial)))
 
 
-def counter_stays(counter: BranchCounter, chain: Nodes, user: Statement, access: Access, run: Run) -> dict[int, Stay]:
+def counter_stays(
+    counter: BranchCounter[Any], chain: Nodes, user: Statement, access: Access, run: Run[Any], times: Any
+) -> dict[int, Stay]:
     """Return what stays, per level in which nodes of a chain hold a tensor, where one statement below the chain touches
     it: what a nest loads that reads it."""
     name, out = access.tensor, Tensor("", (), (), 1, Role.OUTPUT)
     loops = [*run.spread, *(node for node in chain if isinstance(node, Temporal | Spatial) and node.dim in user.dims)]
     used = set(access.dims) | {loop.dim for loop in loops}
-    dims = tuple(replace(each, extent=run.extents[each.name]) for each in counter.workload.dims if each.name in used)
+    extents = counter.numbers.extents(run.extents)
+    dims = tuple(replace(each, extent=extents[each.name]) for each in counter.workload.dims if each.name in used)
     names = tuple(each.name for each in dims)
     tensor = replace(counter.workload.tensor(name), initial=False, temporary=False)
     sums = Statement("S", names, (), Access("", ()), Operator.ADD, (access,), Read(0), (0,) * (len(names) + 1))
@@ -592,14 +707,13 @@ def counter_stays(counter: BranchCounter, chain: Nodes, user: Statement, access:
     )
     outer = run.holders[name]
     around = (Storage(counter.arch.levels[outer].name, (name,)),) if counter.is_apart(outer) else ()
-    mapping = Mapping((*run.spread, *around, *kept, *(Temporal(each, 1) for each in names), Compute("S")))
-    counts = counter.counted(nest, mapping, even=any(isinstance(loop, Spatial) for loop in loops))
-    levels = [level.name for level in counter.arch.levels]
-    rows = {row.level: row for row in counts.traffic if row.tensor == name}
-    tiles = {use.level: use.occupancy_bits // tensor.bits for use in counts.uses}
-    stays, holder = dict[int, Stay](), rows[levels[0]]
-    for number, level in enumerate(levels):
-        if number > outer and level in rows:
-            stays[number] = Stay(rows[level].fills, tiles[level], holder.reads)
-        holder = rows.get(level, holder)
+    ends = (Temporal(each, counter.numbers.unit) for each in names)
+    mapping = Mapping((*run.spread, *around, *kept, *ends, Compute("S")))
+    counts = counter.counted(nest, run, mapping, times, even=any(isinstance(loop, Spatial) for loop in loops))
+    rows = {row.level: row for row in counts.rows if row.tensor == 1}
+    stays, holder = dict[int, Stay](), rows[0]
+    for level in sorted(rows):
+        if level > outer:
+            stays[level] = Stay(rows[level].fills, rows[level].tile, holder.reads)
+        holder = rows[level]
     return stays

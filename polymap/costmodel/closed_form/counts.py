@@ -10,8 +10,8 @@ from math import prod
 from typing import TypeVar
 
 from polymap.arithmetic import too_large
-from polymap.costmodel.closed_form.accounting import Busiest, Row, Wire, rows_of, wires_of
-from polymap.costmodel.closed_form.branches import count_branches
+from polymap.costmodel.closed_form.accounting import Row, Wire, rows_of, wires_of
+from polymap.costmodel.closed_form.branches import BranchCounter, IntegerRuns, NestCounts, OutOfReach
 from polymap.costmodel.closed_form.busiest import busiest_of_levels
 from polymap.costmodel.closed_form.dividing_tiles import INTEGERS, DividingCrossings, count_dividing
 from polymap.costmodel.closed_form.groups import DimKind, TensorModel, WorkloadModel, workload_model
@@ -58,14 +58,30 @@ def count_closed_form(
     partial sums depend on more history than it follows, or where a tile is a set of integers with too many gaps.
     """
     if len(workload.statements) > 1:
-        return count_branches(workload, arch, mapping, partial(_count_nest, metered=metered), metered=metered)
-    return _count_nest(workload, arch, mapping, metered=metered)
-
-
-def _count_nest(workload: Workload, arch: Architecture, mapping: Mapping, *, metered: bool) -> Counts | None:
+        return _count_branches(workload, arch, mapping, metered=metered)
     model = _workload_model(workload)
-    if model is None:
+    counted = None if model is None else _count_nest(model, arch, mapping, metered=metered)
+    if model is None or counted is None:
         return None
+    held = [0] * len(arch.levels)
+    for row in counted.rows:
+        held[row.level] += row.tile * model.tensors[row.tensor].bits if row.level else 0
+    return _counts_of(workload, arch, counted, held)
+
+
+def _count_branches(workload: Workload, arch: Architecture, mapping: Mapping, *, metered: bool) -> Counts | None:
+    def count_nest(nest: Workload, inside: Mapping) -> NestCounts[int] | None:
+        model = workload_model(nest, unions=True)
+        return None if model is None else _count_nest(model, arch, inside, metered=metered)
+
+    try:
+        found = BranchCounter(workload, arch, IntegerRuns(count_nest), metered=metered).counts(mapping)
+    except OutOfReach:
+        return None
+    return _counts_of(workload, arch, found.counts, found.held)
+
+
+def _count_nest(model: WorkloadModel, arch: Architecture, mapping: Mapping, *, metered: bool) -> NestCounts[int] | None:
     machine = _machine_model(arch)
     nest = nest_of(model, machine, mapping)
     if nest is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
@@ -83,7 +99,7 @@ def _count_nest(workload: Workload, arch: Architecture, mapping: Mapping, *, met
         wires = _wires(model, machine, nest, rows) if any(machine.costs) else []
     except BudgetError:
         return None
-    return counts_of(model, machine, rows, busy, steps, wires)
+    return NestCounts(sorted(rows, key=lambda row: (row.level, row.tensor)), busy, steps, wires)
 
 
 def _wires(model: WorkloadModel, machine: MachineModel, nest: LoopNestView, rows: list[Row[int]]) -> list[Wire[int]]:
@@ -142,28 +158,18 @@ def _has_shared_elements(model: WorkloadModel, nest: LoopNestView) -> bool:
     )
 
 
-def counts_of(
-    model: WorkloadModel,
-    machine: MachineModel,
-    rows: list[Row[int]],
-    busy: tuple[Busiest[int], ...],
-    steps: int,
-    wires: Sequence[Wire[int]] = (),
-) -> Counts:
-    """Return the counts from rows, busiest instances, steps and wires."""
-    names = machine.level_names
-    held = [0] * len(names)
-    for row in rows:
-        held[row.level] += row.tile * model.tensors[row.tensor].bits
-    held[0] = 0
+def _counts_of(workload: Workload, arch: Architecture, found: NestCounts[int], held: Sequence[int]) -> Counts:
+    """Return the counts with the names of levels, tensors and fan-outs."""
+    levels = [level.name for level in arch.levels]
+    tensors = [tensor.name for tensor in workload.tensors]
     traffic = tuple(
-        Traffic(names[row.level], model.tensors[row.tensor].name, row.reads, row.writes, row.fills, row.drains)
-        for row in sorted(rows, key=lambda row: (row.level, row.tensor))
+        Traffic(levels[row.level], tensors[row.tensor], row.reads, row.writes, row.fills, row.drains)
+        for row in found.rows
     )
     uses = tuple(
         LevelUse(name, bits, use.read, use.written, use.moved)
-        for name, bits, use in zip(names, held, busy, strict=True)
+        for name, bits, use in zip(levels, held, found.busy, strict=True)
     )
-    fanouts = tuple(machine.fanouts)
-    crossed = tuple(WireUse(fanouts[wire.fanout], model.tensors[wire.tensor].name, *wire[2:]) for wire in wires)
-    return Counts(prod(model.extents), steps, traffic, uses, crossed)
+    fanouts = [fanout.name for fanout in arch.fanouts]
+    crossed = tuple(WireUse(fanouts[wire.fanout], tensors[wire.tensor], *wire[2:]) for wire in found.wires)
+    return Counts(workload.instances_of_boxes(), found.steps, traffic, uses, crossed)

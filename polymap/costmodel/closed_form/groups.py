@@ -240,10 +240,11 @@ def axis_forms(access: Access, extents: dict[str, int]) -> tuple[tuple[int, ...]
     """
     names = [name for name, extent in extents.items() if extent > 1]
     numbers = {name: number for number, name in enumerate(extents)}
-    rows: list[list[Fraction]] = []
-    for axis in access.index:
-        coefficients = axis.coefficients()
-        rows.append([Fraction(coefficients.get(name, 0)) for name in names])
+    axes = [axis.coefficients() for axis in access.index]
+    moving = [[name for name, factor in axis.items() if factor and extents[name] > 1] for axis in axes]
+    if all(len(dims) < 2 for dims in moving):
+        return tuple(sorted({numbers[name] for dims in moving for name in dims})), ()
+    rows = [[Fraction(axis.get(name, 0)) for name in names] for axis in axes]
     singles: list[int] = []
     joined: list[list[tuple[str, int]]] = []
     for row in _row_echelon_form(rows):

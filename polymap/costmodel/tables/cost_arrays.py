@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -11,21 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate
-from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of
-from polymap.costmodel.tables.loops import Booleans
+from polymap.costmodel.tables.cost_columns import Batch, BatchFigures, batch_of_nest
+from polymap.costmodel.tables.fused import batch_of_branches
+from polymap.costmodel.tables.loops import Booleans, loops_of_tree, with_tiles
 from polymap.costmodel.tables.tuning import TUNING
 from polymap.inputs import answers_in_words
 from polymap.ir import (
     Architecture,
-    Branch,
     Mapping,
     MappingError,
-    MappingNode,
     Mistake,
     OptionError,
     Shown,
-    Spatial,
-    Temporal,
     Workload,
 )
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
@@ -103,7 +101,7 @@ def evaluate_many(workload: WorkloadLike, arch: ArchitectureLike, tree: Mapping,
     """
     workload, arch = question_of(workload, arch)
     tree = mapping_of(tree)
-    table = _integer_table(tiles, sum(1 for _ in _loops_of_tree(tree.nodes)))
+    table = _integer_table(tiles, sum(1 for _ in loops_of_tree(tree.nodes)))
     some, batch = _known_tree(workload, arch, tree, table[0].tolist())
     figures = _Figures.like(some, len(table))
     left = np.arange(len(table))
@@ -129,10 +127,7 @@ def _known_tree(workload: Workload, arch: Architecture, tree: Mapping, first: Se
 
     To plan a tree takes as long as to count some thousand rows.
     """
-    nodes = tuple(
-        (type(node), node.dim, getattr(node, "fanout", None)) if isinstance(node, Temporal | Spatial) else node
-        for node in tree.nodes
-    )
+    nodes = with_tiles(tree.nodes, repeat(1))
     for number, (other, on, kept, known) in enumerate(_latest):
         if other is workload and on is arch and kept == nodes:
             _latest.append(_latest.pop(number))
@@ -141,15 +136,22 @@ def _known_tree(workload: Workload, arch: Architecture, tree: Mapping, first: Se
     # A broken rule of placement does not depend on tiles; what other rules are broken does.
     placed = all(violation.kind != "placement" for violation in cost.violations)
     by_arrays = not arch.is_timed_by_step  # else each row by itself: its steps are no sums of traffic
-    known = _KnownTree(cost, batch_of(workload, arch, tree, placed=placed) if by_arrays else None)
+    known = _KnownTree(cost, _batch_of(workload, arch, tree, placed=placed) if by_arrays else None)
     _latest.append((workload, arch, nodes, known))
     del _latest[: -TUNING.kept_plans]
     return known
 
 
+def _batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
+    if len(workload.statements) == 1:
+        return batch_of_nest(workload, arch, tree, placed=placed)
+    return batch_of_branches(workload, arch, tree, placed=placed)
+
+
 def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDArray[np.int64]:
     """Fill in the rows that array formulas count; return the numbers of the other rows in order."""
     uneven: list[NDArray[np.int64]] = []
+    known = np.zeros(len(table), dtype=np.bool_)
     for start in range(0, len(table), TUNING.cost_rows):
         stretch = slice(start, min(start + TUNING.cost_rows, len(table)))
         counted = batch.count_dividing(table[stretch])
@@ -157,15 +159,15 @@ def _by_arrays(batch: Batch, table: NDArray[np.int64], figures: _Figures) -> NDA
             uneven.append(np.arange(stretch.start, stretch.stop))
             continue
         figures.put(stretch, counted[0])
+        known[stretch] = counted[1]
         uneven.append(np.flatnonzero(~counted[1]) + start)
     numbers = np.concatenate(uneven)
-    left: list[NDArray[np.int64]] = [numbers[:0]]
     for start in range(0, len(numbers), TUNING.chain_rows):
         block = numbers[start : start + TUNING.chain_rows]
         for stretch, found, right in batch.count_partial(table[block]):
             figures.put(block[stretch], found)
-            left.append(block[stretch][~right])
-    return np.concatenate(left)
+            known[block[stretch]] = right
+    return np.flatnonzero(~known)
 
 
 def _integer_table(tiles: ArrayLike, loops: int) -> NDArray[np.int64] | NDArray[np.object_]:
@@ -196,36 +198,13 @@ def _as_array(tiles: ArrayLike) -> NDArray[Any]:
     return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
 
 
-def _loops_of_tree(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
-    for node in nodes:
-        if isinstance(node, Temporal | Spatial):
-            yield node
-        elif isinstance(node, Branch):
-            for child in node.children:
-                yield from _loops_of_tree(child)
-
-
 def _row(workload: Workload, arch: Architecture, tree: Mapping, row: Sequence[int], number: int) -> Cost:
-    mapping = Mapping(_with_tiles(tree.nodes, iter(row)))
+    mapping = Mapping(with_tiles(tree.nodes, iter(row)))
     try:
         return evaluate(workload, arch, mapping)
     except MappingError as error:
         located = (replace(mistake, what=f"row {number}: {mistake.what}") for mistake in error.mistakes)
         raise MappingError(located) from None
-
-
-def _with_tiles(nodes: Sequence[MappingNode], tiles: Iterator[int]) -> tuple[MappingNode, ...]:
-    """Return the nodes with the next tiles, one per loop."""
-    changed: list[MappingNode] = []
-    for node in nodes:
-        match node:
-            case Temporal() | Spatial():
-                changed.append(replace(node, tile=next(tiles)))
-            case Branch(children):
-                changed.append(Branch(tuple(_with_tiles(child, tiles) for child in children)))
-            case _:
-                changed.append(node)
-    return tuple(changed)
 
 
 class _Figures:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import count
 from math import lcm, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from polymap.costmodel.assembly import wire_prices
 from polymap.costmodel.closed_form import (
     Busiest,
     MachineModel,
+    NestCounts,
     Row,
     Wire,
     WorkloadModel,
@@ -60,15 +61,15 @@ class Prices:
     units times the instances that each executes per cycle.
     """
 
-    __slots__ = ("compute", "cycles", "fit", "lanes", "leaks", "most", "moves", "unit", "wires")
+    __slots__ = ("compute", "cycles", "fit", "instances", "lanes", "leaks", "most", "moves", "unit", "wires")
 
-    def __init__(self, model: WorkloadModel, arch: Architecture) -> None:
+    def __init__(self, workload: Workload, arch: Architecture) -> None:
         costs: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
         for number, level in enumerate(arch.levels):
-            for tensor in model.tensors:
+            for index, tensor in enumerate(workload.tensors):
                 share = Fraction(tensor.bits, level.word_bits)
-                costs[number, tensor.index] = (share * level.read_pj, share * level.write_pj)
-        wires = _wire_prices(model, arch)
+                costs[number, index] = (share * level.read_pj, share * level.write_pj)
+        wires = _wire_prices(workload, arch)
         fractions = [each for prices in (*costs.values(), *wires.values()) for each in prices]
         fractions += [level.leak_pj_per_cycle for level in arch.levels] + [Fraction(arch.compute.pj)]
         self.unit = lcm(*(each.denominator for each in fractions))
@@ -79,12 +80,15 @@ class Prices:
         bandwidths = [each for level in arch.levels for each in _bandwidths(level) if each is not None]
         self.cycles = lcm(*(each.numerator for each in bandwidths))
         self.lanes = prod(fanout.size for fanout in arch.fanouts) * arch.compute.per_cycle
-        self._bound(model, arch)
+        self.instances = workload.instances_of_boxes()
+        self._bound(workload, arch)
 
-    def _bound(self, model: WorkloadModel, arch: Architecture) -> None:
-        instances = prod(model.extents)
-        most = instances * max(2, *(tensor.reads for tensor in model.tensors))  # elements that one row reads or writes
-        bits = 2 * most * sum(tensor.bits for tensor in model.tensors)
+    def _bound(self, workload: Workload, arch: Architecture) -> None:
+        instances = self.instances
+        reads = max(len(each.reads) for each in workload.statements)
+        most = instances * max(2, reads)  # elements that one row reads or writes
+        most *= 1 if len(workload.statements) == 1 else 2  # nodes above branches and those below them
+        bits = 2 * most * sum(tensor.bits for tensor in workload.tensors)
         slowest = max((each.denominator for level in arch.levels for each in _bandwidths(level) if each), default=1)
         latency = len(arch.levels) * bits * slowest * max(1, self.cycles) + instances * max(1, self.cycles)
         costs = sum(sum(pair) for pair in self.moves.values())
@@ -92,15 +96,15 @@ class Prices:
         energy = most * costs + self.compute * instances
         self.most = energy + latency * sum(self.leaks)
         counted = max(latency, bits, instances * self.lanes, 64 * instances) < _INT64
-        self.fit = counted and max(model.extents) < _LONGEST and self.most < TUNING.largest_pj * self.unit
+        self.fit = counted and max(workload.extents().values()) < _LONGEST and self.most < TUNING.largest_pj * self.unit
 
 
-def _wire_prices(model: WorkloadModel, arch: Architecture) -> dict[tuple[int, int], tuple[Fraction, ...]]:
+def _wire_prices(workload: Workload, arch: Architecture) -> dict[tuple[int, int], tuple[Fraction, ...]]:
     """Return the energies of an element of each tensor on each fan-out that costs energy."""
     return {
-        (number, tensor.index): wire_prices(fanout, Fraction(tensor.bits, arch.word_bits_above(fanout.name)))
+        (number, index): wire_prices(fanout, Fraction(tensor.bits, arch.word_bits_above(fanout.name)))
         for number, fanout in enumerate(arch.fanouts)
-        for tensor in model.tensors
+        for index, tensor in enumerate(workload.tensors)
         if fanout.has_energies
     }
 
@@ -113,102 +117,53 @@ def _bandwidths(level: MemoryLevel) -> tuple[Fraction | None, ...]:
     )
 
 
-class Batch:
-    """Counts of tables of tiles for one workload, machine and tree shape. placed: the placement of nodes is legal."""
+class Pricing:
+    """What counts cost on a machine."""
 
-    __slots__ = ("_arch", "_divides", "_machine", "_model", "_partial", "_placed", "_prices", "_shape")
+    __slots__ = ("_arch", "_bits", "_prices")
 
-    def __init__(
-        self, model: WorkloadModel, machine: MachineModel, arch: Architecture, shape: Shape, *, placed: bool
-    ) -> None:
-        self._model, self._machine, self._arch, self._shape = model, machine, arch, shape
-        self._placed = placed
-        self._prices = Prices(model, arch)
-        self._divides = is_in_reach(model, machine, shape)
-        self._partial: PartialPlan | None = None
+    def __init__(self, workload: Workload, arch: Architecture) -> None:
+        self._arch, self._bits = arch, [tensor.bits for tensor in workload.tensors]
+        self._prices = Prices(workload, arch)
 
+    @property
     def fits(self) -> bool:
-        """Return whether int64 holds all counts and cycles of this tree."""
+        """Whether int64 holds all counts and cycles."""
         return self._prices.fit
 
-    def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
-        """Return the figures of all rows, and a mask of the rows for which they hold: those whose tiles all divide.
+    def held(self, rows: Sequence[Row[Many]]) -> list[Many]:
+        """Return the bits that each level holds, where no node stands beside others in a branch."""
+        return [
+            _total(row.tile * self._bits[row.tensor] for row in rows if row.level == number)
+            for number in range(len(self._arch.levels))
+        ]
 
-        None where there are no such rows, or where the array formulas do not apply to this tree.
-        """
-        if not self._divides:
-            return None
-        columns, right = self._columns(table)
-        for even in columns.even.values():
-            right &= even
-        if not right.any():
-            return None
-        rows, busy, wires = count_arrays(self._model, self._machine, self._shape, columns)
-        return self._figures(columns, columns.steps, rows, busy, wires), right
-
-    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
-        """Yield slices of the rows, their figures for tiles of any size, and a mask of the rows for which they hold."""
-        plan = self._plan_for(len(table))
-        everything, readable = self._columns(table)
-        rows = plan.rows_of(everything.tiles)
-        for start in range(0, len(table), TUNING.column_rows):
-            stretch = slice(start, min(start + TUNING.column_rows, len(table)))
-            columns = everything.part(stretch)
-            rows.move(stretch)
-            counted, (least, most), steps, wires = plan.count(rows, columns.even)
-            figures = self._figures(columns, steps, counted, most, wires)
-            compute, latency = figures.integers[1:3]
-            known = np.equal(_latency(self._arch, self._prices, compute, least), latency)
-            yield stretch, figures, readable[stretch] & ~rows.failed & known
-
-    def _plan_for(self, rows: int) -> PartialPlan:
-        """Return the plan for a table of so many rows: long tables are worth planning more kinds of instances."""
-        most = max(TUNING.fewest_candidates, min(rows, TUNING.most_candidates))
-        if self._partial is None or (most > self._partial.most_kinds and not self._partial.has_all_kinds):
-            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
-            self._partial = PartialPlan(self._model, self._machine, self._shape, metered, most)
-        return self._partial
-
-    def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
-        """Return the rows as columns, and a mask of the rows that are loop trees."""
-        positive = np.maximum(table, 1)
-        columns = Columns(self._model.extents, self._shape, positive)
-        readable: Booleans = (positive == table).all(axis=1)
-        for end in columns.ends.values():
-            readable &= end == 1
-        return columns, readable
-
-    def _figures(
-        self,
-        columns: Columns,
-        steps: Integers,
-        rows: list[Row[Many]],
-        busy: Sequence[Busiest[Many]],
-        wires: Sequence[Wire[Many]],
-    ) -> BatchFigures:
-        model, arch, prices = self._model, self._arch, self._prices
-        instances = prod(model.extents)
+    def figures(self, counts: NestCounts[Many], held: Sequence[Many], legal: Booleans) -> BatchFigures:
+        """Return figures from counts. held: bits per level; legal: but for capacities."""
+        arch, prices = self._arch, self._prices
+        steps, instances = counts.steps, prices.instances
         compute = -(-steps // arch.compute.per_cycle) if arch.compute.per_cycle > 1 else steps
-        latency = _latency(arch, prices, compute, busy)
-        legal = _within_fanouts(model, arch, self._shape, columns) & self._placed
+        latency = _latency(arch, prices, compute, counts.busy)
         integers: list[Many] = [instances, compute, latency]
-        for row in rows:
+        for row in counts.rows:
             integers += [row.reads, row.writes, row.fills, row.drains]
-        energies = self._energies(latency, rows, wires)
-        for number, level in enumerate(arch.levels):
-            if number:
-                held = _total(row.tile * model.tensors[row.tensor].bits for row in rows if row.level == number)
-                integers.append(held)
-                if level.usable_bits is not None:
-                    legal = legal & (held <= level.usable_bits)
-        energies.append(prices.compute * instances)
+        for level, bits in zip(arch.levels[1:], held[1:], strict=True):
+            integers.append(bits)
+            if level.usable_bits is not None:
+                legal = legal & (bits <= level.usable_bits)
+        energies = [*self._energies(latency, counts.rows, counts.wires), prices.compute * instances]
         most = max(prices.most, prices.unit)
         floats = [_rounded_quotients(_total(energies), prices.unit, most)]
         floats.append(_rounded_quotients(instances, compute * prices.lanes, instances * prices.lanes))
         floats += [_rounded_quotients(energy, prices.unit, most) for energy in energies]
         return BatchFigures(legal, integers, floats)
 
-    def _energies(self, latency: Many, rows: list[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
+    def is_latency(self, counts: NestCounts[Many], busy: Sequence[Busiest[Many]], figures: BatchFigures) -> Booleans:
+        """Return where the latency is that of other busiest instances."""
+        compute, latency = figures.integers[1:3]
+        return np.equal(_latency(self._arch, self._prices, compute, busy), latency)
+
+    def _energies(self, latency: Many, rows: Sequence[Row[Many]], wires: Sequence[Wire[Many]]) -> list[Many]:
         """Return the energy of each level, and of each fan-out that costs energy, outermost first."""
         levels, fanouts = count(), count()
         found: list[Many] = []
@@ -222,8 +177,89 @@ class Batch:
         return found
 
 
-def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> Batch | None:
-    """Return the counter of a tree's tables, or None where rows must be counted one by one."""
+class Batch(Protocol):
+    """Counts of tables of tiles for one workload, machine and tree shape."""
+
+    def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
+        """Return the figures of all rows, and a mask of the rows for which they hold: those whose tiles all divide.
+
+        None where there are no such rows, or where the array formulas do not apply to this tree.
+        """
+        ...
+
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
+        """Yield slices of the rows, their figures for tiles of any size, and a mask of the rows for which they hold."""
+        ...
+
+
+class NestBatch:
+    """Tables of a nest. placed: the placement of nodes is legal."""
+
+    __slots__ = ("_arch", "_divides", "_machine", "_model", "_partial", "_placed", "_pricing", "_shape")
+
+    def __init__(
+        self,
+        model: WorkloadModel,
+        machine: MachineModel,
+        arch: Architecture,
+        shape: Shape,
+        pricing: Pricing,
+        *,
+        placed: bool,
+    ) -> None:
+        self._model, self._machine, self._arch, self._shape = model, machine, arch, shape
+        self._placed, self._pricing = placed, pricing
+        self._divides = is_in_reach(model, machine, shape)
+        self._partial: PartialPlan | None = None
+
+    def count_dividing(self, table: Integers) -> tuple[BatchFigures, Booleans] | None:
+        if not self._divides:
+            return None
+        columns, right = self._columns(table)
+        for even in columns.even.values():
+            right &= even
+        if not right.any():
+            return None
+        rows, busy, wires = count_arrays(self._model, self._machine, self._shape, columns)
+        return self._figures(columns, NestCounts(rows, busy, columns.steps, wires)), right
+
+    def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
+        plan = self._plan_for(len(table))
+        everything, readable = self._columns(table)
+        rows = plan.rows_of(everything.tiles)
+        for start in range(0, len(table), TUNING.column_rows):
+            stretch = slice(start, min(start + TUNING.column_rows, len(table)))
+            columns = everything.part(stretch)
+            rows.move(stretch)
+            counts, least = plan.count(rows, columns.even)
+            figures = self._figures(columns, counts)
+            known = self._pricing.is_latency(counts, least, figures)
+            yield stretch, figures, readable[stretch] & ~rows.failed & known
+
+    def _plan_for(self, rows: int) -> PartialPlan:
+        """Return the plan for a table of so many rows: long tables are worth planning more kinds of instances."""
+        most = max(TUNING.fewest_candidates, min(rows, TUNING.most_candidates))
+        if self._partial is None or (most > self._partial.most_kinds and not self._partial.has_all_kinds):
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
+            self._partial = PartialPlan(self._model, self._model.extents, self._machine, self._shape, metered, most)
+        return self._partial
+
+    def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
+        """Return the rows as columns, and a mask of the rows that are loop trees."""
+        positive = np.maximum(table, 1)
+        columns = Columns(self._model.extents, self._shape, list(np.ascontiguousarray(positive.T)), len(table))
+        readable: Booleans = (positive == table).all(axis=1)
+        for end in columns.ends.values():
+            readable &= end == 1
+        return columns, readable
+
+    def _figures(self, columns: Columns, counts: NestCounts[Many]) -> BatchFigures:
+        legal = within_fanouts(self._model.dims, self._arch, self._shape, columns) & self._placed
+        return self._pricing.figures(counts, self._pricing.held(counts.rows), legal)
+
+
+def batch_of_nest(workload: Workload, arch: Architecture, tree: Mapping, *, placed: bool) -> NestBatch | None:
+    """Return the counter of a nest's tables, or None where rows must be counted one by one."""
     model = workload_model(workload)
     if model is None or not any_order_is_legal(workload):
         return None
@@ -231,8 +267,8 @@ def batch_of(workload: Workload, arch: Architecture, tree: Mapping, *, placed: b
     shape = shape_of_tree(model, machine, tree)
     if shape is None or any(tensor.written and tensor.temporary for tensor in model.tensors):
         return None
-    batch = Batch(model, machine, arch, shape, placed=placed)
-    return batch if batch.fits() else None
+    pricing = Pricing(workload, arch)
+    return NestBatch(model, machine, arch, shape, pricing, placed=placed) if pricing.fits else None
 
 
 def _total(values: Iterable[Many]) -> Many:
@@ -242,7 +278,7 @@ def _total(values: Iterable[Many]) -> Many:
     return total
 
 
-def _energy(prices: Prices, level: int, latency: Many, rows: list[Row[Many]]) -> Many:
+def _energy(prices: Prices, level: int, latency: Many, rows: Sequence[Row[Many]]) -> Many:
     """Return a level's energy in units of 1 / unit: int64 where it fits, else Python integers."""
     exact = _python_integers if prices.most >= _INT64 else _unchanged
     total: Many = prices.leaks[level] * exact(latency) if prices.leaks[level] else 0
@@ -281,7 +317,7 @@ def _rounded_quotients(numerator: Many, denominator: Many, most: int) -> NDArray
     return np.asarray(exact, dtype=np.float64)
 
 
-def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, columns: Columns) -> Booleans:
+def within_fanouts(dims: Sequence[str], arch: Architecture, shape: Shape, columns: Columns) -> Booleans:
     """Return a mask of the mappings that respect the sizes of the fan-outs and the dims that may be spread on them."""
     legal: Booleans = np.ones(columns.rows, dtype=np.bool_)
     for number, fanout in enumerate(arch.fanouts):
@@ -289,7 +325,7 @@ def _within_fanouts(model: WorkloadModel, arch: Architecture, shape: Shape, colu
         for loop in shape.loops:
             if loop.fanout == number:
                 used = used * columns.trips[loop.column]
-                if not fanout.may_spread(model.dims[loop.dim]):
+                if not fanout.may_spread(dims[loop.dim]):
                     legal = legal & (columns.trips[loop.column] == 1)
         legal = legal & (used <= fanout.size)
     return legal

@@ -50,7 +50,7 @@ Digits = Sequence[Digit]
 Lengths = list[tuple[Many, Many]]  # (length, how many); a length of which there are none may be anything
 
 
-def digits_of(extent: int, tiles: Sequence[Integers], chain: Chain) -> list[Digit]:
+def digits_of(extent: Many, tiles: Sequence[Integers], chain: Chain) -> list[Digit]:
     """Return the loops of a chain with their tiles. The pins of the chain are numbers of runs (`run_starts`)."""
     pinned = any(run for _, _, run in chain)
     lengths: list[Many] = [extent]
@@ -83,7 +83,7 @@ def most_runs(loops_outside: int) -> int:
     return 2 * (loops_outside + 1)
 
 
-def _lengths_below(lengths: Lengths, tile: Integers) -> Lengths:
+def lengths_below(lengths: Lengths, tile: Integers) -> Lengths:
     """Return the lengths that all digits of a loop leave."""
     full: Many = 0
     rests: Lengths = []
@@ -103,7 +103,7 @@ def _lengths_at_digit(lengths: Lengths, tile: Integers, digit: Many) -> Lengths:
     return [(np.minimum(rest, tile), many * (rest > 0)) for rest, many in rests]
 
 
-def places(extent: int, digits: Digits, cut: int) -> Many:
+def places(extent: Many, digits: Digits, cut: int) -> Many:
     """Return the number of digit vectors with work below: of the first `cut` TIME loops and the EACH loops.
 
     The other TIME digits are 0, the other spatial digits their first.
@@ -111,18 +111,18 @@ def places(extent: int, digits: Digits, cut: int) -> Many:
     lengths: Lengths = [(extent, 1)]
     for tile, part, pin in digits:
         if part is Part.EACH or (part is Part.TIME and cut > 0):
-            lengths = _lengths_below(lengths, tile)
+            lengths = lengths_below(lengths, tile)
             cut -= part is Part.TIME
         else:
             lengths = _lengths_at_digit(lengths, tile, pin)
     return sum((many for _, many in lengths), start=0)
 
 
-def tile_size(extent: int, digits: Digits) -> Many:
+def tile_size(extent: Many, digits: Digits) -> Many:
     """Return the number of indices of the first instance's tile in the first step."""
     lengths: Lengths = [(extent, 1)]
     for tile, part, _ in digits:
-        lengths = _lengths_below(lengths, tile) if part is Part.FREE else _lengths_at_digit(lengths, tile, 0)
+        lengths = lengths_below(lengths, tile) if part is Part.FREE else _lengths_at_digit(lengths, tile, 0)
     return sum((length * many for length, many in lengths), start=0)
 
 
@@ -133,7 +133,7 @@ def kept_is_in_reach(chain: Chain, outside: int) -> bool:
     return not inner or all(part is not Part.FREE for _, part, _ in chain)
 
 
-def kept_indices(extent: int, digits: Digits, outside: int, counted: CountedSteps) -> Many:
+def kept_indices(extent: Many, digits: Digits, outside: int, counted: CountedSteps) -> Many:
     """Return the indices that stay at a carry in another dim, summed over steps and instances
     (`closed_form.digits`)."""
     times = sum(digit.part is Part.TIME for digit in digits)
@@ -182,7 +182,7 @@ def _full_tiles_without_need(
     return many * np.maximum(whole - passed - 1, 0)
 
 
-def _kept_on_machine_clock(extent: int, digits: Digits, outside: int) -> Many:
+def _kept_on_machine_clock(extent: Many, digits: Digits, outside: int) -> Many:
     """Return `kept_indices` on the machine's steps: inner loops of all instances end with those of the first one."""
     states: list[tuple[Many, Many, Many]] = [(extent, extent, 1)]  # (length, that of the first instance, how many)
     for tile, part, pin in digits:
@@ -216,7 +216,7 @@ def accepted_is_in_reach(chain: Chain, previous: PreviousCarry | None) -> bool:
 
 
 def accepted_places(
-    extent: int, digits: Digits, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None = None
+    extent: Many, digits: Digits, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None = None
 ) -> Many:
     """Return the number of pairs (machine step at one carry, EACH digits) that the filter accepts.
 
@@ -238,7 +238,7 @@ def accepted_places(
                 return 0
             return sum((_accepted_along_loop(state, tile, part, pin, step_filter) for state in states), start=0)
         if outside > 0:
-            branches = _lengths_below([(now, many) for now, _, many in states], tile)
+            branches = lengths_below([(now, many) for now, _, many in states], tile)
             states = [(length, length, many) for length, many in branches]
         elif outside == 0 and cut.moved:
             states = [stepped for now, _, many in states for stepped in _successor_states(now, many, tile)]

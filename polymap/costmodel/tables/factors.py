@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from polymap.costmodel.tables.digits import (
     tile_size,
 )
 from polymap.costmodel.tables.listed_windows import is_listed, listed_sums
-from polymap.costmodel.tables.loops import Integers, Many
+from polymap.costmodel.tables.loops import Extent, ExtentColumn, Integers, Many
 from polymap.costmodel.tables.planned_sums import NO_ANSWER, Source
 from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_of
 from polymap.costmodel.tables.window_sums import Summed, first_size, is_in_reach, sums
@@ -66,16 +66,26 @@ def _of_first_columns(chain: Chain, first: int) -> Chain:
     return tuple((first + number, part, pin) for number, (_, part, pin) in enumerate(chain))
 
 
+def _of_first_column(extent: Extent, first: int) -> Extent:
+    """Return the extent with the column `first` in place of its own."""
+    return extent if isinstance(extent, int) else ExtentColumn(first)
+
+
+def _columns_of_extent(extent: Extent) -> tuple[int, ...]:
+    return () if isinstance(extent, int) else extent
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One dim: its extent and chain. Subclasses define the count."""
+    """One dim: its extent and chain. Subclasses define the count. columns: of the extent, if it has one, then of the
+    loops."""
 
-    extent: int
+    extent: Extent
     chain: Chain
 
     @property
     def columns(self) -> tuple[int, ...]:
-        return columns_of(self.chain)
+        return (*_columns_of_extent(self.extent), *columns_of(self.chain))
 
     @property
     def alone(self) -> bool:
@@ -87,14 +97,21 @@ class Line:
 
     def of_first_columns(self) -> Self:
         """Return the count with the columns 0, 1, ... in place of its own."""
-        return replace(self, chain=_of_first_columns(self.chain, 0))
+        first = len(_columns_of_extent(self.extent))
+        return replace(self, extent=_of_first_column(self.extent, 0), chain=_of_first_columns(self.chain, first))
+
+    def digits(self, tiles: Sequence[Integers]) -> tuple[Many, list[Digit]]:
+        """Return the extent and the loops with their tiles."""
+        if isinstance(self.extent, int):
+            return self.extent, digits_of(self.extent, tiles, self.chain)
+        return tiles[0], digits_of(tiles[0], tiles[1:], self.chain)
 
 
 class FirstTile(Line):
     """Indices of the first instance's tile in the first step."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        return tile_size(self.extent, digits_of(self.extent, tiles, self.chain))
+        return tile_size(*self.digits(tiles))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +122,9 @@ class Places(Line):
     moving: bool = False
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        digits = digits_of(self.extent, tiles, self.chain)
-        found = places(self.extent, digits, self.cut)
-        return places(self.extent, digits, self.cut + 1) - found if self.moving else found
+        extent, digits = self.digits(tiles)
+        found = places(extent, digits, self.cut)
+        return places(extent, digits, self.cut + 1) - found if self.moving else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +141,13 @@ class KeptIndices(Line):
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
             count = partial(_kept_of_one, outside=self.outside, counted=self.counted)
-            return count_row_by_row(count, ((1, self.extent, self.chain),), tiles)
-        return kept_indices(self.extent, digits_of(self.extent, tiles, self.chain), self.outside, self.counted)
+            return _line_row_by_row(count, self, tiles)
+        return kept_indices(*self.digits(tiles), self.outside, self.counted)
+
+
+def _line_row_by_row(count: Callable[[Axes], int], line: Line, tiles: Sequence[Integers]) -> Many:
+    axes = cast("Axes", ((1, line.extent, line.chain),))
+    return _with_extents(lambda placed, given: [count_row_by_row(count, placed, given)], axes, tiles)[0]
 
 
 def _kept_of_one(axes: Axes, outside: int, counted: CountedSteps) -> int:
@@ -151,9 +173,8 @@ class AcceptedSteps(Line):
     def count(self, tiles: Sequence[Integers]) -> Many:
         if self.alone:
             count = partial(_accepted_of_one, cut=self.cut, step_filter=self.step_filter, previous=self.previous)
-            return count_row_by_row(count, ((1, self.extent, self.chain),), tiles)
-        digits = digits_of(self.extent, tiles, self.chain)
-        return accepted_places(self.extent, digits, self.cut, self.step_filter, self.previous)
+            return _line_row_by_row(count, self, tiles)
+        return accepted_places(*self.digits(tiles), self.cut, self.step_filter, self.previous)
 
 
 def _accepted_of_one(axes: Axes, cut: Cut, step_filter: StepFilter, previous: PreviousCarry | None) -> int:
@@ -178,7 +199,9 @@ class OfWindow:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        return tuple(column for _, _, chain in self.axes for column in columns_of(chain))
+        return tuple(
+            column for _, extent, chain in self.axes for column in (*_columns_of_extent(extent), *columns_of(chain))
+        )
 
     @property
     def alone(self) -> bool:
@@ -193,19 +216,49 @@ class OfWindow:
         axes: list[tuple[int, int, Chain]] = []
         first = 0
         for factor, extent, chain in self.axes:
-            axes.append((factor, extent, _of_first_columns(chain, first)))
-            first += len(chain)
+            own = first + len(_columns_of_extent(extent))
+            axes.append((factor, cast("int", _of_first_column(extent, first)), _of_first_columns(chain, own)))
+            first = own + len(chain)
         return replace(self, axes=tuple(axes))
+
+
+def _with_extents(
+    count: Callable[[Axes, Sequence[Integers]], Sequence[Many]], axes: Axes, tiles: Sequence[Integers]
+) -> Sequence[Many]:
+    """Return what `count` returns of axes whose extents are numbers: once per choice of extents in the rows."""
+    own = [_columns_of_extent(extent) for _, extent, _ in axes]
+    if not any(own):
+        return count(axes, tiles)
+    left, extents, loops = iter(tiles), list[Integers](), list[Integers]()
+    for columns, (_, _, chain) in zip(own, axes, strict=True):
+        extents += [next(left) for _ in columns]
+        loops += [next(left) for _ in chain]
+    choices, which = np.unique(np.stack(extents), axis=1, return_inverse=True)
+    found: list[Integers] = []
+    for number, choice in enumerate(choices.T.tolist()):
+        here, given = np.flatnonzero(which.reshape(-1) == number), iter(choice)
+        placed = tuple(
+            (factor, next(given) if columns else extent, chain)
+            for columns, (factor, extent, chain) in zip(own, axes, strict=True)
+        )
+        counted = count(placed, [tile[here] for tile in loops])
+        found = found or [np.zeros(len(extents[0]), dtype=np.int64) for _ in counted]
+        for values, some in zip(found, counted, strict=True):
+            values[here] = some
+    return found
 
 
 class WindowFirst(OfWindow):
     """Elements of the first tile of the first instance."""
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        steps: tuple[None, ...] = (None,) * len(self.axes)
-        if not is_in_reach(self.axes, steps):
-            return count_row_by_row(first_tile, self.axes, tiles)
-        return first_size(self.axes, digits_of_axes(self.axes, tiles))
+        return _with_extents(_first_size, self.axes, tiles)[0]
+
+
+def _first_size(axes: Axes, tiles: Sequence[Integers]) -> Sequence[Many]:
+    if not is_in_reach(axes, (None,) * len(axes)):
+        return [count_row_by_row(first_tile, axes, tiles)]
+    return [first_size(axes, digits_of_axes(axes, tiles))]
 
 
 class WindowAll(OfWindow):
@@ -213,7 +266,8 @@ class WindowAll(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         axes, steps = _separate_siblings(self.axes), (None,) * len(self.axes)
-        return _sums_over_steps(lambda each: (all_elements(each),), axes, steps, Summed.TILES, tiles)[0]
+        sums_of = partial(_sums_over_steps, lambda each: (all_elements(each),), steps, Summed.TILES)
+        return _with_extents(sums_of, axes, tiles)[0]
 
 
 class WindowDistinct(OfWindow):
@@ -221,7 +275,8 @@ class WindowDistinct(OfWindow):
 
     def count(self, tiles: Sequence[Integers]) -> Many:
         steps = (None,) * len(self.axes)
-        return _sums_over_steps(lambda each: (distinct_elements(each),), self.axes, steps, Summed.TILES, tiles)[0]
+        sums_of = partial(_sums_over_steps, lambda each: (distinct_elements(each),), steps, Summed.TILES)
+        return _with_extents(sums_of, self.axes, tiles)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +287,15 @@ class WindowKept(OfWindow):
     counted: CountedSteps
 
     def count(self, tiles: Sequence[Integers]) -> Many:
-        axes = _separate_siblings(self.axes)
+        return _with_extents(self._kept, _separate_siblings(self.axes), tiles)[0]
+
+    def _kept(self, axes: Axes, tiles: Sequence[Integers]) -> Sequence[Many]:
         count = partial(_kept_in_window, cuts=self.cuts, counted=self.counted)
         at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None
         united = any(part is Part.UNITED for _, _, chain in axes for _, part, _ in chain)
         if self.counted is CountedSteps.MACHINE and not united and is_tabled(axes):
             at_once = partial(kept_elements_of, axes, cuts=self.cuts)
-        return _sums_over_steps(count, axes, self.cuts, Summed.KEPT, tiles, self.counted, at_once)[0]
+        return _sums_over_steps(count, self.cuts, Summed.KEPT, axes, tiles, self.counted, at_once)
 
 
 def _separate_siblings(axes: Axes) -> Axes:
@@ -267,7 +324,8 @@ class _WindowSums:
 
     def counts(self, tiles: Sequence[Integers]) -> dict[str, Many]:
         count = partial(sums_of_window, cuts=self.cuts)
-        return dict(zip(Sums._fields, _sums_over_steps(count, self.axes, self.cuts, Summed.ROLES, tiles), strict=True))
+        sums_of = partial(_sums_over_steps, count, self.cuts, Summed.ROLES)
+        return dict(zip(Sums._fields, _with_extents(sums_of, self.axes, tiles), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +345,9 @@ class WindowSum(OfWindow):
 
 def _sums_over_steps(
     count: Callable[[Axes], Sequence[int]],
-    axes: Axes,
     cuts: Sequence[Cut | None],
     summed: Summed,
+    axes: Axes,
     tiles: Sequence[Integers],
     counted: CountedSteps = CountedSteps.OWN,
     at_once: Callable[[Sequence[Sequence[Digit]]], Integers] | None = None,

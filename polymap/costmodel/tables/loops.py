@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polymap.costmodel.closed_form import TEMPORAL, MachineModel, Node, WorkloadModel
-from polymap.ir import Branch, Mapping, Spatial, Storage, Temporal
+from polymap.ir import Branch, Mapping, MappingNode, Spatial, Storage, Temporal
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Many = Integers | int
+
+
+class ExtentColumn(NamedTuple):
+    """An extent that differs between rows. column: its number among the columns of tiles."""
+
+    column: int
+
+
+Extent = int | ExtentColumn
 
 
 def quotient(dividend: Many, divisor: Integers) -> Integers:
@@ -62,6 +72,30 @@ def shape_of_tree(model: WorkloadModel, machine: MachineModel, tree: Mapping) ->
     return Shape(tuple(loops), tuple((*nodes, end) for nodes in holders))
 
 
+def loops_of_tree(nodes: Sequence[MappingNode]) -> Iterator[Temporal | Spatial]:
+    """Yield the loops, children of a branch one after the other."""
+    for node in nodes:
+        if isinstance(node, Temporal | Spatial):
+            yield node
+        elif isinstance(node, Branch):
+            for child in node.children:
+                yield from loops_of_tree(child)
+
+
+def with_tiles(nodes: Sequence[MappingNode], tiles: Iterator[int]) -> tuple[MappingNode, ...]:
+    """Return the nodes with the next tiles, one per loop."""
+    changed: list[MappingNode] = []
+    for node in nodes:
+        match node:
+            case Temporal() | Spatial():
+                changed.append(replace(node, tile=next(tiles)))
+            case Branch(children):
+                changed.append(Branch(tuple(with_tiles(child, tiles) for child in children)))
+            case _:
+                changed.append(node)
+    return tuple(changed)
+
+
 class Columns:
     """The loops of many mappings: one array per loop.
 
@@ -71,9 +105,8 @@ class Columns:
 
     __slots__ = ("ends", "even", "rows", "steps", "tiles", "trips")
 
-    def __init__(self, extents: tuple[int, ...], shape: Shape, table: Integers) -> None:
-        self.rows = len(table)
-        columns = np.ascontiguousarray(table.T)
+    def __init__(self, extents: Sequence[Many], shape: Shape, columns: Sequence[Integers], rows: int) -> None:
+        self.rows = rows
         self.ends: dict[int, Integers] = {}
         self.tiles: list[Integers] = []
         self.trips: list[Integers] = []

@@ -17,6 +17,7 @@ from polymap.costmodel.closed_form import (
     Busiest,
     DimKind,
     MachineModel,
+    NestCounts,
     Node,
     Pins,
     Row,
@@ -28,7 +29,7 @@ from polymap.costmodel.closed_form import (
     wires_of,
 )
 from polymap.costmodel.tables.digits import most_runs
-from polymap.costmodel.tables.loops import Booleans, Integers, Many, Shape
+from polymap.costmodel.tables.loops import Booleans, Extent, Integers, Many, Shape
 from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, evaluated, nested
 from polymap.costmodel.tables.plans import Plans
 
@@ -86,10 +87,16 @@ class PartialPlan:
     )
 
     def __init__(
-        self, model: WorkloadModel, machine: MachineModel, shape: Shape, metered: Collection[int], most_kinds: int
+        self,
+        model: WorkloadModel,
+        extents: Sequence[Extent],
+        machine: MachineModel,
+        shape: Shape,
+        metered: Collection[int],
+        most_kinds: int,
     ) -> None:
         self.most_kinds, self.has_all_kinds = most_kinds, True
-        self._plans = Plans(model.extents, machine, shape)
+        self._plans = Plans(extents, machine, shape)
         self._levels = len(machine.levels)
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
@@ -248,14 +255,12 @@ class PartialPlan:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
         return Rows(tiles, self._grouping)
 
-    def count(
-        self, rows: Rows, even: dict[int, Booleans]
-    ) -> tuple[list[Row[Many]], tuple[tuple[Busiest[Many], ...], ...], Integers, list[Wire[Many]]]:
-        """Return counts, busiest instances, steps and wires for the current rows; record in `rows` those for which they
-        fail.
+    def count(self, rows: Rows, even: dict[int, Booleans]) -> tuple[NestCounts[Many], tuple[Busiest[Many], ...]]:
+        """Return the counts of the current rows, and lower bounds of the busiest instances; record in `rows` those for
+        which they fail.
 
-        even: per dim, where all its tiles divide. The busiest instances twice: lower and upper bounds, which may differ
-        where siblings take unequal shares of partial sums or instances are of too many kinds.
+        even: per dim, where all its tiles divide. The busiest instances of the counts are upper bounds, which differ
+        from the lower ones where siblings take unequal shares of partial sums or instances are of too many kinds.
         """
         found = [Row(row.level, row.tensor, *(self._value(each, rows) for each in row[2:])) for row in self._rows]
         nothing: Busiest[Many] = Busiest(0, 0, 0)
@@ -276,7 +281,7 @@ class PartialPlan:
             Wire(wire.fanout, wire.tensor, *(self._value(each, rows) for each in wire[2:])) for wire in self._wires
         ]
         steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
-        return found, (tuple(least), tuple(most)), steps, wires
+        return NestCounts(found, most, steps, wires), tuple(least)
 
     def _bits_of_instance(
         self, candidate: Candidate, rows: Rows, even: dict[int, Booleans]

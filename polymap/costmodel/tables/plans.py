@@ -6,7 +6,8 @@ number of its column, and a pin is the number of a run of digits; both get value
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from polymap.costmodel.closed_form import (
     Ask,
@@ -47,18 +48,18 @@ from polymap.costmodel.tables.factors import (
     WindowKept,
     WindowSum,
 )
-from polymap.costmodel.tables.loops import Shape
+from polymap.costmodel.tables.loops import Extent, Shape
 from polymap.costmodel.tables.planned_sums import Factor, Numbering, Terms
 from polymap.costmodel.tables.shared_windows import WindowStays, WindowWhole
 
 Value = Factor | int
 
 
-def nest_of_columns(extents: tuple[int, ...], shape: Shape) -> LoopNestView:
-    """Return the nest of a shape with the number of its column as each loop's tile."""
+def nest_of_columns(extents: Sequence[Extent], shape: Shape) -> LoopNestView:
+    """Return the nest of a shape with the number of its column as each loop's tile, and as each extent that has one."""
     loops = tuple(Loop(place.dim, place.column, 0, place.fanout, place.position) for place in shape.loops)
     chains = tuple(tuple(loop for loop in loops if loop.dim == dim) for dim in range(len(extents)))
-    return LoopNestView(extents, loops, chains, (False,) * len(extents), shape.holders)
+    return LoopNestView(cast("tuple[int, ...]", tuple(extents)), loops, chains, (False,) * len(extents), shape.holders)
 
 
 class PlannedFactors:
@@ -71,7 +72,7 @@ class PlannedFactors:
     def kept(self, extent: int, chain: Chain, outside: int, counted: CountedSteps) -> Value:
         if outside >= times_of(chain):
             if all(part is not Part.PINNED for _, part, _ in chain):
-                return extent
+                return self.first_indices(extent, ())
             counted = CountedSteps.OWN  # no loop is inside
         return KeptIndices(extent, chain, min(outside, times_of(chain)), counted)
 
@@ -91,7 +92,8 @@ class PlannedFactors:
         return AcceptedSteps(extent, chain, cut, step_filter, previous)
 
     def first_indices(self, extent: int, chain: Chain) -> Value:
-        return FirstTile(extent, chain) if chain else extent
+        is_number = isinstance(cast("Extent", extent), int)
+        return extent if is_number and not chain else FirstTile(extent, chain)
 
     def first_tile(self, axes: Axes) -> Value:
         return WindowFirst(axes)
@@ -134,7 +136,7 @@ class PlannedFactors:
 class Plans(PartialCounts[Value, Terms]):
     """The counts of `Counter` as sums of products of factors."""
 
-    def __init__(self, extents: tuple[int, ...], machine: MachineModel, shape: Shape) -> None:
+    def __init__(self, extents: Sequence[Extent], machine: MachineModel, shape: Shape) -> None:
         self.planned = PlannedFactors()
         super().__init__(self.planned, machine, nest_of_columns(extents, shape))
 

@@ -14,6 +14,8 @@ class Tuning(NamedTuple):
     """Rows among which equal chains of tiles are counted once."""
     column_rows: int = 1 << 13
     """Rows of columns of counts that fit the cache with what is computed from them."""
+    fused_rows: int = 1 << 14
+    """Rows of a tree with branches among which equal chains are counted once, which fit memory with their nests."""
     history_cells: int = 1 << 17
     """Cells of an array of steps by points of a window: fits the cache as bytes."""
     kept_histories: int = 8

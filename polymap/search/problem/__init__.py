@@ -98,9 +98,12 @@ with lazy(__name__):
         Utilization as Utilization,
         beyond_sums as beyond_sums,
         figure as figure,
+        is_about_loops as is_about_loops,
+        is_about_the_whole as is_about_the_whole,
         least_parallel as least_parallel,
         narrowed as narrowed,
         rule_text as rule_text,
+        rules_of_nest as rules_of_nest,
     )
     from polymap.search.problem.scores import bounding_question as bounding_question, exact_score as exact_score
     from polymap.search.problem.structure_model import (

@@ -117,6 +117,36 @@ Rule = Outside | Outermost | Innermost | Factor | Held | AtLeast | Span | Intrin
 Rules = tuple[Rule, ...]
 
 
+def is_about_loops(rule: Rule) -> bool:
+    """Return whether a rule names loops by their dims."""
+    return isinstance(rule, Outside | Outermost | Innermost | Factor | Intrinsic | Span)
+
+
+def is_about_the_whole(rule: Rule) -> bool:
+    """Return whether a rule is about a whole program, and not about the way to each of its statements."""
+    return isinstance(rule, Utilization | AtMost)
+
+
+def rules_of_nest(rules: Rules, nest: Workload) -> Rules:
+    """Return what rules of a program ask of the mapping of one of its statements alone."""
+    dims, tensors = set(nest.extents()), {each.name for each in nest.tensors}
+    found: list[Rule] = []
+    for rule in rules:
+        match rule:
+            case Outermost(names) | Innermost(names):
+                own = tuple(name for name in names if name in dims)
+                found += [type(rule)(own)] if own else []
+            case Outside(outer, inner):
+                found += [rule] if {outer, inner} <= dims else []
+            case Factor(_, name) | Intrinsic(name):
+                found += [rule] if name in dims else []
+            case Held(_, name) | AtLeast(_, name):
+                found += [rule] if name in tensors else []
+            case _:
+                pass
+    return tuple(found)
+
+
 def beyond_sums(arch: Architecture, rules: Rules, *objectives: Objective) -> str:
     """Return why objectives or limits are no sums of traffic, so that each tree is counted by itself; "" where they
     are."""

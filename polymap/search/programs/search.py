@@ -25,6 +25,8 @@ from polymap.workload import expanded
 
 PLAIN_TREES, REWRITTEN_TREES = "program trees", "rewritten program trees"
 
+Accepts = Callable[[Mapping, Cost, Workload], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramTree:
@@ -67,7 +69,7 @@ class ProgramSearch:
     def scored(self) -> int:
         return sum(each.scored for each in (self._climber, *self._folding) if each is not None)
 
-    def go_on(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
+    def go_on(self, stop: Limits, accepts: Accepts) -> None:
         """Search until it is told to stop; shapes looked at are steps of work. accepts: whether a legal tree meets the
         rules."""
         if self._climber is None:
@@ -109,15 +111,15 @@ class ProgramSearch:
             return PLAIN_TREES
         return REWRITTEN_TREES if len(rewritings) > 1 else PLAIN_TREES
 
-    def _take(self, tree: ProgramTree | None, accepts: Callable[[Mapping, Cost], bool]) -> bool:
+    def _take(self, tree: ProgramTree | None, accepts: Accepts) -> bool:
         """Keep a tree where it is legal, meets the rules and costs less; return whether it is legal and meets them."""
-        if tree is None or not tree.cost.legal or not accepts(tree.mapping, tree.cost):
+        if tree is None or not tree.cost.legal or not accepts(tree.mapping, tree.cost, tree.workload):
             return False
         if self.best is None or tree.value < self.best.value:
             self.best = tree
         return True
 
-    def _fold(self, stop: Limits, accepts: Callable[[Mapping, Cost], bool]) -> None:
+    def _fold(self, stop: Limits, accepts: Accepts) -> None:
         """Look for fused shapes whose temporaries fit in circular buffers: programs in the order of these shapes."""
         weights = weights_of(self.arch, self.objective)
         if not self._folding:
@@ -138,7 +140,7 @@ class ProgramSearch:
         has_arrays = any(each.temporary and each.shape for each in self.workload.tensors)
         return [self.workload] * (has_arrays or wider == self.workload) + [wider] * (wider != self.workload)
 
-    def _take_folded(self, climber: Climber, accepts: Callable[[Mapping, Cost], bool]) -> None:
+    def _take_folded(self, climber: Climber, accepts: Accepts) -> None:
         every = tuple(range(1, len(self.arch.levels)))
         for found in climber.found()[: TUNING.most_folded]:
             program = contracted(replace(climber.program(found.rewriting), folding=False), found.shape)

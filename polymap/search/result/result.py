@@ -152,6 +152,10 @@ class SearchResult(Reported):
         size. Raises OptionError where nothing is proven, or where certificates do not cover the problem.
         """
         if self.proof is None:
+            if self.workload is not None and len(self.workload.statements) > 1:
+                what = "this answer cannot be certified: it is about a program of several statements"
+                hint = "Its bound is proven by the search alone; what certificates cover: docs/certificate.md."
+                raise OptionError(Mistake("PM515", what, hint))
             what = f"this {self.status} answer has no certificate"
             raise OptionError(Mistake("PM516", what, "An OPTIMAL answer over dividing tiles has one."))
         return self.proof()

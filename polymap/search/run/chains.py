@@ -90,7 +90,7 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     else by energy and by latency."""
     statements = search.workload.statements
     are_nests = bool(nests_in_sequence(search.workload)) and all(map(is_box, statements))
-    if len(statements) < 2 or search.rules or not are_nests:
+    if len(statements) < 2 or not are_nests:
         return evidence
     if any(each.values == evidence.floors for each in evidence.incumbents):
         return evidence  # no tree is better

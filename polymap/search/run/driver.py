@@ -23,6 +23,8 @@ from polymap.search.problem import (
     Rules,
     analyse,
     beyond_sums,
+    is_about_loops,
+    is_about_the_whole,
     objective_values,
     refusals,
 )
@@ -185,14 +187,14 @@ class Search:
         return Incumbent(objective_values(own, self.arch, self.objective, cost), mapping, cost, own)
 
     def legal_cost(self, workload: Workload, mapping: Mapping, share: float = 0.25) -> Cost | None:
-        """Return what a tree of a program, or of a part of it, costs; None where it is not legal, or that takes longer
-        to say than a share of what is left of the limit, and a second."""
+        """Return what a tree of a program, or of a part of it, costs; None where it is not legal, does not meet the
+        rules, or that takes longer to say than a share of what is left of the limit, and a second."""
         try:
             arch = self.arch.naming_only(workload.tensors)
             cost = evaluate_in_cpu_time(workload, arch, mapping, max(1, share * self.limits.left_s()))
         except BudgetError:
             return None
-        return cost if cost.legal else None
+        return cost if cost.legal and self.meets(mapping, cost, workload) else None
 
     def with_tree(self, evidence: Evidence, workload: Workload, mapping: Mapping) -> Evidence:
         """Return the evidence with a tree of the program, or of it with its loops renamed, if it is legal."""
@@ -262,8 +264,16 @@ class Search:
         nothing = SearchResult(status, asked.objective.text, *none, space, self._seconds(), clash)
         return replace(nothing, workload=asked.workload, arch=asked.arch)
 
-    def meets(self, mapping: Mapping, cost: Cost) -> bool:
-        return not refusals(self.workload, self.arch, self.rules, mapping, cost)
+    def meets(self, mapping: Mapping, cost: Cost, workload: Workload | None = None) -> bool:
+        """Return whether a mapping meets the rules. workload: a part of the program, or what computes the same with its
+        loops renamed: a part is held to the rules of single statements, and no other loops to rules about loops."""
+        own, rules = workload or self.workload, self.rules
+        if rules and own != self.workload:
+            is_part = set(own.statements) < set(self.workload.statements)
+            if not is_part and any(is_about_loops(rule) for rule in rules):
+                return False
+            rules = tuple(rule for rule in rules if not (is_part and is_about_the_whole(rule)))
+        return not refusals(own, self.arch, rules, mapping, cost)
 
     def space_size(self, stop: Stop) -> SpaceSize | None:
         """Return the size of the space; None where there is no time to count it, or it is not asked for."""

@@ -25,7 +25,7 @@ from polymap.ir import (
     nest_of,
     sets_each_once,
 )
-from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, rules_from_document
+from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, rules_from_document, rules_of_nest
 from polymap.search.programs import instance_bound, may_be_climbed
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
@@ -88,7 +88,7 @@ def answer_to_leg(
     if nest is None:
         return None
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
-    rules = (*rules, *_around(search.arch, nest, leg))
+    rules = (*rules, *_around(search.arch, nest, leg), *rules_of_nest(search.rules, nest))
     for name, level in leg.first:
         rules = (*rules, *held_first(search.arch, name, level))
     arch = with_less_room(search.arch, leg.taken)

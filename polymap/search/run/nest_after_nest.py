@@ -47,7 +47,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     """Propose the trees that run nest after nest, each in its own best mapping: with all results set before their nest;
     with those set inside it whose nest holds them; with what later nests read kept on chip where that is cheaper."""
     nests = nests_in_sequence(search.workload)
-    if len(search.workload.statements) < 2 or not nests or search.rules or len(search.objective.singles) > 1:
+    if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
         return evidence
     shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
     extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
