@@ -30,9 +30,9 @@ from polymap.search.problem import (
     Measure,
     Objective,
     Rules,
+    beyond_sums,
     distance_from_rules,
     exact_score,
-    is_timed_by_step,
     narrowed,
 )
 from polymap.search.resources import Limits, Stop, Work
@@ -55,7 +55,7 @@ def annealer_of(
     single = objective.singles[0]
     if not can_be_annealed(workload, single):
         return None
-    machine = arch if is_timed_by_step(arch, rules, *objective.singles) else arch.without_steps()
+    machine = arch if beyond_sums(arch, rules, *objective.singles) else arch.without_steps()
     breaks = partial(distance_from_rules, workload, machine, rules)
     return Annealer(workload, narrowed(workload, machine, rules), single, breaks, divide=divide, seed=seed)
 
