@@ -36,7 +36,6 @@ from polymap.report.text import (
     symbolic_document,
     symbolic_text,
     verdict_document,
-    verdict_text,
 )
 from polymap.search.result import (
     cost_document,
@@ -138,7 +137,7 @@ def _verify(options: Options) -> int:
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s
     verdict = verify(text, workload, arch, objective, constraints=constraints, time_limit_s=limit)
-    _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
+    _answer(options, verdict_document(verdict), lambda: str(verdict))
     trusted = options.accept_word and not verdict.reason
     return ExitCode.ANSWERED if verdict.proven or trusted else ExitCode.NO_ANSWER
 

@@ -38,7 +38,6 @@ with lazy(__name__):
         run_text as run_text,
         space_text as space_text,
         status_text as status_text,
-        verdict_text as verdict_text,
         violation_text as violation_text,
     )
     from polymap.report.text.symbolic import symbolic_document as symbolic_document, symbolic_text as symbolic_text
