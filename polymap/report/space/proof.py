@@ -36,11 +36,11 @@ from polymap.report.space.axes import Shapes, grid
 FRAME = Frame(left=100, right=640, top=96, bottom=360)
 KINDS = {  # of a certificate's line: what refuted the structure, its colour
     "apart": ("bound of each tensor by itself", "#2f6fde"),
-    "joint": ("bound of all tensors together", "#0b8166"),
-    "search": ("searched: no mapping below", "#df8213"),
-    "empty": ("nothing fits", "#9ca3af"),
-    "over": ("over a limit that was asked for", "#5b6b8c"),
-    "word": ("not proven: the search's word", "#c2417c"),
+    "joint": ("bound of all tensors together", "#2a9d8f"),
+    "search": ("searched: no mapping below", "#fbbf24"),
+    "empty": ("nothing fits", "#e5e7eb"),
+    "over": ("over a limit that was asked for", "#1f2937"),
+    "word": ("not proven: the search's word", "#e11d48"),
 }
 STEPS = (  # up to how many times the value: strength of the colour
     (Fraction(21, 20), 1.0),
