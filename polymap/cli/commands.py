@@ -390,7 +390,8 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
         except KeyboardInterrupt:
             progress.clear()
             say("polymap: interrupted")
-            return best_so_far(workload, arch, options, progress.last, constraints), INTERRUPTED
+            last = None if isinstance(progress.last, str) else progress.last
+            return best_so_far(workload, arch, options, last, constraints), INTERRUPTED
     if result.best is not None:
         return result, ExitCode.ANSWERED
     say(f"polymap: {no_answer_text(result)}")

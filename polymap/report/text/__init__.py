@@ -19,6 +19,7 @@ with lazy(__name__):
     )
     from polymap.report.text.networks import (
         answer_text as answer_text,
+        binding as binding,
         machine_label as machine_label,
         network_text as network_text,
         sweep_text as sweep_text,
