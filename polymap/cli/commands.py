@@ -254,7 +254,12 @@ def _checked_for_all_sizes(options: Options) -> int:
 
 
 def _report(options: Options) -> int:
-    """Write the page about the best mapping; --mapping is a second one beside it."""
+    """Write the page about the best mapping; --mapping is a second one beside it. Of a network about its layers."""
+    if names_network(options):
+        with interrupts_wait():
+            from polymap.cli.whole_networks import explore_whole_network
+
+        return explore_whole_network(options)
     workload, arch, mapping = _read(options)
     result, code = _search(options, workload, arch)
     if result is None or result.best is None:

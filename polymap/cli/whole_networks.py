@@ -31,7 +31,7 @@ from polymap.networks import (
     sweep_document,
     sweep_of_document,
 )
-from polymap.report.page import ProgressLine
+from polymap.report.page import ProgressLine, network_page, sweep_page
 from polymap.report.text import answer_text, sweep_text
 from polymap.search.result import json_text
 
@@ -119,6 +119,7 @@ def _refuse_options_of_layers(options: Options) -> None:
             ("--certificate", options.certificate),
             ("--sensitivity", options.sensitivity or None),
             ("--memory-limit", options.memory_limit_mb),
+            ("--mapping", options.mapping),
         )
         if value is not None
     ]
@@ -131,7 +132,9 @@ def _write(options: Options, answer: NetworkAnswer) -> None:
     documents: list[Document] = []
     if options.json is not None:
         documents.append(Document(options.json, json_text(answer_document(answer))))
-    if options.json != "-":
+    if options.output is not None:
+        documents.append(Document(options.output, network_page(answer)))
+    elif options.json != "-":
         documents.append(Document("-", answer_text(answer)))
     write_documents(documents)
 
@@ -161,6 +164,8 @@ def run_sweep(options: Options) -> int:
         say(f"polymap: interrupted{done}; {told}")
         return INTERRUPTED
     documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
+    if options.report is not None:
+        documents.append(Document(options.report, sweep_page(found)))
     if options.json != "-":
         documents.append(Document("-", sweep_text(found, rows=options.rows)))
     write_documents(documents)
