@@ -3,10 +3,13 @@ code 1.
 
 python notebooks/execute.py [NAME...]            executes them (all, or those whose names begin so), changes no file
 python notebooks/execute.py --write [NAME...]    also writes their outputs; look at the pictures before you commit them
+
+Lines that begin with "measured:" hold seconds of the machine: their numbers and bars are not compared.
 """
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
 from pathlib import Path
@@ -74,6 +77,7 @@ def outputs_of(cell: Any) -> list[dict[str, str]]:
 
 def difference(stored: list[list[dict[str, str]]], found: list[list[dict[str, str]]]) -> str:
     """Return where the first output differs from the stored one; "" if none does."""
+    stored, found = ([[without_times(output) for output in cell] for cell in cells] for cells in (stored, found))
     for number, (before, after) in enumerate(zip(stored, found, strict=True)):
         if before == after:
             continue
@@ -88,9 +92,14 @@ def difference(stored: list[list[dict[str, str]]], found: list[list[dict[str, st
     return ""
 
 
-def lines_of(shown: list[dict[str, str]]) -> list[str]:
-    """Return the lines of a cell's outputs."""
-    return [line for output in shown for text in output.values() for line in text.splitlines()]
+def without_times(output: dict[str, str]) -> dict[str, str]:
+    """Return an output without the numbers and bars of lines that hold measured seconds."""
+    return {kind: re.sub(r"(?m)^measured:.*$", measured_words, text) for kind, text in output.items()}
+
+
+def measured_words(line: re.Match[str]) -> str:
+    """Return the words of a line."""
+    return " ".join(re.findall("[A-Za-z:]+", line[0]))
 
 
 def write_outputs(path: Path, notebook: Any, found: list[list[dict[str, str]]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Table, Sequence
 
+from polymap.checker import Verdict
 from polymap.costmodel import Cost
 from polymap.costmodel.analysis import BufferCurve
 from polymap.inputs import answers_in_words, expected_kind, is_list, is_table, shown
@@ -49,8 +50,11 @@ from polymap.report.space import (
     fusion_svg,
     order_figure,
     order_svg,
+    proof_figure,
+    proof_svg,
     rarity_figure,
     rarity_svg,
+    refuted_svg,
     sensitivity_svg,
     side_by_side,
     side_by_side_svg,
@@ -83,6 +87,7 @@ __all__ = [
     "machines",
     "mapping",
     "orders",
+    "proof",
     "rarity",
     "residency",
     "roofline",
@@ -188,9 +193,18 @@ def convergence(result: SearchResult) -> Picture:
 
 
 @answers_in_words
-def fate(result: SearchResult) -> Picture:
-    """Return what became of the structures of a search over dividing tiles: searched, refuted, without a mapping."""
-    return fate_svg(fate_figure(result))
+def fate(result: SearchResult | Verdict) -> Picture:
+    """Return what became of the structures of a search over dividing tiles: how many were searched, refuted, without a
+    mapping; of a verdict of `pm.verify` a map of all structures, each with what refuted it."""
+    return refuted_svg(proof_figure(result)) if isinstance(result, Verdict) else fate_svg(fate_figure(result))
+
+
+@answers_in_words
+def proof(verdict: Verdict) -> Picture:
+    """Return the bounds of all structures, as `pm.verify` derived them, against what the best mapping costs: below that
+    line there is none but structures that were searched. verdict: on the certificate of an optimum over dividing
+    tiles."""
+    return proof_svg(proof_figure(verdict))
 
 
 @answers_in_words

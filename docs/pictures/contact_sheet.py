@@ -25,6 +25,7 @@ def figures() -> dict[str, str]:
     """Return name -> SVG text of each figure."""
     layer, arch = pm.load_workload(str(EXAMPLES / "my_layer.json")), pm.load_arch(str(EXAMPLES / "my_machine.toml"))
     result = pm.explore(layer, arch, tiles="divide")
+    verdict = pm.verify(result.certificate())
     twice = replace(arch, nodes=tuple(_doubled(node) for node in arch.nodes))
     doubled = pm.explore(layer, twice, tiles="divide")
     sample = pm.sample_mappings(layer, arch, 2000)
@@ -54,6 +55,8 @@ def figures() -> dict[str, str]:
         "array": pm.plot.array(result),
         "residency": pm.plot.residency(doubled),
         "fate": pm.plot.fate(result),
+        "fate of a verdict": pm.plot.fate(verdict),
+        "proof": pm.plot.proof(verdict),
         "convergence": pm.plot.convergence(result),
         "front": pm.plot.front(pm.explore(layer, arch, "pareto:energy,latency", tiles="divide")),
         "cloud": pm.plot.cloud(sample, families),

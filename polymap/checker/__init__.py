@@ -8,6 +8,7 @@ with lazy(__name__):
     from polymap.checker.check import (
         FORMAT as FORMAT,
         HEAD as HEAD,
+        Reason as Reason,
         Verdict as Verdict,
         digest as digest,
         label as label,

@@ -16,8 +16,20 @@ from polymap.checker.rules import Refused, need
 
 FORMAT = "polymap certificate 3"
 HEAD = ("workload", "machine", "constraints", "objective")
+UNITS = {"energy": "pJ", "latency": "cycles", "edp": "pJ*cycle", "ed2p": "pJ*cycle^2"}
+LISTED = 5  # structures that are not proven, of those that a verdict prints
 ATTEMPTS, VISITS = 32, 200  # searches for a mapping that refutes the claim, below structures that are not proven
 MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+
+
+class Reason(NamedTuple):
+    """Why a structure holds no better mapping. spread: (fan-outs, dim, over how many of their instances), those above
+    1. kind: of the proof, as certificates name it. bound: what every mapping of the structure costs at least, in the
+    unit of the value (None: nothing fits, or a limit is broken; of "search" that from which the search went on)."""
+
+    spread: tuple[tuple[str, str, int], ...]
+    kind: str
+    bound: Fraction | None
 
 
 class Verdict(NamedTuple):
@@ -25,7 +37,8 @@ class Verdict(NamedTuple):
     less than `value`, or, where there is a `bound`, no mapping of any tile sizes costs less than that, and one costs
     `value`. unproven: what does, a line each. reason: what is wrong with the text ("": nothing was found). value,
     bound: in pJ, cycles, pJ x cycle, pJ x cycle^2 or bits. head: SHA-256 of workload, machine, constraints and
-    objective. seconds: of CPU."""
+    objective. seconds: of CPU. reasons: of a text that is accepted, one per structure, each as the checker derived it
+    (none where there is a `bound`)."""
 
     proven: bool
     unproven: tuple[str, ...]
@@ -36,17 +49,29 @@ class Verdict(NamedTuple):
     head: str
     seconds: float
     bound: Fraction | None = None
+    reasons: tuple[Reason, ...] = ()
 
     def __str__(self) -> str:
-        """Return the verdict in a sentence."""
+        """Return the verdict, what it is about, and the first parts that are not proven."""
+        about = f"\nof the workload, machine, constraints and objective with SHA-256 {self.head}" if self.head else ""
         if self.reason or self.value is None:
-            return f"REFUSED: {self.reason}"
-        value = f"{self.objective} {float(self.value):.15g}, {self.structures:,} structures checked"
-        if self.unproven:
-            return f"NOT PROVEN: {value}, {len(self.unproven):,} on the solver's word (see unproven)"
+            return f"REFUSED: {self.reason}{about}"
+        checked = f"checked against {self.structures:,} structure{'s'[: self.structures != 1]} in {self.seconds:.1f} s"
+        words, value = len(self.unproven), amount(self.value, self.objective)
+        if words:
+            listed = "".join(f"\n  {line}" for line in self.unproven[:LISTED])
+            more = f"\n  and {words - LISTED:,} more" if words > LISTED else ""
+            told = f"NOT PROVEN (the solver's word for {words:,} of {self.structures:,} structures)"
+            return f"{told}: {self.objective} {value}, {checked}{about}{listed}{more}"
         if self.bound is None or self.bound == self.value:
-            return f"PROVEN: no mapping with {'dividing' if self.bound is None else 'any'} tiles beats {value}"
-        return f"PROVEN BOUND: no mapping is below {float(self.bound):.15g}; the given one has {value}"
+            sizes = "" if self.bound is None else " over tiles of any size"
+            return f"OPTIMAL{sizes}: {self.objective} {value}, {checked}{about}"
+        gap = float(100 * (1 - self.bound / self.value)) if self.value else 0
+        bound = amount(self.bound, self.objective)
+        least = f"BOUND: no mapping of any tile sizes costs less {self.objective} than {bound}"
+        return f"{least}; the mapping given costs {value}, gap {gap:.3g} %; {checked}{about}"
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return f"<pre>{str(self).replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')}</pre>"
@@ -56,6 +81,15 @@ class Verdict(NamedTuple):
         """Return `proven`, by its old name."""
         warnings.warn("Verdict.accepted is called Verdict.proven now", DeprecationWarning, stacklevel=2)
         return self.proven
+
+
+def amount(value: Fraction, objective: str) -> str:
+    """Return a value with its unit."""
+    unit = "bits" if ":" in objective and "*" not in objective else UNITS.get(objective, "")
+    if 0 < value < 1:
+        return f"{float(value):.3g} {unit}".rstrip()
+    whole, rest = divmod(round(1000 * value), 1000)
+    return f"{whole:,}{f'.{rest:03}'.rstrip('0') if rest else ''} {unit}".rstrip()
 
 
 def digest(lines: list[str]) -> str:
@@ -119,6 +153,32 @@ class Check:
             (number, rows) for number, (rows, kind) in enumerate(zip(wanted, kinds, strict=True), 1) if kind == "word"
         ]
         return len(wanted), tuple(f"structure {number}: {label(rows)}" for number, rows in doubts)
+
+    def reasons(self) -> tuple[Reason, ...]:
+        """Return why each structure holds no better mapping: of one that is proven by cases the weakest."""
+        weakest: dict[Rows, Claim] = {}
+        for claim in self.claims:
+            known = weakest.get(claim.rows)
+            if known is None or self._rank(claim) < self._rank(known):
+                weakest[claim.rows] = claim
+        scale, found = self.problem.scale, list[Reason]()
+        for rows, claim in weakest.items():
+            none = claim.bound is None or claim.kind in ("over", "empty")
+            bound = None if none else Fraction(claim.bound or 0, scale)
+            found.append(Reason(self._spread(rows), claim.kind, bound))
+        return tuple(found)
+
+    @staticmethod
+    def _rank(claim: Claim) -> tuple[int, int]:
+        """Return a key that is less for weaker claims: the solver's word, then by bounds, then where nothing fits."""
+        order = {"word": 0, "over": 2, "empty": 2}
+        return order.get(claim.kind, 1), claim.bound or 0
+
+    def _spread(self, rows: Rows) -> tuple[tuple[str, str, int], ...]:
+        """Return which dims a structure spreads over which fan-outs, and how far."""
+        names = [" x ".join(fan.name for fan in own) for own in self.problem.classes]
+        each = [(name, zip(self.problem.dims, row, strict=True)) for name, row in zip(names, rows, strict=True)]
+        return tuple((name, dim, factor) for name, row in each for dim, factor in row if factor > 1)
 
     def _any_sizes(self) -> int:
         """Check what is claimed of mappings of any tile sizes; return the number of structures."""
@@ -210,4 +270,5 @@ def verify(text: str, seconds: float = 600) -> Verdict:
         DEADLINE.reset(before)
     objective, value, bound = (check.objective, check.value, check.bound) if check else ("", None, None)
     proven, used = not reason and not unproven, time.process_time() - begin
-    return Verdict(proven, unproven, reason, objective, value, count, head, used, bound)
+    reasons = check.reasons() if check and not reason else ()
+    return Verdict(proven, unproven, reason, objective, value, count, head, used, bound, reasons)

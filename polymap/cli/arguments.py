@@ -77,6 +77,7 @@ class Options:
     searches: bool = False
     sensitivity: bool = False
     fuse: bool = False
+    rows: bool = False
 
 
 class MisreadOptions(OptionError):
@@ -126,7 +127,7 @@ _OPTIONS = {
     "--threads": _Option("N", "with --native: cores that the C function uses (default 1)"),
     "--run": _Option("", "compile the program, run it, and compare its result and its counts"),
     "--output": _Option("FILE", "where the C program or the page goes (-o FILE; a program's default: printed)"),
-    "--report": _Option("FILE.html", "a page with both texts side by side, what was changed and what was proven"),
+    "--report": _Option("FILE.html", "a page of HTML: of transform both texts side by side, of a sweep its machines"),
     "--order": _Option(
         "auto|original|isl", "the order of the loops: isl's scheduler's, or the original's (default auto)"
     ),
@@ -139,6 +140,7 @@ _OPTIONS = {
     ),
     "--sensitivity": _Option("", "also tell what more of each capacity, bandwidth and fan-out is worth"),
     "--fuse": _Option("", "of a network: also ask neighbouring layers as one program, their results on chip"),
+    "--rows": _Option("", "of a sweep: print every row below the summary, however many there are"),
     "--accept-word": _Option("", "exit with 0 where nothing is refuted, although structures rest on the solver's word"),
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
@@ -210,7 +212,7 @@ _COMMANDS = {
         ("--arch", "--objective", "--constraints", "--size", "--time-limit", "--accept-word", "--json"),
     ),
     "report": _Command(
-        "write one page of HTML about the best mapping: figures, proof, tables, program",
+        "write one page of HTML about the best mapping, or of a network about its layers: figures, proof, tables",
         "WORKLOAD --arch ARCH -o FILE.html",
         ("--arch", "--mapping", *_SEARCH, "--size", *_PREPROCESSOR, "--output"),
     ),
@@ -228,7 +230,7 @@ _COMMANDS = {
         "answer the same layers on many machines (SPEC.json: `polymap schema sweep`); a later run on the same store "
         "asks only what is missing",
         "SPEC.json | merge PART ... --store FILE | states --store FILE",
-        ("--store", "--workers", "--json"),
+        ("--store", "--workers", "--rows", "--report", "--json"),
     ),
     "list": _Command("print the built-in workloads and machines, or those that match", "[PATTERN]", ("--json",)),
     "schema": _Command(f"print the JSON Schema of a file: {', '.join(SCHEMAS)}", "NAME"),
@@ -332,6 +334,7 @@ def parse(words: Sequence[str]) -> Options:
         run="--run" in given,
         sensitivity="--sensitivity" in given,
         fuse="--fuse" in given,
+        rows="--rows" in given,
         output=reader.text("--output"),
         json=reader.text("--json"),
         report=reader.text("--report"),

@@ -36,7 +36,6 @@ from polymap.report.text import (
     symbolic_document,
     symbolic_text,
     verdict_document,
-    verdict_text,
 )
 from polymap.search.result import (
     cost_document,
@@ -138,7 +137,7 @@ def _verify(options: Options) -> int:
     objective, constraints = None if workload is None else options.objective, Inputs(options).constraints()
     limit = options.time_limit_s
     verdict = verify(text, workload, arch, objective, constraints=constraints, time_limit_s=limit)
-    _answer(options, verdict_document(verdict), lambda: verdict_text(verdict))
+    _answer(options, verdict_document(verdict), lambda: str(verdict))
     trusted = options.accept_word and not verdict.reason
     return ExitCode.ANSWERED if verdict.proven or trusted else ExitCode.NO_ANSWER
 
@@ -255,7 +254,12 @@ def _checked_for_all_sizes(options: Options) -> int:
 
 
 def _report(options: Options) -> int:
-    """Write the page about the best mapping; --mapping is a second one beside it."""
+    """Write the page about the best mapping; --mapping is a second one beside it. Of a network about its layers."""
+    if names_network(options):
+        with interrupts_wait():
+            from polymap.cli.whole_networks import explore_whole_network
+
+        return explore_whole_network(options)
     workload, arch, mapping = _read(options)
     result, code = _search(options, workload, arch)
     if result is None or result.best is None:
@@ -391,7 +395,8 @@ def _search(options: Options, workload: Workload, arch: Architecture) -> tuple[S
         except KeyboardInterrupt:
             progress.clear()
             say("polymap: interrupted")
-            return best_so_far(workload, arch, options, progress.last, constraints), INTERRUPTED
+            last = None if isinstance(progress.last, str) else progress.last
+            return best_so_far(workload, arch, options, last, constraints), INTERRUPTED
     if result.best is not None:
         return result, ExitCode.ANSWERED
     say(f"polymap: {no_answer_text(result)}")

@@ -214,9 +214,9 @@ def preprocessed_text(options: Options) -> str:
 
 
 def names_network(options: Options) -> bool:
-    """Return whether explore is asked about a built-in network or a model file."""
+    """Return whether explore or report is asked about a built-in network or a model file."""
     is_model = PurePath(options.workload).suffix.lower() in MODEL_FILES
-    return options.command == "explore" and (is_model or options.workload in builtin_networks())
+    return options.command in ("explore", "report") and (is_model or options.workload in builtin_networks())
 
 
 def mistakes_of_inputs(options: Options) -> tuple[Mistake, ...]:

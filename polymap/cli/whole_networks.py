@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +31,7 @@ from polymap.networks import (
     sweep_document,
     sweep_of_document,
 )
+from polymap.report.page import ProgressLine, network_page, sweep_page
 from polymap.report.text import answer_text, sweep_text
 from polymap.search.result import json_text
 
@@ -55,11 +55,13 @@ def explore_whole_network(options: Options) -> int:
     def note(done: int, layers: int, answer: LayerAnswer) -> None:
         if len(answers) < len(net.layers):  # groups of them come after all layers
             answers.append(answer)
-        if sys.stderr.isatty():
-            say(f"polymap: {done} of {layers} layers: {answer.layer.name} {answer.result.status}")
+        proven = sum(each.result.status == "OPTIMAL" for each in answers)
+        progress(f"{done} of {layers} layers, {proven} proven, {answer.layer.name} {answer.result.status}")
 
     try:
-        answer = _explored(net, arch, options, note)
+        with ProgressLine(options.objective) as progress:
+            progress(f"0 of {len(net.layers)} layers")
+            answer = _explored(net, arch, options, note)
     except KeyboardInterrupt:
         say(f"polymap: interrupted after {len(answers)} of {len(net.layers)} layers")
         if answers:
@@ -117,6 +119,7 @@ def _refuse_options_of_layers(options: Options) -> None:
             ("--certificate", options.certificate),
             ("--sensitivity", options.sensitivity or None),
             ("--memory-limit", options.memory_limit_mb),
+            ("--mapping", options.mapping),
         )
         if value is not None
     ]
@@ -129,7 +132,9 @@ def _write(options: Options, answer: NetworkAnswer) -> None:
     documents: list[Document] = []
     if options.json is not None:
         documents.append(Document(options.json, json_text(answer_document(answer))))
-    if options.json != "-":
+    if options.output is not None:
+        documents.append(Document(options.output, network_page(answer)))
+    elif options.json != "-":
         documents.append(Document("-", answer_text(answer)))
     write_documents(documents)
 
@@ -144,17 +149,13 @@ def run_sweep(options: Options) -> int:
 
     def note(progress: SweepProgress) -> None:
         last[:] = [progress]
-        if sys.stderr.isatty():
-            left = "" if progress.seconds_left is None else f", about {progress.seconds_left:,.0f} s left"
-            told = f"{progress.done:,} of {progress.rows:,} rows, {progress.proven:,} proven"
-            say(f"polymap: {told}, {progress.searched:,} searched{left}")
+        left = "" if progress.seconds_left is None else f", about {progress.seconds_left:,.0f} s left"
+        told = f"{progress.done:,} of {progress.rows:,} rows, {progress.proven:,} proven"
+        line(f"{told}, {progress.searched:,} searched{left}")
 
     try:
-        if options.workers == 1:
-            found = sweep_of_document(document, options.store, on_progress=note)
-        else:
-            with _processes(options.workers) as pool:
-                found = sweep_of_document(document, options.store, pool, note)
+        with ProgressLine() as line, nullcontext() if options.workers == 1 else _processes(options.workers) as pool:
+            found = sweep_of_document(document, options.store, pool, note)
     except (ArchError, WorkloadError, OptionError) as error:
         raise type(error)(located(error.mistakes, shown(Path(options.workload).name), text)) from None
     except KeyboardInterrupt:
@@ -163,7 +164,11 @@ def run_sweep(options: Options) -> int:
         say(f"polymap: interrupted{done}; {told}")
         return INTERRUPTED
     documents = [] if options.json is None else [Document(options.json, json_text(sweep_document(found)))]
-    write_documents([*documents, *([] if options.json == "-" else [Document("-", sweep_text(found))])])
+    if options.report is not None:
+        documents.append(Document(options.report, sweep_page(found)))
+    if options.json != "-":
+        documents.append(Document("-", sweep_text(found, rows=options.rows)))
+    write_documents(documents)
     return ExitCode.ANSWERED
 
 

@@ -80,6 +80,7 @@ with lazy(__name__):
     from polymap.ir.quasi_affine import Affine as Affine, Floor as Floor, affine as affine, bounds as bounds, dim as dim
     from polymap.ir.reported import (
         MaybeNone as MaybeNone,
+        Paged as Paged,
         Reported as Reported,
         Reports as Reports,
         Tabled as Tabled,

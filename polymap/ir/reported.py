@@ -46,7 +46,7 @@ def report_with(kind: type[Value], reports: Reports[Value]) -> None:
 def page_of(value: object) -> Callable[..., None]:
     """Return the function that writes an answer as a page of HTML."""
     page = _reports_of(value).page
-    assert page is not None, "results of searches have one"
+    assert page is not None, "results of searches, networks and sweeps have one"
     return page
 
 
@@ -81,6 +81,19 @@ class Tabled(Shown):
         Raises OutputError where it cannot be written.
         """
         _reports_of(self).save(self, path)
+
+
+class Paged(Tabled):
+    """Base of the answers of many searches."""
+
+    __slots__ = ()
+
+    def report(self, path: str | Path) -> None:
+        """Write the answer as one self-contained page of HTML, completely or not at all.
+
+        Raises OutputError where the file cannot be written.
+        """
+        page_of(self)(self, path)
 
 
 class Reported(Tabled):

@@ -21,7 +21,7 @@ from polymap.inputs import (
     parse_json,
     shown,
 )
-from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Tabled, WorkloadError
+from polymap.ir import Architecture, MaybeNone, Mistake, OptionError, Paged, WorkloadError
 from polymap.networks.coverage import missing_text
 from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_groups, passing_of
 from polymap.networks.groups import Group, Plan, plan_of
@@ -67,7 +67,7 @@ class LayerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkAnswer(Tabled):
+class NetworkAnswer(Paged):
     """What a network costs: the sum over its layers of multiplicity times least value.
 
     status: "OPTIMAL" where every node is mapped and every layer's answer is; "INFEASIBLE" or "TIMEOUT" where a layer

@@ -19,8 +19,8 @@ from polymap.ir import (
     MemoryLevel,
     Mistake,
     OptionError,
+    Paged,
     PolymapError,
-    Tabled,
     Workload,
     did_you_mean,
 )
@@ -62,7 +62,7 @@ class SweepRow:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SweepTable(Tabled):
+class SweepTable(Paged):
     """The rows of a sweep, workload by workload for each machine, for each objective. incomplete: the networks asked
     about of which nodes have no workload."""
 

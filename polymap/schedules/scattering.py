@@ -89,7 +89,7 @@ class Fold:
         return f"fold {self.tensor}" + "".join(f"[mod {modulus}]" for modulus in self.moduli)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schedule:
     """A workload and the order of its instances; build it with `original` or `of`.
 
@@ -195,6 +195,9 @@ class Schedule:
             places = ", ".join(map(str, scattering.places))
             lines.append(f"{statement.name}[{','.join(statement.dims)}] -> [{places}]")
         return "\n".join((*lines, *map(str, self.folds)))
+
+    def __repr__(self) -> str:
+        return f"<Schedule of {self.workload.name}>\n{self}"
 
 
 def _dims_of(times: tuple[Affine, ...]) -> tuple[TimeDim, ...]:

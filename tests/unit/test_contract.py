@@ -130,10 +130,20 @@ def test_wrong_arguments_of_names_in_namespaces_are_told(call: Callable[[], obje
 def test_verdicts_are_sentences() -> None:
     certificate = RESULT.certificate()
     proven = pm.verify(certificate)
-    assert str(proven).startswith(f"PROVEN: no mapping with dividing tiles beats energy {RESULT.value:.15g}, ")
-    assert str(proven._replace(bound=proven.value)).startswith("PROVEN: no mapping with any tiles beats energy ")
-    assert str(proven._replace(unproven=("a", "b"))).startswith("NOT PROVEN: ")
-    assert f"is below {RESULT.value - 1:.15g}; " in str(proven._replace(bound=proven.value - 1))  # type: ignore[operator]
+    value = f"{RESULT.value:,.0f} pJ"
+    assert str(proven).startswith(f"OPTIMAL: energy {value}, checked against {proven.structures:,} structures in ")
+    assert str(proven._replace(bound=proven.value)).startswith(f"OPTIMAL over tiles of any size: energy {value}, ")
+    open_ones = tuple(f"structure {number}" for number in range(7))
+    told = str(proven._replace(unproven=open_ones))
+    assert told.startswith(f"NOT PROVEN (the solver's word for 7 of {proven.structures:,} structures): energy {value}")
+    assert told.endswith("  structure 4\n  and 2 more")
+    half = proven.value / 2  # type: ignore[operator]
+    assert f"BOUND: no mapping of any tile sizes costs less energy than {float(half):,.1f}"[:-2] in str(
+        proven._replace(bound=half)
+    )
+    assert f"costs {value}, gap 50 %" in str(proven._replace(bound=half))
+    assert repr(proven) == str(proven)
+    assert all(proven.head in str(each) for each in (proven, proven._replace(bound=half)))
     refused = pm.verify("nothing")
     assert str(refused) == f"REFUSED: {refused.reason}"
     assert refused._repr_html_() == f"<pre>{escape(str(refused), quote=False)}</pre>"

@@ -236,6 +236,8 @@ WRONG: dict[str, Callable[[], object]] = {
     "plot.cloud": lambda: API.plot.cloud([BEST]),
     "plot.cloud, no comparison": lambda: API.plot.cloud(SAMPLE, COST),
     "plot.fate": lambda: API.plot.fate("OPTIMAL"),
+    "plot.proof": lambda: API.plot.proof(RESULT),
+    "plot.proof, a refused text": lambda: API.plot.proof(pm.verify("nothing")),
     "plot.orders, many loops": lambda: API.plot.orders(EIGHT, FLAT),
     "plot.rarity, no sample": lambda: API.plot.rarity([1.0], 1),
     "plot.rarity, optimum 0": lambda: API.plot.rarity(SAMPLE, 0),

@@ -65,7 +65,7 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
 NAMESPACES = {
     "plot": "mapping traffic roofline machine residency array front convergence fate cloud rarity smoothness "
     "coordinates orders tiles winners capacity sensitivity layers machines binding domain schedule dependences compare "
-    "fusion",
+    "fusion proof",
     "study": "compare sweep merge_stores buffer_curve capacity tiles winners sensitivity crossover fusion",
     "space": "sample score neighbours features distance structures size",
     "io": "from_torch from_onnx from_linalg from_timeloop to_timeloop from_accelergy from_zigzag from_openscop "

@@ -13,6 +13,7 @@ with lazy(__name__):
         machine_front_figure as machine_front_figure,
         machine_front_svg as machine_front_svg,
     )
+    from polymap.report.page.many import network_page as network_page, sweep_page as sweep_page
     from polymap.report.page.prices import (
         sensitivity_document as sensitivity_document,
         sensitivity_text as sensitivity_text,

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polymap.costmodel import Cost, evaluate
 from polymap.formatting import percent, size
 from polymap.inputs import expected_kind, expected_text, is_table, shown
 from polymap.ir import Mistake, OptionError, show_as_picture
@@ -32,7 +31,7 @@ from polymap.report.figures import (
     tint,
     unit_text,
 )
-from polymap.report.text import machine_label
+from polymap.report.text import binding, machine_label
 
 FRAME = Frame()
 _SIDE, _LEFT, _TOP = 84.0, 150.0, 110.0
@@ -144,30 +143,12 @@ def binding_figure(table: SweepTable, across: str, up: str) -> BindingFigure:
         ):
             rows.setdefault((fields[across], fields[up]), []).append(row)
     wide, tall = (tuple(dict.fromkeys(place[axis] for place in rows)) for axis in (0, 1))
-    cells = tuple(tuple(_most(rows[a, b]) for a in wide) for b in tall)
+    cells = tuple(tuple(binding(rows[a, b]) for a in wide) for b in tall)
     others = ", ".join(f"{name} {value}" for name, value in first.items() if name not in (across, up))
     what = "what decides the latency" if table.objectives[0] == "latency" else "where most of the energy goes"
     unsure = any(name and not proven for row in cells for name, _, proven in row)
     title = f"{what}, share of all workloads{f'; {others}' if others else ''}{'; ? not proven' if unsure else ''}"
     return BindingFigure(title, (across, wide), (up, tall), cells)
-
-
-def _most(rows: list[SweepRow]) -> tuple[str, Fraction, bool]:
-    """Return the node that takes most of all rows of one machine, its share, and whether all rows are proven."""
-    if any(row.mapping is None for row in rows):
-        return "", Fraction(0), False
-    sums: dict[str, Fraction] = {}
-    for row in rows:
-        cost: Cost = evaluate(row.layer, row.arch, row.mapping)
-        if row.objective == "latency":
-            parts = [(cost.bottleneck, Fraction(cost.latency_cycles))]
-        else:
-            parts = list(cost.energy_by_level_pj_exact)
-        for name, amount in parts:
-            sums[name] = sums.get(name, Fraction(0)) + row.multiplicity * amount
-    name = max(sums, key=lambda one: sums[one])
-    total = sum(sums.values(), Fraction(0))
-    return name, sums[name] / total if total else Fraction(0), all(row.status == "OPTIMAL" for row in rows)
 
 
 def binding_svg(figure: BindingFigure) -> Picture:

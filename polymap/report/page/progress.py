@@ -1,4 +1,5 @@
-"""Progress of a search: one line, kept up to date, in terminals and notebooks; a line every five seconds elsewhere."""
+"""Progress of a search, a network or a sweep: one line, kept up to date, in terminals and notebooks; elsewhere a line
+every five seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def to_stderr(text: str) -> None:
 
 
 class ProgressLine:
-    """What `on_progress` of a search may be: called with each report, it shows the last one.
+    """What `on_progress` of a search may be: called with each report (or text), it shows the last one.
 
     On a terminal and in a notebook a line that is overwritten. Elsewhere a line every `EVERY_S` seconds, between the
     reports too where it is used as a context manager. objective: as it is asked for, whose unit is shown.
@@ -38,7 +39,7 @@ class ProgressLine:
     """
 
     def __init__(self, objective: str = "energy") -> None:
-        self.last: Progress | None = None
+        self.last: Progress | str | None = None
         self._objective = objective
         self._handle = _notebook_line()
         stream = sys.stderr
@@ -47,13 +48,13 @@ class ProgressLine:
         self._begun = self._told = time.monotonic()
         self._over = threading.Event()
 
-    def __call__(self, progress: Progress) -> None:
-        """Take a report of the search."""
+    def __call__(self, progress: Progress | str) -> None:
+        """Take a report of the search, or what to say of other work."""
         self.last = progress
         if self._handle is not None:
-            self._handle.update(_Plain(progress_text(progress, self._objective)))
+            self._handle.update(_Plain(self._text(progress)))
         elif self._terminal:
-            self._overwrite(progress_text(progress, self._objective))
+            self._overwrite(self._text(progress))
         else:
             self._tell_now_and_then()
 
@@ -87,8 +88,13 @@ class ProgressLine:
         if self.last is None:
             to_stderr(f"polymap: searching   {now - self._begun:.0f} s\n")
         else:
-            seconds = max(self.last.seconds, now - self._begun)
-            to_stderr(f"polymap: {progress_text(self.last, self._objective, seconds)}\n")
+            to_stderr(f"polymap: {self._text(self.last, now - self._begun)}\n")
+
+    def _text(self, progress: Progress | str, seconds: float = 0.0) -> str:
+        """Return a report as text, with the seconds since the beginning where these are given."""
+        if isinstance(progress, str):
+            return f"{progress}   {seconds:.0f} s" if seconds else progress
+        return progress_text(progress, self._objective, max(progress.seconds, seconds))
 
     def _overwrite(self, text: str) -> None:
         to_stderr("\r" + text.ljust(self._width))

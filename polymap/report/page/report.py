@@ -32,11 +32,14 @@ from polymap.report.space import (
     course_svg,
     fate_figure,
     fate_svg,
+    proof_figure,
+    proof_svg,
+    refuted_svg,
     side_by_side,
     side_by_side_svg,
     side_by_side_text,
 )
-from polymap.report.text import explain, figures_text, space_text, status_text, verdict_text
+from polymap.report.text import explain, figures_text, space_text, status_text
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.sampling import sample_mappings
 from polymap.search.result import SearchResult
@@ -146,15 +149,18 @@ def _moves(answer: Answer) -> Section:
 
 def _proof(answer: Answer) -> Section:
     result = answer.result
-    drawn = figure(fate_svg(fate_figure(result))) if result.space.listed is not None else ""
-    if result.history:
-        drawn += figure(course_svg(course_figure(result)))
+    drawn = figure(course_svg(course_figure(result))) if result.history else ""
     try:
         certificate = result.certificate()
     except PolymapError as error:
-        return Section("proof", "The proof", drawn + paragraphs(f"There is no certificate. {error}"))
+        told = paragraphs(f"There is no certificate. {error.mistakes[0].what[:1].upper()}{error.mistakes[0].what[1:]}.")
+        fates = figure(fate_svg(fate_figure(result))) if result.space.listed is not None else ""
+        return Section("proof", "The proof", fates + drawn + told)
     verdict = verify(certificate)
-    body = text_block(verdict_text(verdict))
+    body = text_block(str(verdict))
+    if verdict.reasons:
+        data = proof_figure(verdict)
+        body += figure(proof_svg(data)) + figure(refuted_svg(data))
     if len(certificate) <= _SHOWN_PROOF:
         body += folded(f"The certificate ({plural(certificate.count(chr(10)), 'line')})", text_block(certificate))
     told = "Checked while this page was written, by code that shares nothing with the search:"

@@ -25,6 +25,7 @@ from polymap.networks import (
 )
 from polymap.report.figures import Picture, mapping_svg, subject_of
 from polymap.report.page.families import comparison_document
+from polymap.report.page.many import write_network, write_sweep
 from polymap.report.page.prices import sensitivity_document, sensitivity_rows, sensitivity_text
 from polymap.report.page.progress import notebook
 from polymap.report.page.report import report_page
@@ -212,6 +213,6 @@ report_with(
 )
 report_with(BufferCurve, Reports(_framing(curve_rows), show, _saving(curve_document)))
 report_with(Comparison, Reports(_framing(comparison_rows), show, _saving(comparison_document)))
-report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document)))
-report_with(SweepTable, Reports(_framing(sweep_rows), show, _saving(sweep_document)))
+report_with(NetworkAnswer, Reports(_framing(answer_rows), show, _saving(answer_document), page=write_network))
+report_with(SweepTable, Reports(_framing(sweep_rows), show, _saving(sweep_document), page=write_sweep))
 report_with(Sensitivity, Reports(_framing(sensitivity_rows), show, _saving(sensitivity_document)))

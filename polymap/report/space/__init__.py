@@ -21,6 +21,11 @@ with lazy(__name__):
     )
     from polymap.report.space.fusion import fusion_svg as fusion_svg
     from polymap.report.space.order_classes import order_figure as order_figure, order_svg as order_svg
+    from polymap.report.space.proof import (
+        proof_figure as proof_figure,
+        proof_svg as proof_svg,
+        refuted_svg as refuted_svg,
+    )
     from polymap.report.space.rarity import rarity_figure as rarity_figure, rarity_svg as rarity_svg
     from polymap.report.space.sensitivity import sensitivity_svg as sensitivity_svg
     from polymap.report.space.smoothness import smooth_figure as smooth_figure, smooth_svg as smooth_svg

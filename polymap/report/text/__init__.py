@@ -19,6 +19,7 @@ with lazy(__name__):
     )
     from polymap.report.text.networks import (
         answer_text as answer_text,
+        binding as binding,
         machine_label as machine_label,
         network_text as network_text,
         sweep_text as sweep_text,
@@ -38,7 +39,6 @@ with lazy(__name__):
         run_text as run_text,
         space_text as space_text,
         status_text as status_text,
-        verdict_text as verdict_text,
         violation_text as violation_text,
     )
     from polymap.report.text.symbolic import symbolic_document as symbolic_document, symbolic_text as symbolic_text

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 
-from polymap.formatting import exact, listing, percent, plural, short, table
+from polymap.costmodel import evaluate
+from polymap.formatting import exact, listing, percent, plural, short, size, table
 from polymap.inputs import is_table
-from polymap.networks import LayerAnswer, Network, NetworkAnswer, Provenance, SweepTable, missing_text, share_of
+from polymap.networks import (
+    LayerAnswer,
+    Network,
+    NetworkAnswer,
+    Provenance,
+    SweepRow,
+    SweepTable,
+    missing_text,
+    share_of,
+)
 from polymap.search.problem import unit_of
 
 _COSTLIEST = 3
+_MOST_ROWS = 12
 _BAR = 20
 _MOST_SENTENCES = 12
 
@@ -35,11 +47,12 @@ def network_text(net: Network) -> str:
 
 
 def answer_text(answer: NetworkAnswer) -> str:
-    """Return what is missing, totals with the state of their proof, a row and a bar per layer, and why the costliest
-    cost so much."""
+    """Return what is missing, totals with the state of their proof, why the costliest layers cost so much, and a row
+    and a bar per layer."""
     net, unit = answer.network, unit_of(answer.objective)
-    rows = [_row(answer, each) for each in answer.layers]
-    head = ("layer", "nodes", "each", "all", "share", "", "", "")
+    are_open = any(each.result.status == "FEASIBLE" for each in answer.layers)
+    rows = [_row(answer, each, are_open=are_open) for each in answer.layers]
+    head = ("layer", "nodes", "each", *(("not below",) if are_open else ()), "all", "share", "", "", "")
     totals = f"{net.name} on {answer.arch.name}: {_totals(net)}"
     if answer.status == "UNMAPPED":
         return f"{answer.headline}\n{totals}{_footnote(net)}"
@@ -48,7 +61,10 @@ def answer_text(answer: NetworkAnswer) -> str:
     if answer.exact is not None and answer.proof != "OPTIMAL":
         told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
     first = totals if answer.complete else f"{answer.headline}\n{totals}"
-    parts = (first, told, table(head, rows, prose=3), *_reasons(answer), *_fusion(answer))
+    proven = sum(each.result.status == "OPTIMAL" for each in answer.layers)
+    if proven < len(answer.layers):
+        told += f"; {proven:,} of {plural(len(answer.layers), 'layer')} proven"
+    parts = (first, told, *_reasons(answer), *_fusion(answer), table(head, rows, prose=3))
     return "\n\n".join(parts) + _footnote(net)
 
 
@@ -87,30 +103,80 @@ def _fusion(answer: NetworkAnswer) -> list[str]:
     return [*found, "what passes between them:\n" + "\n".join(shown)] if shown else found
 
 
-def sweep_text(found: SweepTable) -> str:
-    """Return a row per question, the machines that none beats, and where the answers come from."""
-    units = [f"{each},{unit_of(each)}" for each in found.objectives]
+def sweep_text(found: SweepTable, *, rows: bool = False) -> str:
+    """Return what is proven, the machines that none beats and what takes most on each, where the answers come from, and
+    a row per question (of many only where `rows` asks for them)."""
     several = len(found.objectives) > 1
+    less = "no machine has less of" if found.is_proven else "of the values found (not all proven) none is less in"
+    parts = [f"{net.name}: {missing_text(net)}" for net in found.incomplete]
+    parts += [f"{_asked_text(found)}\n{_sources(found)}"]
+    parts += [f"{less} {'all' if several else 'both'}:\n{_front_text(found)}"]
+    if rows or len(found.rows) <= _MOST_ROWS:
+        parts.append(_rows_text(found))
+    else:
+        parts.append(f"{len(found.rows):,} rows: --rows prints them, --json FILE keeps them; in Python table.rows")
+    return "\n\n".join(parts)
+
+
+def _asked_text(found: SweepTable) -> str:
+    """Return how much was asked, and how much of it is proven."""
+    machines = len({json.dumps(row.machine, sort_keys=True, default=str) for row in found.rows})
+    layers = len({row.workload for row in found.rows})
+    proven = sum(row.status in ("OPTIMAL", "INFEASIBLE", "DISMISSED") for row in found.rows)
+    share = "all proven" if proven == len(found.rows) else f"{proven:,} proven"
+    asked = f"{plural(layers, 'workload')} on {plural(machines, 'machine')}, {listing(found.objectives)}"
+    return f"{asked}: {plural(len(found.rows), 'row')}, {share}"
+
+
+def _front_text(found: SweepTable) -> str:
+    """Return the machines that none beats, each with its sums, its memory, and what takes most on it."""
+    own: dict[str, list[SweepRow]] = {}
+    for row in found.rows:
+        if row.objective == found.objectives[0]:
+            own.setdefault(machine_label(row.machine), []).append(row)
+    rows: list[tuple[str, ...]] = []
+    for each in found.front():
+        name, share, _ = binding(own[machine_label(each.machine)])
+        memory = "unlimited" if each.on_chip_bits is None else size(each.on_chip_bits)
+        most = f"{name} {percent(share)}" if name else "-"
+        rows.append((machine_label(each.machine), *map(exact, each.values), memory, most, each.status))
+    units = (f"{each},{unit_of(each)} of all" for each in found.objectives)
+    most = "decides" if found.objectives[0] == "latency" else "takes most"
+    return table(("machine", *units, "on chip", most, ""), rows, prose=2)
+
+
+def _rows_text(found: SweepTable) -> str:
+    """Return a row per question; with what no mapping is below, where that is not the value."""
+    several, are_open = len(found.objectives) > 1, any(row.status == "FEASIBLE" for row in found.rows)
     rows = [
         (each.workload, machine_label(each.machine), *((each.objective,) if several else ()),
-         "-" if each.value is None else exact(each.value), each.status)
+         "-" if each.value is None else exact(each.value),
+         *(("" if each.bound is None or each.status != "FEASIBLE" else exact(each.bound),) if are_open else ()),
+         each.status)
         for each in found.rows
     ]  # fmt: skip
-    front = [
-        (machine_label(each.machine), *map(exact, each.values), _bits(each.on_chip_bits), each.status)
-        for each in found.front()
-    ]
-    head = ("workload", "machine", *(("objective", "value") if several else units), "")
-    shown = table(head, rows, left=3 if several else 2, prose=1)
-    best = table(("machine", *(f"{each} of all" for each in units), "on-chip bits", ""), front, prose=1)
-    less = "no machine has less of" if found.is_proven else "of the values found (not all proven) none is less in"
-    told = "".join(f"{net.name}: {missing_text(net)}\n" for net in found.incomplete)
-    told += "\n" if told else ""
-    return f"{told}{shown}\n\n{less} {'all' if several else 'both'}:\n{best}\n\n{_sources(found)}"
+    value = "value" if several else f"{found.objectives[0]},{unit_of(found.objectives[0])}"
+    named = ("objective", value) if several else (value,)
+    head = ("workload", "machine", *named, *(("not below",) if are_open else ()), "")
+    return table(head, rows, left=3 if several else 2, prose=1)
 
 
-def _bits(count: int | None) -> str:
-    return "unlimited" if count is None else f"{count:,}"
+def binding(rows: Sequence[SweepRow]) -> tuple[str, Fraction, bool]:
+    """Return the node that takes most of all rows of one machine, its share, and whether all rows are proven: of a
+    latency the level or compute unit that decides it, weighed by cycles; else the node with the most energy. "" where
+    not all is mapped."""
+    if any(row.mapping is None for row in rows):
+        return "", Fraction(0), False
+    sums: dict[str, Fraction] = {}
+    for row in rows:
+        cost = evaluate(row.layer, row.arch, row.mapping)
+        is_time = row.objective == "latency"
+        parts = [(cost.bottleneck, Fraction(cost.latency_cycles))] if is_time else cost.energy_by_level_pj_exact
+        for name, amount in parts:
+            sums[name] = sums.get(name, Fraction(0)) + row.multiplicity * amount
+    name = max(sums, key=lambda one: sums[one])
+    total = sum(sums.values(), Fraction(0))
+    return name, sums[name] / total if total else Fraction(0), all(row.status == "OPTIMAL" for row in rows)
 
 
 def _sources(found: SweepTable) -> str:
@@ -128,11 +194,21 @@ def _sources(found: SweepTable) -> str:
 
 
 def machine_label(label: object) -> str:
-    """Return a machine's name, or its grid values as text."""
+    """Return a machine's name, or its grid values as text: sizes of memories with their unit."""
     if isinstance(label, str):
         return label
-    assert is_table(label)
-    return " ".join(f"{name}={value}" for name, value in label.items()) or "base"
+    assert is_table(label), "a machine of a grid has a table of its values"
+    return ", ".join(_field_text(str(name), value) for name, value in label.items()) or "base"
+
+
+def _field_text(name: str, value: object) -> str:
+    """Return a field of a grid and its value: `GLB 32 KiB`, `X 16`, `DRAM.read_pj 100`."""
+    node, _, field = name.rpartition(".")
+    if field == "capacity_bits" and isinstance(value, int):
+        return f"{node} {size(value)}"
+    if field.endswith("_bits") and isinstance(value, int):
+        return f"{name.removesuffix('_bits')} {size(value)}"
+    return f"{node if field in ('size', 'capacity_bits') else name} {value}"
 
 
 def _totals(net: Network) -> str:
@@ -150,13 +226,14 @@ def _sizes(workload: object) -> str:
     return " ".join(f"{dim.name}={dim.extent}" for dim in workload.dims)
 
 
-def _row(answer: NetworkAnswer, each: LayerAnswer) -> tuple[str, ...]:
+def _row(answer: NetworkAnswer, each: LayerAnswer, *, are_open: bool) -> tuple[str, ...]:
     share = share_of(answer, each)
-    values = ("-", "-") if each.exact is None else (short(each.exact), short(each.total))
+    least = (short(each.exact_bound) if each.result.status == "FEASIBLE" else "",) if are_open else ()
+    one, every = ("-", "-") if each.exact is None else (short(each.exact), short(each.total))
     bar = "" if share is None else "#" * round(_BAR * share)
     binds = "" if each.result.cost is None else each.result.cost.bottleneck
     told = "-" if share is None else percent(share)
-    return (each.layer.name, f"{each.layer.multiplicity:,}", *values, told, bar, each.result.status, binds)
+    return (each.layer.name, f"{each.layer.multiplicity:,}", one, *least, every, told, bar, each.result.status, binds)
 
 
 def _reasons(answer: NetworkAnswer) -> list[str]:

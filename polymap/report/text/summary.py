@@ -15,14 +15,12 @@ from polymap.search.problem import unit_of
 from polymap.workload import statement_text
 
 if TYPE_CHECKING:
-    from polymap.checker import Verdict
     from polymap.codegen.execute import CRun
     from polymap.schedules import Band, Checkup, Nests
     from polymap.search.result import SearchResult
     from polymap.workload import Dependence
 
 MOST_ORDERS_SHOWN = 6
-MOST_UNPROVEN_SHOWN = 5
 
 
 def _exact(value: int | float | None) -> str:
@@ -177,32 +175,6 @@ def no_answer_text(result: SearchResult) -> str:
     if result.status == "TIMEOUT":
         return f"PM571 no mapping found in {result.seconds:.1f} s\n      A longer --time-limit may find one."
     return f"PM572 no mapping satisfies all requirements; these clash:\n{clash}"
-
-
-def verdict_text(verdict: Verdict) -> str:
-    """Return the verdict on a certificate."""
-    about = f"of the workload, machine, constraints and objective with SHA-256 {verdict.head}"
-    if verdict.reason or verdict.value is None:
-        return f"REFUSED: {verdict.reason}" + (f"\n{about}" if verdict.head else "")
-    checked = f"checked against {plural(verdict.structures, 'structure')} in {verdict.seconds:.1f} s"
-    if verdict.bound is not None:
-        unit, less = unit_of(verdict.objective), float(1 - verdict.bound / verdict.value) if verdict.value else 0
-        if verdict.bound == verdict.value:
-            best = f"OPTIMAL over tiles of any size: {verdict.objective} {exact(verdict.value)}{unit}"
-            return f"{best}, {checked}\n{about}"
-        status = f"BOUND: no mapping of any tile sizes costs less {verdict.objective} than {exact(verdict.bound)}{unit}"
-        given = f"the mapping given costs {exact(verdict.value)}{unit}, gap {100 * less:.3g} %"
-        return f"{status}; {given}; {checked}\n{about}"
-    words = len(verdict.unproven)
-    status = f"NOT PROVEN (the solver's word for {words:,} of {verdict.structures:,} structures)"
-    lines = [
-        f"{status if words else 'OPTIMAL'}: {verdict.objective} {exact(verdict.value)}{unit_of(verdict.objective)}, "
-        f"{checked}",
-        about,
-        *(f"  {line}" for line in verdict.unproven[:MOST_UNPROVEN_SHOWN]),
-    ]
-    more = words - MOST_UNPROVEN_SHOWN
-    return "\n".join((*lines, f"  and {more:,} more") if more > 0 else lines)
 
 
 def run_text(run: CRun) -> str:

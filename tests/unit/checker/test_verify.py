@@ -7,16 +7,18 @@ import re
 from fractions import Fraction
 from functools import cache
 from hashlib import sha256
+from math import prod
 
 import pytest
 
 from polymap import conv2d, explore, load_arch, matmul, verify
+from polymap.arch.document import arch_from_document
 from polymap.checker.grids import divisors, primes
 from polymap.checker.model import spread, sums
 from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
-from polymap.report.text.summary import verdict_text
 from polymap.search.run.certificate import check_certifiable
+from polymap.space.listing import structures
 
 SMALL = ("C[m,n] += A[m,k] * B[k,n]", "m=8", "n=8", "k=4")
 
@@ -210,7 +212,7 @@ def test_bounds_over_any_sizes_are_written_and_checked(tmp_path, capsys) -> None
     assert main(("verify", str(path), *question)) == 0
     said = capsys.readouterr().out
     assert "OPTIMAL over tiles of any size: energy 25,856 pJ, checked against 75 structures" in said
-    below = verdict_text(verify(path.read_text(encoding="ascii"))._replace(bound=Fraction(25_000)))
+    below = str(verify(path.read_text(encoding="ascii"))._replace(bound=Fraction(25_000)))
     assert "BOUND: no mapping of any tile sizes costs less energy than 25,000 pJ" in below
     assert "the mapping given costs 25,856 pJ, gap 3.31 %" in below
     assert main(("verify", str(path), "--json", "-")) == 0
@@ -233,3 +235,36 @@ def test_sets_as_bit_masks() -> None:
     assert sums(0b101, 0b11) == 0b1111
     assert primes(360) == (2, 2, 2, 3, 3, 5)
     assert divisors(12) == (1, 2, 3, 4, 6, 12)
+
+
+def test_no_structure_has_a_mapping_below_what_the_checker_derived_for_it() -> None:
+    """Referee: the best mapping of every structure that CP-SAT lists, scored by the search structure by structure."""
+    inner: list[dict[str, object]] = [
+        {"level": "RF", "capacity_bits": 40, "read_pj": 1, "write_pj": 2},
+        {"compute": "MAC", "pj": 1},
+    ]
+    nodes = [
+        {"level": "DRAM", "read_pj": 100, "write_pj": 90},
+        {"fanout": "X", "size": 3},
+        {"fanout": "Y", "size": 2},
+        *inner,
+    ]
+    workload, arch = matmul(m=6, n=4, k=3), arch_from_document({"name": "two fans", "nodes": nodes})
+    result = explore(workload, arch, tiles="divide")
+    verdict = verify(result.certificate())
+    derived = {tuple((dim, factor) for _, dim, factor in each.spread): each for each in verdict.reasons}
+    assert len(derived) == len(verdict.reasons) == verdict.structures, "a structure stands twice, or is left out"
+    least: dict[tuple[tuple[str, int], ...], Fraction] = {}
+    for structure in structures(workload, arch):
+        dims = {dim: prod(count for _, other, count in structure.spread if other == dim) for dim in "mnk"}
+        spread = tuple((dim, factor) for dim, factor in dims.items() if factor > 1)
+        found = structure.score("energy")
+        if found.value is not None:
+            least[spread] = min(found.value, least.get(spread, found.value))
+    assert set(least) <= set(derived), "a structure with a mapping is not in the proof"
+    for spread, value in least.items():
+        each = derived[spread]
+        assert each.bound is not None, f"{spread} has a mapping of {value}, and nothing fits by {each.kind}"
+        assert each.bound <= value, f"{spread} has a mapping of {value}, below {each.bound}"
+        assert each.kind in ("search", "word") or each.bound >= result.value, f"{each} does not refute"
+    assert min(least.values()) == result.value == verdict.value

@@ -28,6 +28,7 @@ from polymap.report.space.order_classes import (
     order_figure,
     order_svg,
 )
+from polymap.report.space.proof import KINDS
 
 EYES = {
     "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -46,6 +47,7 @@ SERIES: dict[str, tuple[str, ...]] = {
     "dataflows": (*(colour for _, colour in FORMS.values()), OTHER[1]),
     "roofs": ROOF_COLOURS,
     "fates": FATES,
+    "refutations": tuple(colour for _, colour in KINDS.values()),
     "classes of orders": CLASSES,
     "further tensors": (*ROLE_COLOURS.values(), *MORE_COLOURS),
 }

@@ -16,6 +16,7 @@ import pytest
 import polymap as pm
 from polymap.cli.command_line import main
 from polymap.report.page import html
+from polymap.report.page.many import network_page, sweep_page
 from polymap.report.page.report import report_page
 from polymap.report.space import cloud_figure, cloud_places, cloud_svg
 from polymap.report.text.explanation import explain
@@ -226,3 +227,53 @@ def test_a_browser_shows_it_without_complaint(width: int, tmp_path: Path) -> Non
         "legible": "true",
         "told": "true",
     }
+
+
+def pages_of_many() -> list[tuple[str, str]]:
+    """Return the pages about a network and a sweep, each with hostile names, and what each must say."""
+    hostile = pm.matmul(m=4, n=4, k=4, name='<img src=//x.org/a onerror="1">')
+    grid = {"base": "flat3", "grid": {"GLB.capacity_bits": ["1 KiB", "2 KiB"], "X.size": [4, 8]}}
+    table = pm.sweep([hostile, pm.matmul(m=6, n=3, k=5, name="second")], grid, tiles="divide")
+    answer = pm.explore_network(pm.network("alexnet").beginning(2), "flat3", tiles="divide", work_limit=1)
+    return [(network_page(answer), "alexnet.conv2"), (sweep_page(table), "GLB 1 KiB, X 8")]
+
+
+def test_pages_of_networks_and_sweeps_load_nothing_and_hold_every_row() -> None:
+    for text, named in pages_of_many():
+        assert named in text
+        assert "<img" not in text, "a workload's name is text, not a tag"
+        for tag, attributes in Tags(text).seen:
+            assert tag not in ("link", "img", "iframe", "object"), tag
+            assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+            assert str(attributes.get("href") or "#").startswith("#"), (tag, attributes)
+        assert "default-src 'none'" in text
+    network, sweep = (text for text, _ in pages_of_many())
+    assert '<span class="status OPTIMAL">' not in network, "one step of a search proves nothing"
+    assert network.count("alexnet.conv") >= 6, "each layer stands in text, picture and table"
+    assert sweep.count("<tr>") == 1 + 8, "the head and a row for each workload on each machine"
+    assert "Energy against on-chip memory" in sweep
+    assert "What binds where" in sweep
+
+
+def test_the_command_line_writes_pages_of_networks_and_sweeps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, spec = tmp_path / "net.html", tmp_path / "spec.json"
+    words = ("report", "alexnet", "--arch", "flat3", "--tiles", "divide", "--work-limit", "1")
+    assert main((*words, "-o", str(out))) == 0
+    assert "alexnet.fc8" in out.read_text(encoding="utf-8")
+    mapping = str(ROOT / "examples" / "my_mapping.json")
+    assert main((*words, "--mapping", mapping, "-o", str(out))) == 2
+    assert "--mapping" in capsys.readouterr().err
+    asked = {"workloads": ["alexnet.fc8"], "machines": ["flat3", "simple3"], "tiles": "divide"}
+    spec.write_text(json.dumps(asked), encoding="utf-8")
+    assert main(("sweep", str(spec), "--report", str(tmp_path / "sweep.html"))) == 0
+    assert "simple3" in (tmp_path / "sweep.html").read_text(encoding="utf-8")
+
+
+def test_answers_of_networks_and_sweeps_write_their_page(tmp_path: Path) -> None:
+    answer = pm.explore_network(pm.network("alexnet").beginning(1), "flat3", tiles="divide")
+    answer.report(tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text(encoding="utf-8") == network_page(answer)
+    with pytest.raises(pm.PolymapError, match="PM"):
+        answer.report(tmp_path / "none" / "x.html")

@@ -11,11 +11,12 @@ import pytest
 
 import polymap as pm
 from polymap.networks import SweepRow, SweepTable
+from polymap.report.page import progress
 from polymap.report.page.report import Answer, _second  # pyright: ignore[reportPrivateUsage]
 from polymap.report.space.course import FateFigure
 from polymap.report.space.sensitivity import sensitivity_svg
 from polymap.report.space.winners import winner_svg
-from polymap.report.text import sweep_text
+from polymap.report.text import machine_label, sweep_text
 from polymap.study import CapacityCurve, CapacityPoint, Fusion, Winner, WinnerStudy, knee_of
 
 UNKNOWN = "not known"
@@ -126,6 +127,63 @@ def test_the_front_of_a_sweep_is_of_machines_only_where_all_is_proven() -> None:
     assert "of the values found (not all proven)" in sweep_text(
         replace(proven, rows=(*proven.rows, _row("FEASIBLE", 7)))
     )
+
+
+GRID = {"base": "flat3", "grid": {"GLB.capacity_bits": [8 * 1024, 64 * 1024], "X.size": [4, 8, 16]}}
+
+
+def test_a_sweep_prints_a_summary_first_and_rows_on_request() -> None:
+    """Referee of what takes most: the energies that evaluate() tells of each mapping."""
+    layers = [pm.matmul(m=8, n=8, k=8), pm.matmul(m=12, n=4, k=16), pm.matmul(m=5, n=7, k=6)]
+    found = pm.sweep([replace(one, name=f"l{i}") for i, one in enumerate(layers)], GRID, tiles="divide")
+    assert len(found.rows) == 18
+    text, everything = sweep_text(found), sweep_text(found, rows=True)
+    assert text.splitlines()[0] == "3 workloads on 6 machines, energy: 18 rows, all proven"
+    assert "18 rows: --rows prints them" in text
+    assert everything.count("l1") == 6, "one line for each machine"
+    assert "l1" not in text
+    assert len(text.splitlines()) <= 15, "the summary is a screenful"
+    assert {machine_label(row.machine) for row in found.rows} >= {"GLB 1 KiB, X 4", "GLB 8 KiB, X 16"}
+    for best in found.front():
+        sums: dict[str, float] = {}
+        for row in found.rows:
+            if row.machine == best.machine:
+                for name, pj in pm.evaluate(row.layer, row.arch, row.mapping).energy_by_level_pj:
+                    sums[name] = sums.get(name, 0.0) + pj
+        name = max(sums, key=lambda each: sums[each])
+        line = next(line for line in text.splitlines() if line.startswith(machine_label(best.machine)))
+        assert f" {name} {100 * sums[name] / sum(sums.values()):.1f}".removesuffix(".0") in line, line
+
+
+def test_rows_that_are_open_show_their_bound() -> None:
+    found = SweepTable(("energy",), (_row("OPTIMAL", 5), replace(_row("FEASIBLE", 9), bound=Fraction(7, 2))))
+    head, *rows = sweep_text(found).split("\n\n")[-1].splitlines()
+    assert "not below" in head
+    assert rows[-1].split()[-2:] == ["3.5", "FEASIBLE"]
+    assert rows[-2].split()[-2:] == ["5", "OPTIMAL"], "of a proven row the value is the bound"
+    assert "not below" not in sweep_text(replace(found, rows=found.rows[:1]))
+
+
+def test_a_network_of_which_layers_are_open_says_how_many_are_proven() -> None:
+    net = pm.network("alexnet").beginning(2)
+    open_one = pm.explore_network(net, "flat3", work_limit=1, tiles="divide")
+    text = str(open_one)
+    assert "0 of 2 layers proven" in text
+    assert "not below" in text
+    assert text.index("costliest:") < text.index("layer  "), "the summary stands before the table"
+    assert "layers proven" not in str(pm.explore_network(net, "flat3", tiles="divide"))
+
+
+def test_long_work_tells_where_it_is_also_in_pipes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    with progress.ProgressLine() as line:
+        line("3 of 8 layers")
+        line("4 of 8 layers")
+    told = capsys.readouterr().err
+    assert "polymap: 3 of 8 layers" in told
+    assert "polymap: 4 of 8 layers" in told
 
 
 def test_fusion_is_said_not_to_pay_only_where_the_bound_says_so() -> None:

@@ -20,6 +20,7 @@ from polymap.report.figures.schedule import schedule_figure
 from polymap.report.space.cloud import cloud_figure
 from polymap.report.space.course import course_figure, fate_figure
 from polymap.report.space.order_classes import order_figure
+from polymap.report.space.proof import proof_figure
 from polymap.report.space.rarity import rarity_figure
 from polymap.report.space.smoothness import smooth_figure
 from polymap.search.result.result import SearchResult, SpaceCount
@@ -131,6 +132,7 @@ def test_figures_show_their_pictures_in_notebooks() -> None:
         "smooth": smooth_figure(sample),
         "course": course_figure(result),
         "fate": fate_figure(result),
+        "proof": proof_figure(pm.verify(result.certificate())),
         "order": order_figure(layer, arch),
         "rarity": rarity_figure("x", [1.0, 2.0], 1.0),
         "capacity": pm.study.capacity(layer, arch, "GLB", [512, 1024]),

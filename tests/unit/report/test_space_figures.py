@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 from xml.etree import ElementTree
 
 import pytest
 
 from polymap.arch.document import arch_from_document
 from polymap.arch.presets import load_arch
+from polymap.checker import Reason, Verdict
 from polymap.costmodel.evaluation import evaluate
 from polymap.explore import explore
+from polymap.ir.errors import OptionError
+from polymap.ir.loopnest import Workload
 from polymap.ir.mapping import Compute, Mapping, Storage, Temporal
 from polymap.networks.resource_prices import sensitivity
 from polymap.report.figures.chart import round_axis, ticks_of
@@ -20,6 +24,7 @@ from polymap.report.space.capacity import capacity_svg
 from polymap.report.space.cloud import cloud_figure, cloud_svg, undominated
 from polymap.report.space.course import course_figure, course_svg, fate_figure, fate_svg
 from polymap.report.space.order_classes import order_figure, order_svg
+from polymap.report.space.proof import proof_figure, proof_svg, refuted_svg
 from polymap.report.space.rarity import rarity_figure, rarity_svg
 from polymap.report.space.sensitivity import sensitivity_svg
 from polymap.report.space.smoothness import smooth_figure, smooth_svg
@@ -31,6 +36,7 @@ from polymap.study.capacity_sweep import capacity
 from polymap.study.comparison import compare
 from polymap.study.tile_map import tiles as tiles_of
 from polymap.study.winner_map import winners as winners_of
+from polymap.verify import verify
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import matmul
 from polymap.workload.networks import builtin_workload
@@ -77,6 +83,64 @@ def test_the_cloud_holds_the_sample_its_front_and_the_families() -> None:
     assert figure.marked[0][0] == "optimum"
     assert figure.marked[0][2] <= min(pj for _, pj in fitting)
     assert_inside(cloud_svg(figure))
+
+
+def drawn_structures(picture: str) -> int:
+    """Return how many structures the columns or cells of a picture stand for, by what they say under the pointer."""
+    said = [each.text or "" for each in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}title")][1:]
+    many = (re.match(r"the weakest of ([\d,]+) structures", each) for each in said)
+    return sum(int(each[1].replace(",", "")) if each else 1 for each in many)
+
+
+@pytest.mark.parametrize(
+    ("layer", "machine", "objective"),
+    [
+        (builtin_workload("resnet50.conv2_x"), "flat3", "energy"),
+        (matmul(m=24, n=24, k=24), "tutorial3", "energy"),
+        (matmul(m=6, n=10, k=4), "eyeriss_like", "edp"),
+    ],
+    ids=["1,171 structures", "one structure", "edp"],
+)
+def test_pictures_of_a_proof_hold_every_structure_on_its_side_of_the_cut(
+    layer: Workload, machine: str, objective: str
+) -> None:
+    result = explore(layer, load_arch(machine), objective, tiles="divide")
+    verdict = verify(result.certificate())
+    figure = proof_figure(verdict)
+    assert len(figure.reasons) == verdict.structures == sum(figure.counts.values())
+    bounds = [each.bound for each in figure.reasons if each.bound is not None]
+    assert bounds == sorted(bounds), "columns stand by rising bound"
+    below = [each.kind for each in figure.reasons if each.bound is not None and each.bound < figure.value]
+    assert set(below) <= {"search", "word"}, "only a structure that was searched may have a bound below the best"
+    for drawn in (proof_svg(figure), refuted_svg(figure)):
+        assert drawn_structures(drawn) == verdict.structures, "a structure is drawn twice, or not at all"
+        assert drawn.data is figure
+        assert_inside(drawn)
+    line = re.search(r'<line [^>]*y1="([\d.]+)"[^>]* stroke-width="2"', proof_svg(figure))
+    assert line is not None
+    tops = re.findall(r'y="([\d.]+)" width="[\d.]+" height="[\d.]+" fill="#[0-9a-f]{6}"/></g>', proof_svg(figure))
+    assert below or all(float(top) <= float(line[1]) + 0.1 for top in tops), "a column ends below the cut"
+
+
+def test_structures_without_a_mapping_and_on_trust_are_drawn_as_such() -> None:
+    spread = (("X", "m", 2),)
+    kinds = [Reason((), "empty", None), Reason(spread, "word", Fraction(3)), Reason(spread, "over", None)]
+    figure = proof_figure(Verdict(False, ("1",), "", "latency", Fraction(5), 3, "", 0.0, None, tuple(kinds)))
+    assert [each.kind for each in figure.reasons] == ["word", "empty", "over"]
+    assert "1 of them not proven" in figure.title
+    for drawn in (proof_svg(figure), refuted_svg(figure)):
+        assert drawn_structures(drawn) == 3
+        assert "not proven: the search's word" in drawn
+        assert_inside(drawn)
+
+
+def test_what_lists_no_structures_is_told() -> None:
+    with pytest.raises(OptionError, match="PM575 there is no proof to draw: the certificate is refused"):
+        proof_figure(verify("nothing"))
+    bound = verify(explore(_LAYER, _ARCH).certificate())
+    assert bound.proven
+    with pytest.raises(OptionError, match="its structures are not listed"):
+        proof_figure(bound)
 
 
 def test_undominated_points_rise_and_fall() -> None:
