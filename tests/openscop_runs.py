@@ -72,8 +72,8 @@ def solutions(rows: Sequence[Sequence[int]], width: int, tail: Sequence[int], sp
 def image(part: Part, point: Sequence[int], parameters: Sequence[int], span: range) -> tuple[int, ...]:
     """Return the outputs of a relation at a point: all of one value, whatever the local dims."""
     _, _, outputs, inputs, locals_, _ = part.head
-    shuffled = [[row[0], *row[1 + outputs + inputs : 1 + outputs + inputs + locals_], *row[1 : 1 + outputs],
-                 *row[1 + outputs : 1 + outputs + inputs], *row[1 + outputs + inputs + locals_ :]] for row in part.rows]  # fmt: skip
+    first, last = 1 + outputs + inputs, 1 + outputs + inputs + locals_
+    shuffled = [[row[0], *row[first:last], *row[1:first], *row[last:]] for row in part.rows]
     found = {each[locals_:] for each in solutions(shuffled, locals_ + outputs, [*point, *parameters], span)}
     assert len(found) == 1, f"{part.kind} gives {len(found)} values at {point}"
     return found.pop()

@@ -186,7 +186,7 @@ def test_the_command_line_reads_files(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "flow of s, S0 to S1" in capsys.readouterr().out
     path.write_text(bounded(GAUSS).replace("a[l][k] = a[l][k]*s", "a[l][k] = a[k][l]*s"), encoding="utf-8")
     assert main(["check", str(path), "--size", "n=6"]) == 2
-    assert "PM439" in (told := capsys.readouterr().err) and "read of a[k][l], read of a[l][k]" in told, told
+    assert re.search(r"PM439.*read of a\[k\]\[l\], read of a\[l\]\[k\]", capsys.readouterr().err), "no such message"
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,7 @@ def test_the_command_line_reads_files(tmp_path: Path, capsys: pytest.CaptureFixt
         ("1\nm\nt[m]", "2\nm\nt[m]", "PM437 .*names 'm', not 2 iterators"),
         ("</arrays>", "", "PM437 .*</arrays> is missing"),
         ("5 t", "t", "PM437 .*no array's number and name"),
-        ("0    0   -1    0    1    0    0\n   0    0    0   -1    0    0    0\nWRITE\n1", "0    0   -1    0    2    0    0\n"
-         "   0    0    0   -1    0    0    0\nWRITE\n1", "PM438 .*its time 2 is 2\\*k"),
+        ("   0    0   -1    0    1    0    0", "   0    0   -1    0    2    0    0", r"PM438 .*its time 2 is 2\*k"),
         ("## downwards", "\n   0    0    0    0   -1    0    0    1    0    0", "PM43[78]"),
     ],
     ids=map(str, range(12)),
