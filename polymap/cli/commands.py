@@ -237,7 +237,11 @@ def _checked_with_sizes(options: Options) -> int:
 
 def _is_for_all_sizes(options: Options) -> bool:
     """Return whether a C text is given without any size (its parameters, if it has any, stay symbolic)."""
-    return Path(options.workload).suffix.lower() in (".c", ".scop") and not options.sizes and options.mapping is None
+    return (
+        Path(options.workload).suffix.lower() in (".c", ".scop", ".mlir")
+        and not options.sizes
+        and options.mapping is None
+    )
 
 
 def _checked_for_all_sizes(options: Options) -> int:
