@@ -13,6 +13,11 @@ with lazy(__name__):
         SymbolicStatement as SymbolicStatement,
         symbolic_checkup as symbolic_checkup,
     )
+    from polymap.importers.accelforge import (
+        AccelforgeFiles as AccelforgeFiles,
+        AccelforgeLayer as AccelforgeLayer,
+        from_accelforge as from_accelforge,
+    )
     from polymap.importers.linalg import from_linalg as from_linalg
     from polymap.importers.onnx_models import from_onnx as from_onnx
     from polymap.importers.timeloop.accelergy import from_accelergy as from_accelergy
