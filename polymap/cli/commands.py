@@ -79,9 +79,11 @@ def _explore(options: Options) -> int:
             from polymap.cli.whole_networks import explore_whole_network
 
         return explore_whole_network(options)
-    if options.fuse:
-        what = f"--fuse: an option of a network, and {shown(options.workload)} is one workload"
-        raise OptionError(Mistake("PM556", what, "A program of several nests is fused without it."))
+    if options.fuse or options.store:
+        name = "--fuse" if options.fuse else "--store"
+        what = f"{name}: an option of a network, and {shown(options.workload)} is one workload"
+        hint = "A program of several nests is fused without it." if options.fuse else "Keep its answer by --json FILE."
+        raise OptionError(Mistake("PM556", what, hint))
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():
