@@ -145,7 +145,7 @@ _OPTIONS = {
     "--budget": _Option("S", "seconds for each question about a program that takes long (default 3.5 to 4.5)"),
     "--relations": _Option("", "print also the relation of every dependence, as isl writes it"),
     "--store": _Option(
-        "FILE", "keeps every answer of a sweep when it is known: a sqlite file, or lines of JSON (.jsonl)"
+        "FILE", "keeps each answer of a sweep or network when it is known: sqlite, or lines of JSON (.jsonl)"
     ),
     "--json": _Option("FILE|-", "write the answer as JSON; - (or no value) prints nothing but JSON"),
 }
@@ -178,7 +178,17 @@ _COMMANDS = {
     "explore": _Command(
         "find the best mapping of a workload on a machine, with its proof",
         "WORKLOAD --arch ARCH",
-        ("--arch", *_SEARCH, "--size", *_PREPROCESSOR, "--certificate", "--sensitivity", "--fuse", "--json"),
+        (
+            "--arch",
+            *_SEARCH,
+            "--size",
+            *_PREPROCESSOR,
+            "--certificate",
+            "--sensitivity",
+            "--fuse",
+            "--store",
+            "--json",
+        ),
     ),
     "evaluate": _Command(
         "tell what a mapping costs: traffic, energy, latency, legality",

@@ -45,7 +45,7 @@ from polymap.search.result import (
     mapping_document,
     result_document,
 )
-from polymap.workload import builtin_names, builtin_workload
+from polymap.workload import builtin_names, builtin_workload, read_c
 
 if TYPE_CHECKING:
     from polymap.networks import Sensitivity
@@ -78,9 +78,11 @@ def _explore(options: Options) -> int:
             from polymap.cli.whole_networks import explore_whole_network
 
         return explore_whole_network(options)
-    if options.fuse:
-        what = f"--fuse: an option of a network, and {shown(options.workload)} is one workload"
-        raise OptionError(Mistake("PM556", what, "A program of several nests is fused without it."))
+    if options.fuse or options.store:
+        name = "--fuse" if options.fuse else "--store"
+        what = f"{name}: an option of a network, and {shown(options.workload)} is one workload"
+        hint = "A program of several nests is fused without it." if options.fuse else "Keep its answer by --json FILE."
+        raise OptionError(Mistake("PM556", what, hint))
     workload, arch, _ = _read(options)
     if options.certificate is not None:
         with interrupts_wait():
@@ -236,12 +238,16 @@ def _checked_with_sizes(options: Options) -> int:
 
 def _is_for_all_sizes(options: Options) -> bool:
     """Return whether a C text is given without any size (its parameters, if it has any, stay symbolic)."""
-    return Path(options.workload).suffix.lower() == ".c" and not options.sizes and options.mapping is None
+    return (
+        Path(options.workload).suffix.lower() in (".c", ".scop", ".mlir")
+        and not options.sizes
+        and options.mapping is None
+    )
 
 
 def _checked_for_all_sizes(options: Options) -> int:
-    source = preprocessed_text(options) if options.cpp else read_text(options.workload)
-    file = shown(Path(options.workload).name).strip("'\"")
+    source, file = (preprocessed_text(options), options.workload) if options.cpp else read_c(options.workload)
+    file = shown(Path(file).name).strip("'\"")
     with interrupts_wait():
         from polymap.codegen.source import has_parameters, symbolic_checkup
 
@@ -292,7 +298,8 @@ def _compare(options: Options) -> int:
 
 def _transform(options: Options) -> int:
     """Write a C file with its loops in another order."""
-    source, file = read_text(options.workload), shown(Path(options.workload).name).strip("'\"")
+    source, file = read_c(options.workload)
+    file = shown(file).strip("'\"")
     with interrupts_wait():
         from polymap.codegen.source import transform_c, workload_of_text
         from polymap.io import from_openscop
@@ -303,7 +310,7 @@ def _transform(options: Options) -> int:
     sizes, schedule = dict(options.sizes), None
     if options.schedule is not None:
         order, workload = read_text(options.schedule), workload_of_text(source, sizes, file)
-        read = from_openscop if re.search(r"^\s*SCATTERING\b", order, re.MULTILINE) else schedule_from_text
+        read = from_openscop if re.search(r"^\s*(<OpenScop>|SCATTERING\b)", order, re.MULTILINE) else schedule_from_text
         schedule = read(workload, order)
     made = transform_c(
         source,

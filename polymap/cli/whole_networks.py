@@ -63,7 +63,8 @@ def explore_whole_network(options: Options) -> int:
             progress(f"0 of {len(net.layers)} layers")
             answer = _explored(net, arch, options, note)
     except KeyboardInterrupt:
-        say(f"polymap: interrupted after {len(answers)} of {len(net.layers)} layers")
+        told = "the same command goes on" if options.store else "with --store FILE a later run goes on"
+        say(f"polymap: interrupted after {len(answers)} of {len(net.layers)} layers; {told}")
         if answers:
             _write(options, NetworkAnswer(net.beginning(len(answers)), arch, options.objective, tuple(answers)))
         return INTERRUPTED
@@ -84,6 +85,7 @@ def _explored(net: Network, arch: Architecture, options: Options, note: Note) ->
             executor=pool,
             on_layer=note,
             fuse=options.fuse,
+            store=options.store,
         )
 
     if options.workers == 1:

@@ -13,6 +13,11 @@ with lazy(__name__):
         SymbolicStatement as SymbolicStatement,
         symbolic_checkup as symbolic_checkup,
     )
+    from polymap.importers.accelforge import (
+        AccelforgeFiles as AccelforgeFiles,
+        AccelforgeLayer as AccelforgeLayer,
+        from_accelforge as from_accelforge,
+    )
     from polymap.importers.linalg import from_linalg as from_linalg
     from polymap.importers.onnx_models import from_onnx as from_onnx
     from polymap.importers.timeloop.accelergy import from_accelergy as from_accelergy
@@ -34,10 +39,18 @@ with lazy(__name__):
     from polymap.poly import CountFormula as CountFormula
     from polymap.report.page.progress import ProgressLine as ProgressLine
     from polymap.study.reading import load_result as load_result
-    from polymap.transform.text import from_openscop as from_openscop, to_openscop as to_openscop
+    from polymap.transform.openscop import from_openscop as from_openscop, to_openscop as to_openscop
     from polymap.workload.document import (
         load_workload as load_workload,
         workload_from_document as workload_from_document,
         workload_to_document as workload_to_document,
     )
+    from polymap.workload.mlir_affine import (
+        affine_to_c as affine_to_c,
+        workload_from_affine as workload_from_affine,
+    )
     from polymap.workload.networks import builtin_names as builtin_names, builtin_workload as builtin_workload
+    from polymap.workload.openscop_loops import (
+        openscop_to_c as openscop_to_c,
+        workload_from_openscop as workload_from_openscop,
+    )

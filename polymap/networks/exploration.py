@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Protocol
 
 from polymap.explore import explore, search
@@ -27,6 +28,7 @@ from polymap.networks.fusion import GroupAnswer, Passing, check_additive, equal_
 from polymap.networks.groups import Group, Plan, plan_of
 from polymap.networks.model import Network, NetworkLayer, network
 from polymap.networks.open_structures import open_document, open_from_document
+from polymap.networks.stores import State, Store, entry_of, known_answer, opened_store
 from polymap.networks.told import check_told
 from polymap.resolve import ArchitectureLike, arch_of, workload_of
 from polymap.search.problem import Objective, objective_values, parse_single, unit_of
@@ -182,6 +184,7 @@ def explore_network(
     executor: Executor | None = None,
     on_layer: OnLayer | None = None,
     fuse: bool = False,
+    store: str | Path | None = None,
 ) -> NetworkAnswer:
     """Return the best mapping of every distinct layer of `net` on `arch`, and the totals.
 
@@ -192,7 +195,10 @@ def explore_network(
     fuse: also ask neighbours, of which one's result is an operand of the next, as programs in which that may stay on
     chip (here, each in a time limit of its own), for energy, latency or traffic. Layers apart count where they cost no
     more.
-    Raises OptionError for an objective that is not one number, WorkloadError for a network without layers.
+    store: a file that keeps every layer's answer when it is known, as that of a sweep; asked again, what it knows is
+    not searched (programs of fused neighbours are).
+    Raises OptionError for an objective that is not one number, WorkloadError for a network without layers, OutputError
+    for a store that cannot be written.
     """
     net = network_of(net)
     arch = arch_of(arch)
@@ -208,15 +214,16 @@ def explore_network(
     if net.lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
-    waiting = [_asked(layer, arch, objective, options, executor) for layer in net.layers]
     equal = equal_groups(plan := plan_of(net) if fuse else Plan((), ()))
     note = _noted(on_layer, len(net.layers) + len(equal))
-    asked = zip(net.layers, waiting, strict=True)
-    answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
+    with opened_store(store) as journal:
+        waiting = [_asked(layer, arch, objective, options, executor, journal) for layer in net.layers]
+        asked = zip(net.layers, waiting, strict=True)
+        answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
     together: list[tuple[list[Group], GroupAnswer]] = []
     for groups in equal:
         layer = _program_of(groups)
-        found = note(layer_answer(layer, _asked(layer, arch, objective, options, None)(), arch, goal))
+        found = note(layer_answer(layer, _asked(layer, arch, objective, options, None, None)(), arch, goal))
         together.append((groups, group_answer(groups, found, answers)))
     found_groups, passing = tuple(answer for _, answer in together), passing_of(together, plan.apart, arch)
     return NetworkAnswer(net, arch, objective, tuple(answers), found_groups, passing, fuse)
@@ -309,14 +316,36 @@ def _hints(document: Mapping[str, Any]) -> Hints:
 
 
 def _asked(
-    layer: NetworkLayer, arch: Architecture, objective: str, options: Document, executor: Executor | None
+    layer: NetworkLayer,
+    arch: Architecture,
+    objective: str,
+    options: Document,
+    executor: Executor | None,
+    store: Store | None,
 ) -> Callable[[], SearchResult]:
-    """Return what waits for a layer's answer; without an executor it is the search itself."""
-    question = None if executor is None else _question(layer, arch)
-    if executor is None or question is None:
+    """Return what waits for a layer's answer; without an executor it is the search itself, or what the store knows."""
+    documents = None if executor is None and store is None else _question(layer, arch)
+    if documents is None:
         return lambda: explore(layer.workload, arch, objective, **options)
-    future: Future[Document] = executor.submit(run_question, question | {"objective": objective} | options)
-    return lambda: check_told(result_from_document(parse_json(json.dumps(future.result()), "the answer")))
+    question = documents | {"objective": objective} | options
+    known = known_answer(store, question)
+    if known is not None:
+        return lambda: _told(known)
+    if store is not None:
+        store.put(entry_of(question, state=State.ASKED))
+    future: Future[Document] | None = None if executor is None else executor.submit(run_question, question)
+
+    def ask() -> SearchResult:
+        answer = run_question(question) if future is None else future.result()
+        if store is not None:
+            store.put(entry_of(question, answer))
+        return _told(answer)
+
+    return ask
+
+
+def _told(answer: Document) -> SearchResult:
+    return check_told(result_from_document(parse_json(json.dumps(answer), "the answer")))
 
 
 def _question(layer: NetworkLayer, arch: Architecture) -> Document | None:

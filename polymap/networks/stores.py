@@ -83,6 +83,16 @@ def entry_of(
     return Entry(key_of(question), question, state, now(), answer)
 
 
+def known_answer(store: Store | None, question: Document) -> Document | None:
+    """Return the answer that a store has, unless a longer time might tell more."""
+    entry = None if store is None else store.find(key_of(question))
+    if entry is None or entry.answer is None:
+        return None
+    if entry.state is State.LIMIT and float(entry.question["time_limit_s"]) < question["time_limit_s"]:
+        return None
+    return entry.answer
+
+
 @contextmanager
 def opened_store(path: str | Path | None) -> Generator[Store | None, None, None]:
     """Open a store: lines of JSON where the name ends in .jsonl, else a sqlite file; None where no path is given.
@@ -258,7 +268,7 @@ class _JsonLines:
         if self._file is None:
             self._file = FileIO(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), "w")
         document = {"key": entry.key, "question": entry.question, "state": entry.state.value, "since": entry.since}
-        line = json.dumps({**document, "answer": entry.answer}, sort_keys=True).encode() + b"\n"
+        line = json.dumps({**dict(sorted(document.items())), "answer": entry.answer}).encode() + b"\n"
         self._write(b"\n" + line if self._is_cut else line)
         os.fsync(self._file.fileno())
         self._found[entry.key] = tighter(self._found.get(entry.key), entry)

@@ -14,7 +14,7 @@ from polymap.arch import arch_to_document
 from polymap.ir import BudgetError, Mistake
 from polymap.networks.columns import Column, Provenance
 from polymap.networks.exploration import Document, Executor, run_question
-from polymap.networks.stores import Entry, State, Store, entry_of, key_of
+from polymap.networks.stores import Entry, State, Store, entry_of, key_of, known_answer
 from polymap.networks.tuning import TUNING
 from polymap.search.result import mapping_document
 from polymap.workload import workload_to_document
@@ -175,12 +175,7 @@ class SweepRun:
 
     def _known(self, question: Document) -> Document | None:
         """Return the answer in the store, unless a longer time might tell more."""
-        entry = None if self.journal is None else self.journal.find(key_of(question))
-        if entry is None or entry.answer is None:
-            return None
-        if entry.state is State.LIMIT and float(entry.question["time_limit_s"]) < self.options["time_limit_s"]:
-            return None
-        return entry.answer
+        return known_answer(self.journal, question)
 
     def _is_running(self, question: Document) -> bool:
         """Whether another process has asked it, or one that ended early."""

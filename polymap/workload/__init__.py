@@ -22,6 +22,7 @@ with lazy(__name__):
     )
     from polymap.workload.document import (
         load_workload as load_workload,
+        read_c as read_c,
         workload_from_document as workload_from_document,
         workload_to_document as workload_to_document,
     )
@@ -42,4 +43,14 @@ with lazy(__name__):
         network_layers as network_layers,
     )
     from polymap.workload.notation import affine_text as affine_text
-    from polymap.workload.text import statement_text as statement_text, workload_text as workload_text
+    from polymap.workload.openscop import (
+        Matrix as Matrix,
+        outputs_of as outputs_of,
+        quotient as quotient,
+        scatterings_of as scatterings_of,
+    )
+    from polymap.workload.text import (
+        expression_text as expression_text,
+        statement_text as statement_text,
+        workload_text as workload_text,
+    )

@@ -23,12 +23,15 @@ from polymap.inputs import (
 from polymap.ir import Affine, Mistake, Original, PolymapError, Workload, WorkloadError
 from polymap.workload.einsums import Extras, build
 from polymap.workload.layers import LAYERS, layer
+from polymap.workload.mlir_affine import affine_to_c
 from polymap.workload.networks import builtin_names, builtin_workload
 from polymap.workload.notation import affine_text, einsum_text, read_index
+from polymap.workload.openscop_loops import openscop_to_c
 
 FIELDS = ("name", "einsum", "sizes", "bits", "types", "roles", "initial", "temporary", "associative", "constraints")
 C_FIELDS = ("name", "c", "sizes", "associative")
 _OTHER_FILES = (".toml", ".yaml", ".yml", ".txt", ".cpp", ".cc", ".h", ".py", ".onnx", ".pt")
+_AS_C = {".scop": openscop_to_c, ".mlir": affine_to_c}
 _SIZE = re.compile(r"([^=]*)=(.*)", re.DOTALL)
 
 
@@ -158,7 +161,7 @@ def _c_document(workload: Workload, original: Original, refusal: WorkloadError) 
 
 @answers_in_words
 def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
-    """Return the workload that WORKLOAD names: a built-in, a .json or .c file, an einsum, or "conv2d" or "matmul".
+    """Return the workload that WORKLOAD names: a built-in, a .json, .c, .scop or .mlir file, an einsum, a layer.
 
     sizes: dim, C parameter or argument of the layer -> size, or texts such as "m=512"; not for built-ins and .json.
     A layer's arguments may also follow its name in the text: "matmul m=4 n=4 k=4".
@@ -169,7 +172,7 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()
     refuse_yaml(word, "workload")
-    if suffix == ".c":
+    if suffix in (".c", *_AS_C):
         return _from_c_file(word, given, mistakes)
     if word.split()[:1] in [[kind] for kind in LAYERS]:
         word, *arguments = word.split()
@@ -196,7 +199,7 @@ def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> W
     if suffix == ".json":
         return _from_json_file(word)
     if suffix in _OTHER_FILES or "/" in word:
-        hint = "A workload is a .json or a .c file, an einsum, or a built-in name."
+        hint = "A workload is a .json, .c, .scop or .mlir file, an einsum, or a built-in name."
         raise WorkloadError(Mistake("PM232", f"{shown(word)} is no workload file", hint))
     return builtin_workload(word)
 
@@ -239,7 +242,15 @@ def _from_c_file(path: str, sizes: Mapping[str, object], mistakes: list[Mistake]
     numbers = _c_sizes(sizes, mistakes)
     from polymap.workload.c import from_c
 
-    return from_c(read_text(path), numbers, file=PurePath(path).name)
+    text, file = read_c(path)
+    return from_c(text, numbers, file=file)
+
+
+def read_c(path: str) -> tuple[str, str]:
+    """Return a C text and what to call it: a C file's own, or what OpenScop (.scop) or affine loops (.mlir) say."""
+    text, file = read_text(path), PurePath(path).name
+    as_c = _AS_C.get(PurePath(path).suffix.lower())
+    return (text, file) if as_c is None else (as_c(text, file=file), f"{file} as C")
 
 
 def _c_sizes(sizes: Mapping[str, object], mistakes: list[Mistake]) -> dict[str, int]:

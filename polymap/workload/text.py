@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from polymap.formatting import exact, size, table
 from polymap.ir import (
-    Access,
     Affine,
     Apply,
     Convert,
@@ -66,15 +66,16 @@ def constraint_text(constraint: Affine) -> str:
 
 def statement_text(statement: Statement) -> str:
     """Return a statement as one line of code: `O[n,k,p,q] += I[n,c,p+r,q+s] * W[k,c,r,s]`."""
-    value = expression_text(statement.expression, statement.reads)
+    value = expression_text(statement.expression, [access_text(each) for each in statement.reads])
     return f"{access_text(statement.target)} {statement.operator.value} {value}"
 
 
-def expression_text(expression: Expression, reads: tuple[Access, ...], within: int = 0) -> str:
-    """Return an expression as code; `within` is how tightly the operation around it binds."""
+def expression_text(expression: Expression, reads: Sequence[str], within: int = 0) -> str:
+    """Return an expression as code. reads: the texts of what it reads; within: how tightly the operation around it
+    binds."""
     match expression:
         case Read():
-            return access_text(reads[expression.access])
+            return reads[expression.access]
         case Number():
             return expression.text
         case Index():
@@ -87,7 +88,7 @@ def expression_text(expression: Expression, reads: tuple[Access, ...], within: i
             return f"({kind}) {expression_text(value, reads, 3)}" if written else expression_text(value, reads, within)
 
 
-def _operation(expression: Apply, reads: tuple[Access, ...], within: int) -> str:
+def _operation(expression: Apply, reads: Sequence[str], within: int) -> str:
     name, arguments = expression.operation, expression.arguments
     if name in _INFIX and len(arguments) > 1:
         binds = _INFIX[name]
@@ -98,5 +99,6 @@ def _operation(expression: Apply, reads: tuple[Access, ...], within: int) -> str
         test, yes, no = (expression_text(argument, reads) for argument in arguments)
         return f"({test} ? {yes} : {no})"
     if name in ("neg", "!"):
-        return ("-" if name == "neg" else "!") + "".join(expression_text(one, reads, 3) for one in arguments)
+        text = "".join(expression_text(one, reads, 3) for one in arguments)
+        return ("-" if name == "neg" else "!") + (f"({text})" if text.startswith("-") else text)
     return f"{name}({', '.join(expression_text(argument, reads) for argument in arguments)})"

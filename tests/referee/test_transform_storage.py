@@ -23,7 +23,8 @@ from polymap.transform.marks import parallelize
 from polymap.transform.order import fuse, interchange, skew, split, tile
 from polymap.transform.statements import inline, split_index_set
 from polymap.transform.storage import contract, expand
-from polymap.transform.text import from_openscop, schedule_from_text, to_openscop
+from polymap.transform.openscop import from_openscop, to_openscop
+from polymap.transform.text import schedule_from_text
 from polymap.transform.tuning import TUNING
 from polymap.workload.c.reader import from_c
 from tests.c_interpreter import run_workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polymap.ir import Mistake, OptionError, did_you_mean
 
-SCHEMAS = ("machine", "workload", "mapping", "constraints", "sweep", "result", "transform")
+SCHEMAS = ("machine", "workload", "mapping", "constraints", "sweep", "result", "network", "transform")
 
 
 def schema_text(name: str) -> str:

@@ -289,7 +289,7 @@ def test_the_command_takes_schedules_for_all_sizes(
             assert "S0[i=2, j=1] must come after S0[i=1, j=1] (for n=3), but not in this order" in err
     (tmp_path / "order.txt").write_text("SCATTERING\n1 2 3\n" if openscop else "S0[i] -> [i]", encoding="utf-8")
     assert main(command) != 0
-    assert ("PM436" if openscop else "PM434") in capsys.readouterr().err
+    assert ("PM437" if openscop else "PM434") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,27 @@ def test_what_transform_writes_is_valid(
     for name in found:
         without = {key: value for key, value in found.items() if key != name}
         assert not validator("transform").is_valid(without), f"{name} is always there"
+
+
+def test_answers_of_networks_are_valid_and_a_store_answers_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ("explore", "alexnet", "--arch", "flat3", "--tiles", "divide", "--time-limit", "30")
+    kept = (*wanted, "--store", str(tmp_path / "kept.jsonl"), "--json", "-")
+    documents: list[dict[str, Any]] = []
+    for command in (kept, kept, (*wanted, "--json", "-")):
+        assert main(command) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+        validator("network").validate(documents[-1])
+    first, again, plain = documents
+    seconds = [[row["seconds"] for row in document["rows"]] for document in (first, again)]
+    assert seconds[0] == seconds[1], "it was searched again"
+    for document in (again, plain):
+        assert [each["mapping"] for each in document["layers"]] == [each["mapping"] for each in first["layers"]]
+        assert document["value"] == first["value"]
+    assert len((tmp_path / "kept.jsonl").read_text(encoding="utf-8").splitlines()) >= 8
+    broken = first | {"rows": [{"layer": 3}]}
+    assert not validator("network").is_valid(broken)
+    assert not validator("network").is_valid({name: first[name] for name in first if name != "bound"})
+    assert main(("explore", "matmul m=4 n=4 k=4", "--arch", "flat3", "--store", "x.sqlite")) == 2
+    assert "PM556 --store: an option of a network" in capsys.readouterr().err

@@ -269,12 +269,16 @@ def test_text_that_is_no_schedule_is_refused(text: str, message: str) -> None:
 def test_scattering_that_is_none_is_refused() -> None:
     work = workload(STENCIL)
     good = pm.io.to_openscop(pm.Schedule.original(work))
+    alone = good[good.index("SCATTERING") : good.index("WRITE")]
+    assert pm.io.from_openscop(work, alone).times != pm.io.from_openscop(work, good).times, "loops count from 0 there"
     for bad, message in (
-        (good.replace("SCATTERING", "DOMAIN"), "begins with SCATTERING"),
-        (good.replace("5 9 5 2 0 0", "5 9 5 3 0 0"), "has columns"),
-        (good.replace("-1", "-2"), "not given by one equality"),
-        (good[:-20], "ends too early|shorter or longer"),
-        ("", "0 relations for 1 statements"),
+        (alone.replace("5 9 5 2 0 0", "5 9 5 3 0 0"), "PM437 .*the head of SCATTERING"),
+        (alone.replace("5 9 5 2 0 0", "5 9 5 1 1 0"), "PM436 .*has 1 loops"),
+        (alone.replace("-1", "-2"), "PM436 .*not given by one equality"),
+        (alone[:-20], "PM437 .*ends too early|PM437 .*is not one of"),
+        (alone + alone, "PM436 .*2 relations for 1 statements"),
+        ("", "PM436 .*0 relations for 1 statements"),
+        ("SCATTERED", "PM437 .*begins no relation"),
     ):
-        with pytest.raises(pm.errors.ScheduleError, match=message):
+        with pytest.raises((pm.errors.ScheduleError, pm.errors.InputError), match=message):
             pm.io.from_openscop(work, bad)

@@ -1,0 +1,448 @@
+"""AccelForge's YAML as machine, layers and mapping, as far as it needs no Python: docs/howto/coming_from.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+from polymap.importers.timeloop import Files, FileWarning, Findings, Value, value_of
+from polymap.inputs import answers_in_words, as_fraction, expected_kind, mapping_from_document
+from polymap.ir import (
+    ROLE_WORDS,
+    Architecture,
+    ComputeUnit,
+    Fanout,
+    InputError,
+    Mapping as LoopTree,
+    MemoryLevel,
+    PolymapError,
+    Workload,
+)
+from polymap.networks import MappedNode, Network, Part, network_of_nodes
+from polymap.workload import einsum
+
+_COMPONENT = ("name", "size", "leak_power", "area", "actions", "tensors", "spatial", "total_latency", "component_class",
+              "extra_attributes_for_component_model", "enabled")  # fmt: skip
+_ACTION = ("name", "energy", "throughput", "bits_per_action", "latency")
+_SPATIAL = ("name", "fanout", "reuse", "may_reuse", "min_usage")
+_WORKLOAD = ("rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "persistent_tensors", "einsums")
+_EINSUM = ("name", "einsum", "tensor_accesses", "iteration_space_shape", "shape", "renames", "rank_sizes",
+           "is_copy_operation", "n_instances")  # fmt: skip
+_RANGE = re.compile(r"\s*(?:(?P<low>-?\d+)\s*<=\s*(?P<name>\w+)\s*<\s*)?(?P<high>\d+)\s*")
+_EINSUM_TEXT = re.compile(r"\s*(\w+)\s*\[([^]]*)\]\s*=\s*(.+)", re.DOTALL)
+_ACCESS = re.compile(r"(\w+)\s*\[([^]]*)\]")
+_SEPARATE = "max(a.n_calls / a.throughput for a in actions)"
+_SHARED = "sum(a.n_calls / a.throughput for a in actions)"
+_PJ_PER_J = 10**12
+
+
+class AccelforgeLayer(NamedTuple):
+    """An einsum by its name."""
+
+    name: str
+    workload: Workload
+
+
+class AccelforgeFiles(NamedTuple):
+    """What files say. layers: in the file's order; network: all of them, None without a workload; mapping: of the one
+    layer, None without; warnings: what was read otherwise than it stands there, or left out."""
+
+    arch: Architecture
+    layers: tuple[AccelforgeLayer, ...] = ()
+    network: Network | None = None
+    mapping: LoopTree | None = None
+    warnings: tuple[FileWarning, ...] = ()
+
+
+@answers_in_words
+def from_accelforge(
+    arch: str | Path,
+    workload: str | Path | None = None,
+    mapping: str | Path | None = None,
+    *,
+    values: Mapping[str, object] | None = None,
+    folders: Iterable[str | Path] = (),
+    strict: bool = True,
+) -> AccelforgeFiles:
+    """Return machine, layers and mapping of AccelForge's files; needs the extra `timeloop` (YAML).
+
+    Each argument is a path, or YAML as a text of several lines. values: of the names in Jinja templates; folders: what
+    templates may include from. A cycle is the time of one operation of a compute unit, energies are joules there and
+    pJ here. What Python decides there (component models, conditions, latencies) is refused; with strict=False left out
+    and told in `.warnings`. Raises InputError with file and line, all mistakes at once: PM660 for what is no YAML,
+    PM661 for what is not read.
+    """
+    told = Findings(strict=strict)
+    paths = [Path(each) for each in folders]
+    files = Files("from_accelforge", paths, dict(values or {}))
+    machine = told.attempt(lambda: _Machine(told).read(_part(files, arch, "arch")))
+    layers: list[AccelforgeLayer] = []
+    edges: dict[str, tuple[str, tuple[str, ...]]] = {}
+    if workload is not None:
+        told.attempt(lambda: _layers(_part(files, workload, "workload"), layers, edges, told))
+    tree = None
+    if mapping is not None:
+        tree = told.attempt(lambda: _mapping(_part(files, mapping, "mapping"), layers, told))
+    told.stop()
+    assert machine is not None, "mistakes of the machine are raised"
+    network = _network(layers, edges) if layers else None
+    return AccelforgeFiles(machine, tuple(layers), network, tree, told.warnings)
+
+
+def _part(files: Files, source: object, name: str) -> Value:
+    given = source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
+    found = files.read(given)
+    table = found.table(f"the {name}")
+    if name not in table:
+        raise found.refuse(f"there is no {name}", f"Found: {', '.join(table)[:200] or 'nothing'}.")
+    return table[name]
+
+
+def _number(value: Value, what: str) -> Fraction | None:
+    """Return a number >= 0, of arithmetic, too; None for inf."""
+    plain = value.plain
+    if isinstance(plain, str):
+        plain = plain.strip()
+        if plain in ("inf", ".inf"):
+            return None
+        plain = value_of(plain, {}) if value_of(plain, {}) is not None else plain
+    found = None if isinstance(plain, bool) else as_fraction(plain)
+    if found is None or found < 0:
+        raise value.refuse(f"{what} is {value.told()}", "A number, arithmetic of numbers, or inf is read, no Python.")
+    return found
+
+
+class _Machine:
+    """Reads an architecture. told: where mistakes and warnings go."""
+
+    def __init__(self, told: Findings) -> None:
+        self._told = told
+        self._kept: dict[str, frozenset[str]] = {}  # level -> roles that it must keep
+        self._clock: Fraction | None = None  # operations per second of a compute unit
+
+    def read(self, arch: Value) -> Architecture:
+        """Return the machine."""
+        fields = arch.table("arch")
+        if "nodes" not in fields:
+            raise arch.refuse("arch has no nodes")
+        values = fields["nodes"].items("arch.nodes")
+        computes = [each for each in values if each.tag == "!Compute"]
+        if len(computes) != 1 or values[-1] is not computes[0]:
+            raise arch.refuse(f"arch has {len(computes)} compute units, or nodes below one", "One chain is read.")
+        unit = self._told.attempt(lambda: self._compute(computes[0]))
+        nodes: list[MemoryLevel | Fanout | ComputeUnit] = []
+        for each in values[:-1]:
+            with self._told.collecting():
+                nodes += self._node(each)
+        if unit is None:
+            raise InputError(())
+        nodes += [*self._fanouts(computes[0]), unit]
+        try:
+            return Architecture("accelforge", tuple(nodes))
+        except PolymapError as error:
+            raise arch.refuse(error.mistakes[0].what) from None
+
+    def _node(self, value: Value) -> list[MemoryLevel | Fanout | ComputeUnit]:
+        if value.tag not in ("!Memory", "!Container"):
+            self._told.no_equal(value.place, f"{value.tag or 'a node without a tag'} has no equal here")
+            return []
+        level = [self._memory(value)] if value.tag == "!Memory" else []
+        return [*self._fanouts(value), *level]
+
+    def _fanouts(self, value: Value) -> list[MemoryLevel | Fanout | ComputeUnit]:
+        fields = value.table("a node")
+        found: list[MemoryLevel | Fanout | ComputeUnit] = []
+        for each in fields["spatial"].items("spatial") if "spatial" in fields else []:
+            own = each.fields("spatial", _SPATIAL, self._told)
+            if "name" not in own or "fanout" not in own:
+                raise each.refuse("a spatial fanout needs name and fanout")
+            if "min_usage" in own or "reuse" in own:
+                what = "min_usage and reuse limit AccelForge's search, not this one: constraints do that here"
+                self._told.note(each.place, what)
+            found.append(Fanout(own["name"].text("name"), own["fanout"].integer("fanout")))
+        return found
+
+    def _compute(self, value: Value) -> ComputeUnit:
+        fields = value.fields("the compute unit", _COMPONENT, self._told)
+        actions = self._actions(fields, ("compute",), value)
+        energy, rate, _ = actions.get("compute", (Fraction(0), None, 1))
+        self._clock = rate
+        return ComputeUnit(_name(fields, value), pj=energy * _PJ_PER_J)
+
+    def _memory(self, value: Value) -> MemoryLevel:
+        fields = value.fields("a memory", _COMPONENT, self._told)
+        name = _name(fields, value)
+        actions = self._actions(fields, ("read", "write"), value)
+        bits = {width for _, _, width in actions.values()} or {1}
+        if len(bits) > 1:
+            raise value.refuse(f"{name}: read and write have bits_per_action {sorted(bits)}", "One width is read.")
+        costs = {action: actions.get(action, (Fraction(0), None, 1)) for action in ("read", "write")}
+        capacity = self._size(fields["size"]) if "size" in fields else None
+        if capacity is not None and capacity.denominator > 1:
+            raise fields["size"].refuse(f"{name} has {float(capacity)} bits", "A whole number of bits is read.")
+        holds, must_hold = self._held(name, fields)
+        word = bits.pop()
+        shared, read, write = self._rates(fields, {action: costs[action][1] for action in costs}, word)
+        return MemoryLevel(
+            name,
+            None if capacity is None else int(capacity),
+            word_bits=word,
+            read_pj=costs["read"][0] * _PJ_PER_J,
+            write_pj=costs["write"][0] * _PJ_PER_J,
+            bandwidth_bits_per_cycle=shared,
+            read_bandwidth_bits_per_cycle=read,
+            write_bandwidth_bits_per_cycle=write,
+            holds=holds,
+            must_hold=must_hold,
+        )
+
+    def _size(self, value: Value) -> Fraction | None:
+        """Return a capacity; None for inf, and for what Python computes."""
+        try:
+            return _number(value, "size")
+        except InputError as error:
+            if self._told.strict:
+                raise
+            self._told.note(value.place, error.mistakes[0].what.partition(": ")[2], "The level is unlimited here.")
+            return None
+
+    def _actions(
+        self, fields: dict[str, Value], names: tuple[str, ...], value: Value
+    ) -> dict[str, tuple[Fraction, Fraction | None, int]]:
+        """Return action -> (joules, actions per second or None, bits)."""
+        found: dict[str, tuple[Fraction, Fraction | None, int]] = {}
+        for each in fields["actions"].items("actions") if "actions" in fields else []:
+            own = each.fields("an action", _ACTION, self._told)
+            name = own["name"].text("name") if "name" in own else ""
+            if name not in names:
+                raise each.refuse(f"the action {name[:40]!r} is not read", f"{' and '.join(names)} are.")
+            if "energy" not in own:
+                self._told.no_equal(each.place, f"{name} has no energy: a component model would find it", "State it.")
+            energy = _number(own["energy"], "energy") if "energy" in own else Fraction(0)
+            if energy is None:
+                raise each.refuse(f"{name} has an infinite energy")
+            rate = _number(own["throughput"], "throughput") if "throughput" in own else None
+            bits = own["bits_per_action"].integer("bits_per_action") if "bits_per_action" in own else 1
+            found[name] = (energy, rate, bits)
+        if "actions" not in fields and "component_class" in fields:
+            what = "the component has no actions: its class would find their energies"
+            self._told.no_equal(value.place, what, "State actions: [{name: read, energy: ...}].")
+        return found
+
+    def _rates(
+        self, fields: dict[str, Value], rates: Mapping[str, Fraction | None], word: int
+    ) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
+        """Return shared, read and write bandwidth, in bits per cycle."""
+        text = fields["total_latency"].text("total_latency") if "total_latency" in fields else _SHARED
+        if all(rate is None for rate in rates.values()) or text not in (_SEPARATE, _SHARED):
+            if text not in (_SEPARATE, _SHARED):
+                what = f"the latency {text[:60]!r} is Python's"
+                self._told.no_equal(fields["total_latency"].place, what, f"Read are {_SHARED} and the same of max.")
+            return None, None, None
+        if self._clock is None:
+            place = fields["actions"].place
+            self._told.no_equal(place, "a throughput, but none of the compute unit: there is no cycle", "Give it one.")
+            return None, None, None
+        bits = {action: None if rate is None else rate * word / self._clock for action, rate in rates.items()}
+        if text == _SEPARATE and None not in bits.values():
+            return None, bits["read"], bits["write"]
+        if bits["read"] == bits["write"]:
+            return bits["read"], None, None
+        what = "reads and writes of different throughputs that share a latency, or one without"
+        self._told.no_equal(fields["actions"].place, what, "Give both one throughput, or the latency of max.")
+        return None, None, None
+
+    def _held(self, name: str, fields: dict[str, Value]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """Return holds and must_hold of a memory."""
+        own = fields["tensors"].fields("tensors", ("keep", "may_keep"), self._told) if "tensors" in fields else {}
+        keep = self._set(own["keep"]) if "keep" in own else frozenset[str]()
+        may = self._set(own["may_keep"]) if "may_keep" in own else frozenset(() if "keep" in own else ROLE_WORDS)
+        is_first = not self._kept
+        self._kept[name] = keep
+        every = sorted(keep | may)
+        if is_first and keep >= frozenset(ROLE_WORDS):
+            return None, ()
+        return (None if set(every) >= set(ROLE_WORDS) else tuple(every)), tuple(sorted(keep))
+
+    def _set(self, value: Value) -> frozenset[str]:
+        """Return the roles and tensors of a set expression; intermediates are tensors like others here."""
+        words = re.findall(r"\w+|[|&~()-]", value.text("a set of tensors"))
+        if "".join(words) != re.sub(r"\s", "", value.text("a set of tensors")):
+            raise value.refuse(f"the set {value.told()} is Python's", "Names with | & ~ - and brackets are read.")
+        known = {word[1:]: frozenset((word,)) for word in ROLE_WORDS}
+        known |= {"All": frozenset(ROLE_WORDS), "Nothing": frozenset(), "Intermediates": frozenset()}
+        known |= {"Inputs": frozenset(ROLE_WORDS[:2]), "Outputs": frozenset(ROLE_WORDS[2:]), **self._kept}
+        found = _evaluated(words, known)
+        if found is None:
+            raise value.refuse(f"the set {value.told()} is not read", "Write it like input | weight, or ~output.")
+        return found
+
+
+def _evaluated(words: list[str], known: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
+    """Return the value of a set expression, Python's precedence: ~, then -, &, |; None where it is none."""
+    every, at = known["All"], 0
+
+    def atom() -> frozenset[str]:
+        nonlocal at
+        word = words[at]
+        at += 1
+        if word == "~":
+            return every - atom()
+        if word == "(":
+            inner = level(0)
+            if words[at] != ")":
+                raise IndexError(at)
+            at += 1
+            return inner
+        if not word.isidentifier():
+            raise IndexError(at)
+        return known.get(word, frozenset((word,)))
+
+    def level(place: int) -> frozenset[str]:
+        nonlocal at
+        if place == 3:
+            return atom()
+        found = level(place + 1)
+        while at < len(words) and words[at] == "|&-"[place]:
+            at += 1
+            other = level(place + 1)
+            found = (found | other, found & other, found - other)[place]
+        return found
+
+    try:
+        found = level(0)
+    except (IndexError, RecursionError):
+        return None
+    return found if at == len(words) else None
+
+
+def _name(fields: dict[str, Value], value: Value) -> str:
+    if "name" not in fields:
+        raise value.refuse("a component has no name")
+    return fields["name"].text("name")
+
+
+def _layers(
+    file: Value, layers: list[AccelforgeLayer], edges: dict[str, tuple[str, tuple[str, ...]]], told: Findings
+) -> None:
+    """Add the layers of a workload, and to `edges` the output and inputs of each."""
+    fields = file.fields("the workload", _WORKLOAD, told)
+    if "einsums" not in fields:
+        raise file.refuse("the workload has no einsums")
+    common = _sizes(fields)
+    for value in fields["einsums"].items("einsums"):
+        with told.collecting():
+            own = {"einsum": value} if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
+            accesses = _accesses(own, value)
+            (output, target), *inputs = accesses
+            name = own["name"].text("name") if "name" in own else output
+            sizes = common | _sizes(own)
+            dims = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", " ".join(index for _, each in accesses for index in each)))
+            extents = {each: sizes[each] if each in sizes else sizes.get(each.upper(), 0) for each in dims}
+            unknown = [each for each, size in extents.items() if size < 1]
+            if unknown:
+                raise value.refuse(f"{name} has no sizes for {', '.join(unknown)}", "Give iteration_space_shape.")
+            text = f"{output}[{', '.join(target)}] += " + " * ".join(f"{t}[{', '.join(i)}]" for t, i in inputs)
+            widths = _widths(fields.get("bits_per_value"), [tensor for tensor, _ in accesses])
+            try:
+                made = einsum(text, sizes=extents, bits=widths, roles=_roles(own, accesses), name=name)
+            except PolymapError as error:
+                raise value.refuse(f"{name}: {error.mistakes[0].what}", error.mistakes[0].hint) from None
+            layers.append(AccelforgeLayer(name, made))
+            edges[name] = (output, tuple(tensor for tensor, _ in inputs))
+
+
+def _sizes(fields: dict[str, Value]) -> dict[str, int]:
+    """Return sizes of rank variables and of ranks."""
+    found: dict[str, int] = {}
+    for field in ("rank_sizes", "iteration_space_shape", "shape"):
+        if field not in fields:
+            continue
+        given = fields[field]
+        pairs = [("", each) for each in given.items(field)] if given.is_list else list(given.table(field).items())
+        for name, value in pairs:
+            size = value_of(str(value.plain), {})
+            match = _RANGE.fullmatch(str(value.plain if size is None else size))
+            if match is None or int(match["low"] or 0) != 0 or not (match["name"] or name):
+                raise value.refuse(f"{field} has {value.told()}", "Expected a size, or a text like 0 <= m < 128.")
+            found[match["name"] or name] = int(match["high"])
+    return found
+
+
+def _accesses(own: dict[str, Value], value: Value) -> list[tuple[str, list[str]]]:
+    """Return (tensor, index per axis) of each access, the output first."""
+    if "einsum" in own:
+        match = _EINSUM_TEXT.fullmatch(own["einsum"].text("einsum"))
+        inputs = _ACCESS.findall(match[3]) if match else []
+        if match is None or not inputs or re.sub(r"[\s*]", "", _ACCESS.sub("", match[3])):
+            raise own["einsum"].refuse("the einsum is no product", "Expected O[m, n] = A[m, k] * B[k, n].")
+        return [(tensor, _split(text)) for tensor, text in ((match[1], match[2]), *inputs)]
+    found: list[tuple[bool, str, list[str]]] = []
+    for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
+        fields = each.table("an access")
+        if "name" not in fields or "projection" not in fields:
+            raise each.refuse("an access needs name and projection")
+        given = fields["projection"]
+        axes = given.items("projection") if given.is_list else list(given.table("projection").values())
+        is_output = "output" in fields and fields["output"].flag("output")
+        found.append((is_output, fields["name"].text("name"), [axis.text("an index") for axis in axes]))
+    if [is_output for is_output, _, _ in found].count(True) != 1 or len(found) < 2:
+        raise value.refuse("an einsum needs one access with output: True, and inputs")
+    return [(tensor, index) for _, tensor, index in sorted(found, key=lambda each: not each[0])]
+
+
+def _split(text: str) -> list[str]:
+    """Return the indices in brackets, without the names of ranks (`H: p + r`); a bare `M` is rank and variable m."""
+    return [part.rpartition(":")[2].strip() for part in text.split(",") if part.strip()]
+
+
+def _widths(value: Value | None, tensors: list[str]) -> dict[str, int] | int:
+    """Return the bits of each tensor: of its name, else of All, else 1."""
+    table = {} if value is None else value.table("bits_per_value")
+    found = {name: each.integer("bits_per_value") for name, each in table.items()}
+    return {tensor: found.get(tensor, found.get("All", 1)) for tensor in tensors}
+
+
+def _roles(own: dict[str, Value], accesses: list[tuple[str, list[str]]]) -> dict[str, str] | None:
+    """Return tensor -> role as `renames` says; None where it says nothing."""
+    table = own["renames"].table("renames") if "renames" in own and own["renames"].is_table else {}
+    names = {each.plain: role for role, each in table.items() if role in ("input", "weight", "output")}
+    return {tensor: names[tensor] for tensor, _ in accesses if tensor in names} or None
+
+
+def _network(layers: list[AccelforgeLayer], edges: Mapping[str, tuple[str, tuple[str, ...]]]) -> Network:
+    nodes = [MappedNode(each.name, "einsum", (Part(each.workload, is_product=True),)) for each in layers]
+    makers = {output: name for name, (output, _) in edges.items()}
+    pairs = [(makers[tensor], name) for name, (_, inputs) in edges.items() for tensor in inputs if tensor in makers]
+    return network_of_nodes("accelforge", nodes, edges=pairs)
+
+
+def _mapping(file: Value, layers: list[AccelforgeLayer], told: Findings) -> LoopTree | None:
+    """Return the mapping of one einsum."""
+    fields = file.table("the mapping")
+    nodes: list[dict[str, object]] = []
+    if len(layers) > 1 or "nodes" not in fields:
+        told.no_equal(file.place, "a mapping of several einsums, or without nodes", "Those of one layer are read.")
+        return None
+    for each in fields["nodes"].items("mapping.nodes"):
+        own = each.table("a node")
+        match each.tag:
+            case "!Storage":
+                tensors = [tensor.text("a tensor") for tensor in own["tensors"].items("tensors")]
+                nodes.append({"store": own["component"].text("component"), "tensors": tensors})
+            case "!Temporal":
+                nodes.append({"for": own["rank_variable"].text("rank_variable"), "tile": own["tile_shape"].plain})
+            case "!Spatial":
+                loop = {"par": own["rank_variable"].text("rank_variable"), "tile": own["tile_shape"].plain}
+                nodes.append({**loop, "over": own["name"].text("name")})
+            case "!Compute":
+                nodes.append({"compute": "S"})
+            case _:
+                raise each.refuse(f"{each.tag or 'a node without a tag'} is not read in the mapping of one einsum")
+    try:
+        return mapping_from_document({"nodes": nodes})
+    except PolymapError as error:
+        raise file.refuse(error.mistakes[0].what, error.mistakes[0].hint) from None

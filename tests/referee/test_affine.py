@@ -1,0 +1,225 @@
+"""Functions of MLIR's affine dialect: the C that they are read as, compiled, against the same loops in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from polymap.cli import main
+
+HEADER = """\
+#include <math.h>
+#define floord(n, d) ((n) / (d) - ((n) % (d) < 0))
+#define ceild(n, d) ((n) / (d) + ((n) % (d) > 0))
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+"""
+
+MATMUL = """\
+#tile = affine_map<(d0)[s0] -> (d0 + 3, s0)>
+#keep = affine_set<(d0, d1)[s0] : (d0 + d1 * 2 - 3 >= 0, s0 - d1 - 2 >= 0)>
+module attributes {llvm.data_layout = "e"} {
+  func.func private @other(memref<4xf32>)
+  func.func @matmul(%arg0: memref<7x5xf64> {llvm.noalias}, %arg1: memref<5x?xf64>, %arg2: memref<7x?xf64>, %n: index) {
+    %cst = arith.constant 2.500000e-01 : f64
+    %c1 = arith.constant 1 : index
+    %d = memref.dim %arg1, %c1 : memref<5x?xf64>
+    affine.for %i = 0 to 7 step 3 {
+      affine.for %ii = affine_map<(d0) -> (d0)>(%i) to min #tile(%i)[%n] { // a tile
+        affine.for %j = 0 to %d {
+          %r = affine.for %k = 0 to 5 iter_args(%acc = %cst) -> (f64) {
+            %2 = affine.load %arg0[%ii, %k] : memref<7x5xf64>
+            %3 = affine.load %arg1[%k, %j] : memref<5x?xf64>
+            %4 = arith.mulf %2, %3 fastmath<fast> : f64
+            %5 = arith.addf %acc, %4 : f64
+            affine.yield %5 : f64
+          } {slinalg.tag = 1 : i64}
+          affine.if #keep(%ii, %j)[%d] {
+            affine.store %r, %arg2[%ii, %j] : memref<7x?xf64>
+          } else {
+            affine.store %cst, %arg2[%ii, %j floordiv 2 + symbol(%c1) - 1] : memref<7x?xf64>
+          }
+        }
+      }
+    }
+    return
+  }
+}
+"""
+
+
+def matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray, n: int) -> None:
+    for tile in range(0, 7, 3):
+        for i in range(tile, min(tile + 3, n)):
+            for j in range(c.shape[1]):
+                total = 0.25
+                for k in range(5):
+                    total += a[i, k] * b[k, j]
+                if i + 2 * j >= 3 and j <= c.shape[1] - 2:
+                    c[i, j] = total
+                else:
+                    c[i, j // 2] = 0.25
+
+
+SWAP = """\
+func.func @swap(%A: memref<12xf64>, %B: memref<f64>) {
+  affine.parallel (%i) = (0) to (6) step (2) {
+    %x = affine.load %A[%i] : memref<12xf64>
+    %y = affine.load %A[-%i + 11] : memref<12xf64>
+    affine.store %y, %A[%i] : memref<12xf64>
+    affine.store %x, %A[-%i + 11] : memref<12xf64>
+  }
+  %first = affine.load %A[0] : memref<12xf64>
+  affine.for %i = 0 to 12 {
+    %0 = affine.apply affine_map<(d0) -> ((d0 * 5 - 7) mod 12)>(%i)
+    %1 = affine.load %A[%0] : memref<12xf64>
+    %2 = arith.mulf %1, %first : f64
+    %3 = math.absf %2 : f64
+    %4 = arith.cmpf ogt, %3, %1 : f64
+    %5 = arith.select %4, %3, %1 : f64
+    affine.store %5, %A[%i] : memref<12xf64>
+    %6 = affine.load %B[] : memref<f64>
+    %7 = arith.maximumf %6, %5 : f64
+    affine.store %7, %B[] : memref<f64>
+  }
+  return
+}
+"""
+
+
+def swap(a: np.ndarray, b: np.ndarray) -> None:
+    for i in range(0, 6, 2):
+        a[i], a[11 - i] = a[11 - i], a[i]
+    first = a[0]
+    for i in range(12):
+        read = a[(5 * i - 7) % 12]
+        a[i] = max(abs(read * first), read)
+        b[0] = max(b[0], a[i])
+
+
+STENCIL = """\
+module {
+  func.func @stencil(%A: memref<?xi32>, %T: index) {
+    %c0 = arith.constant 0 : index
+    %c3 = arith.constant -3 : i32
+    %n = memref.dim %A, %c0 : memref<?xi32>
+    %buffer = memref.alloc(%n) : memref<?xi32>
+    affine.for %t = 0 to %T {
+      affine.for %i = 1 to affine_map<()[s0] -> (s0 - 1)>()[%n] {
+        %a = affine.load %A[%i - 1] : memref<?xi32>
+        %b = affine.load %A[%i + 1] : memref<?xi32>
+        %s = arith.addi %a, %b : i32
+        %m = arith.muli %s, %c3 : i32
+        %l = arith.remsi %m, %c7 : i32
+        affine.store %l, %buffer[%i] : memref<?xi32>
+      }
+      affine.for %i = max affine_map<(d0) -> (1, d0 - 2)>(%t) to affine_map<()[s0] -> (s0 ceildiv 2)>()[%n] {
+        %a = affine.load %buffer[%i] : memref<?xi32>
+        affine.store %a, %A[%i] : memref<?xi32>
+      }
+    }
+    memref.dealloc %buffer : memref<?xi32>
+    func.return
+  }
+}
+""".replace("%n = memref.dim", "%c7 = arith.constant 7 : i32\n    %n = memref.dim")
+
+
+def stencil(a: np.ndarray, steps: int) -> None:
+    n = len(a)
+    buffer = np.zeros(n, dtype=np.int64)
+    for t in range(steps):
+        for i in range(1, n - 1):
+            product = int(a[i - 1] + a[i + 1]) * -3
+            buffer[i] = abs(product) % 7 * (1 if product >= 0 else -1)
+        for i in range(max(1, t - 2), (n + 1) // 2):
+            a[i] = buffer[i]
+
+
+def compiled(text: str, folder: Path) -> Callable[..., None]:
+    """Return the function that `affine_to_c` writes, compiled."""
+    source = pm.io.affine_to_c(text)
+    (folder / "made.c").write_text(HEADER + source, encoding="utf-8")
+    library = folder / "made.so"
+    command = ["gcc", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-o", library, folder / "made.c", "-lm"]
+    subprocess.run(command, check=True)
+    name = source[source.index("void ") + 5 : source.index("(")]
+    return getattr(ctypes.CDLL(str(library)), name)
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(7)
+    return [rng.integers(-9, 9, size=shape).astype(np.float64) for shape in shapes]
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def test_products_in_tiles_with_conditions(tmp_path: Path) -> None:
+    function = compiled(MATMUL, tmp_path)
+    for n, columns in ((7, 4), (5, 9), (0, 1)):
+        a, b, c = arrays((7, 5), (5, columns), (7, columns))
+        found, expected = c.copy(), c.copy()
+        matmul(a, b, expected, n)
+        function(columns, columns, n, pointer(a), pointer(b), pointer(found))
+        np.testing.assert_array_equal(found, expected)
+    work = pm.io.workload_from_affine(MATMUL, {"n": 7, "arg1_1": 4, "arg2_1": 4})
+    assert [each.target.tensor for each in work.statements] == ["r", "r", "arg2", "arg2"], work
+
+
+def test_values_that_a_store_changes_are_kept(tmp_path: Path) -> None:
+    function = compiled(SWAP, tmp_path)
+    a, b = arrays((12,), (1,))
+    found, largest = a.copy(), b.copy()
+    swap(a, b)
+    function(pointer(found), pointer(largest))
+    np.testing.assert_array_equal(found, a)
+    np.testing.assert_array_equal(largest, b)
+
+
+def test_integers_dynamic_sizes_and_buffers(tmp_path: Path) -> None:
+    function = compiled(STENCIL, tmp_path)
+    for n, steps in ((11, 4), (6, 1), (3, 7)):
+        a = arrays((n,))[0].astype(np.int32)
+        found = a.copy()
+        stencil(a, steps)
+        function(n, steps, pointer(found))
+        np.testing.assert_array_equal(found, a)
+
+
+def test_the_command_line_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.mlir").write_text(STENCIL, encoding="utf-8")
+    assert main(["check", str(tmp_path / "s.mlir"), "--size", "A_0=9", "--size", "T=4"]) == 0
+    assert "flow of A" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "s.mlir")]) == 0
+    assert "flow of A" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("affine.parallel", "scf.parallel", r"line 2: 'scf.parallel' is not read"),
+        ("math.absf", "math.rsqrt", r"line 13: 'math.rsqrt' is not read"),
+        ("%A[%i] : memref<12xf64>\n    %y", "%A[%i, 0] : memref<12xf64>\n    %y", "line 3: %A has 1 axes, not 2"),
+        ("%A[%i] : memref<12xf64>\n    %y", "%C[%i] : memref<12xf64>\n    %y", "line 3: %C is no memref"),
+        ("mulf %1, %first", "mulf %1, %last", "line 12: %last is not defined"),
+        ("cmpf ogt", "cmpf ugt", "line 14: the comparison ugt is not read"),
+        ("memref<f64>) {", "memref<f16>) {", "line 1: the type 'f16' is not read"),
+        ("memref<f64>) {", "memref<4xf64, strided<[2]>>) {", "line 1: the type .* is not read"),
+        ("((d0 * 5 - 7) mod 12)>(%i)", "(d1)>(%i)", "line 10: 'd1' is neither dim nor symbol"),
+        ("  return\n}\n", "", "the end stands where more is expected"),
+        ("(0) to (6)", "(0, 0) to (6)", "line 2: affine.parallel with reductions|of other numbers"),
+    ],
+    ids=map(str, range(11)),
+)
+def test_what_is_not_read_is_refused_with_its_line(old: str, new: str, message: str) -> None:
+    assert old in SWAP, "the text has changed"
+    with pytest.raises(pm.errors.InputError, match=f"PM287.*{message}"):
+        pm.io.affine_to_c(SWAP.replace(old, new, 1))
