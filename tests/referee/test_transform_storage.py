@@ -20,10 +20,10 @@ from polymap.transform.advice import smallest_skews
 from polymap.transform.generator import isl_schedule
 from polymap.transform.legality import violations
 from polymap.transform.marks import parallelize
+from polymap.transform.openscop import from_openscop, to_openscop
 from polymap.transform.order import fuse, interchange, skew, split, tile
 from polymap.transform.statements import inline, split_index_set
 from polymap.transform.storage import contract, expand
-from polymap.transform.openscop import from_openscop, to_openscop
 from polymap.transform.text import schedule_from_text
 from polymap.transform.tuning import TUNING
 from polymap.workload.c.reader import from_c

@@ -68,8 +68,8 @@ NAMESPACES = {
     "fusion proof",
     "study": "compare sweep merge_stores buffer_curve capacity tiles winners sensitivity crossover fusion",
     "space": "sample score neighbours features distance structures size",
-    "io": "from_torch from_onnx from_linalg from_timeloop to_timeloop from_accelergy from_zigzag from_accelforge from_openscop "
-    "to_openscop openscop_to_c workload_from_openscop affine_to_c workload_from_affine "
+    "io": "from_torch from_onnx from_linalg from_timeloop to_timeloop from_accelergy from_zigzag from_accelforge "
+    "from_openscop to_openscop openscop_to_c workload_from_openscop affine_to_c workload_from_affine "
     "arch_from_document",
     "layouts": "burst_counts choose_layouts cache_misses",
     "errors": "PolymapError InputError WorkloadError ArchError MappingError OptionError BudgetError",
