@@ -200,25 +200,20 @@ def explore_network(
     Raises OptionError for an objective that is not one number, WorkloadError for a network without layers, OutputError
     for a store that cannot be written.
     """
-    net = network_of(net)
-    arch = arch_of(arch)
+    net, arch = network_of(net), arch_of(arch)
     goal = parse_single(objective, arch)
     check_additive(goal, asked=expected_kind(fuse, bool, "fuse"))
     Options(objective, tiles, time_limit_s=time_limit_s, seed=seed, work_limit=work_limit).check()
     expected_method(executor, "submit", "the executor")
     expected_method(on_layer, "__call__", "on_layer")
-    if not net.layers and net.is_complete:
-        raise WorkloadError(
-            Mistake("PM236", f"the network {shown(net.name)} has no layers", f"{len(net.views)} views.")
-        )
+    _check_layers(net)
     if net.lacks_products:
         return NetworkAnswer(net, arch, objective, (), fuse=fuse)
     options: Document = {"tiles": tiles, "time_limit_s": time_limit_s, "seed": seed, "work_limit": work_limit}
     equal = equal_groups(plan := plan_of(net) if fuse else Plan((), ()))
     note = _noted(on_layer, len(net.layers) + len(equal))
     with opened_store(store) as journal:
-        waiting = [_asked(layer, arch, objective, options, executor, journal) for layer in net.layers]
-        asked = zip(net.layers, waiting, strict=True)
+        asked = [(layer, _asked(layer, arch, objective, options, executor, journal)) for layer in net.layers]
         answers = [note(layer_answer(layer, ask(), arch, goal)) for layer, ask in asked]
     together: list[tuple[list[Group], GroupAnswer]] = []
     for groups in equal:
@@ -227,6 +222,12 @@ def explore_network(
         together.append((groups, group_answer(groups, found, answers)))
     found_groups, passing = tuple(answer for _, answer in together), passing_of(together, plan.apart, arch)
     return NetworkAnswer(net, arch, objective, tuple(answers), found_groups, passing, fuse)
+
+
+def _check_layers(net: Network) -> None:
+    if not net.layers and net.is_complete:
+        what = f"the network {shown(net.name)} has no layers"
+        raise WorkloadError(Mistake("PM236", what, f"{len(net.views)} views."))
 
 
 def _noted(on_layer: OnLayer | None, count: int) -> Callable[[LayerAnswer], LayerAnswer]:

@@ -188,7 +188,7 @@ def _one_tree(workload: Workload, arch: Architecture, goal: Objective, stop: Lim
     """Return the best tree found in which statements of different outermost nests share no loop."""
     share = 1 / (1 + len(set(nests_of(workload).values())))  # as much as for each nest alone
     apart, limits = ProgramSearch(workload, arch, goal, seed, apart=True), stop.part(share)
-    apart.go_on(limits, lambda _mapping, _cost: True)
+    apart.go_on(limits, lambda _mapping, _cost, _workload: True)
     stop.work.add(limits.work.done)
     best = apart.best
     return None if best is None else (float(best.value), (UnfusedPart(best.workload, best.mapping, best.cost),))

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product, takewhile
+from itertools import product
 from math import prod
 from typing import Any, Generic, NamedTuple, Protocol
 
 from polymap.costmodel.closed_form.accounting import Amount, Busiest, Figure, Row, Wire
+from polymap.costmodel.closed_form.branch_programs import OutOfReach, apart_at_the_root, check_program, set_before
 from polymap.ir import (
     Access,
     Architecture,
@@ -33,17 +34,11 @@ from polymap.ir import (
     Tensor,
     Workload,
     accesses_of,
-    is_box,
     nest_of,
-    sets_each_once,
     statements_below,
 )
 
 Nodes = tuple[MappingNode, ...]
-
-
-class OutOfReach(Exception):
-    """The formulas do not apply."""
 
 
 class NestCounts(NamedTuple, Generic[Figure]):
@@ -222,11 +217,11 @@ class BranchCounter(Generic[Amount]):
         """Return the counts of a tree with branches that `check_mapping` accepts. Raises OutOfReach where the formulas
         do not apply."""
         self.order = statements_below(mapping.nodes)
-        _check_program(self.workload, self.order, _apart_at_the_root(mapping))
+        check_program(self.workload, self.order, apart_at_the_root(mapping))
         written = {each.target.tensor for each in self.workload.statements}
         overwritten = {each.target.tensor for each in self.workload.statements if each.operator is Operator.ASSIGN}
         fresh = frozenset(each.name for each in self.workload.tensors if not each.initial or each.name in overwritten)
-        self.set_before = _set_before(self.workload)
+        self.set_before = set_before(self.workload)
         dying = frozenset(each.name for each in self.workload.tensors if each.temporary and each.name in written)
         extents: dict[str, Any] = self.workload.extents()
         run: Run[Amount] = Run(extents, fresh, dying, {each.name: 0 for each in self.workload.tensors})
@@ -579,73 +574,6 @@ def _check_runs(own: list[Statement], loops: list[Temporal], mine: list[str]) ->
         raise OutOfReach("a child of which a part runs in some iterations alone")
     if any(set(mine) & set(each.target.dims) - each.target.dims_alone for each in own):
         raise OutOfReach("runs that add to some of the same elements")
-
-
-def _check_program(workload: Workload, order: tuple[str, ...], apart: tuple[frozenset[str], ...]) -> None:
-    """Refuse programs beyond one statement that writes each tensor, over a box, before others read it, and all of it
-    where it is temporary. order: of the statements in the tree. apart: those that run one after the other, once."""
-    written = [each.target.tensor for each in workload.statements]
-    for each in workload.statements:
-        injective = each.operator is not Operator.ASSIGN or sets_each_once(each)
-        reads_itself = any(access.tensor == each.target.tensor for access in each.reads)
-        more = written.count(each.target.tensor) - (each.target.tensor in _set_before(workload))
-        if not is_box(each) or not injective or reads_itself or more > 1:
-            raise OutOfReach(each.name)
-    for tensor in workload.tensors:
-        users = [each for each in workload.statements if accesses_of(each, tensor.name)]
-        indices = {access.index for each in users for access in accesses_of(each, tensor.name)}
-        readers = [each for each in users if each.target.tensor != tensor.name]
-        is_passed = bool(apart) and all(sum(each.name in part for each in users) < 2 for part in apart)
-        is_read = len(indices) == 1 or (is_passed and any(_reads_all(workload, each, tensor) for each in readers))
-        unread = tensor.temporary and not (readers and is_read)
-        overwritten = (
-            tensor.initial and len(users) > 1 and tensor.name not in _set_before(workload)
-        )  # a value from before the program may be read first
-        first = min(users, key=lambda each: order.index(each.name)).target.tensor == tensor.name
-        in_order = not workload.associative and len(users) > 1  # no places of partial sums
-        if tensor.name in written and (unread or overwritten or not first or in_order):
-            raise OutOfReach(tensor.name)
-
-
-def _apart_at_the_root(mapping: Mapping) -> tuple[frozenset[str], ...]:
-    """Return the statements of each child of a branch that no loop is around; () where there is none."""
-    around = list(takewhile(lambda node: not isinstance(node, Branch), mapping.nodes))
-    branch = mapping.nodes[len(around)] if len(around) < len(mapping.nodes) else None
-    if not isinstance(branch, Branch) or any(isinstance(node, Temporal | Spatial) for node in around):
-        return ()
-    return tuple(frozenset(statements_below(child)) for child in branch.children)
-
-
-def _reads_all(workload: Workload, statement: Statement, tensor: Tensor) -> bool:
-    """Return whether a statement over a box is known to read all of a tensor: every axis through dims of its own, of
-    which each steps no further than those before it reach."""
-    extents = workload.extents()
-    for access in accesses_of(statement, tensor.name):
-        reaches = list[int]()
-        for form in access.index:
-            steps = sorted(form.coefficients().items(), key=lambda step: step[1]) if form.is_linear else []
-            reach = 1 if form.is_linear and not form.constant else 0
-            for name, step in steps:
-                reach = reach + step * (extents[name] - 1) if 0 < step <= reach else 0
-            reaches.append(reach)
-        if (
-            tuple(reaches) == tensor.shape
-            and not any(tensor.origin)
-            and len(access.dims) == sum(len(form.dims) for form in access.index)
-        ):
-            return True
-    return False
-
-
-def _set_before(workload: Workload) -> dict[str, str]:
-    """Return the tensors that one statement sets and another accumulates into, both all of it, with the first one."""
-    found: dict[str, str] = {}
-    for each in workload.tensors:
-        writers = [one for one in workload.statements if one.target.tensor == each.name]
-        if [one.operator is Operator.ASSIGN for one in writers] == [True, False]:
-            sets, adds = writers
-            found |= {each.name: sets.name} if sets.target == adds.target and not sets.reads else {}
-    return found
 
 
 def _stored(arch: Architecture, nodes: Nodes) -> Iterator[tuple[int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from polymap.ir.loopnest import Access, Apply, Index, Number, Operator, Read
+from polymap.ir.loopnest import Apply, Index, Number, Operator, Read
 from polymap.ir.quasi_affine import dim
 from polymap.workload.c.reader import from_c
 from polymap.workload.text import expression_text, statement_text, workload_text
@@ -20,7 +20,7 @@ def test_the_text(golden: Callable[[str, str], None]) -> None:
 
 
 def test_expressions_have_the_brackets_they_need() -> None:
-    reads = (Access("A", (dim("i"),)), Access("B", ()))
+    reads = ("A[i]", "B")
     a, b, two = Read(0), Read(1), Number("2.0")
     cases = {
         "A[i] * (B + 2.0)": Apply("*", (a, Apply("+", (b, two)))),
