@@ -65,7 +65,7 @@ CASES = {
     "product of loops in C": c_case(loops("A[i] = B[i*i];"), "'i * i'", "k.c:3"),
     "unknown name in C, with suggestion": c_case(loops("A[i] = B[ii];"), "'ii'", "Did you mean 'i'?"),
     "unbounded loop": c_case(loops("A[i] = B[i];", "for (int i = 0; ; i++)"), "bound"),
-    "while loop": c_case("void f(int N, float A[N]) { while (1) A[0] = 1; }", "a while loop cannot be read"),
+    "while loop": c_case("void f(int N, float A[N]) { while (1) A[0] = 1; }", "the loop is unbounded"),
     "subscript that leaves the array": c_case(loops("A[i] = B[i+1];"), "B", "i=7"),
     "C syntax": c_case("void f(int N, float A[N]) { for (int i = 0; i < N; i++) A[i] = ; }", "no C", "k.c"),
     "size of thousands of digits": Case(

@@ -324,7 +324,7 @@ BUGS = (
         "counts = enters & (stops | ~started",
         "counts = enters | (stops & ~started",
     ),
-    Bug("the outermost level has a peak", "counts", "    held[0] = 0\n", ""),
+    Bug("the outermost level has a peak", "counts", " if row.level else 0\n", "\n"),
     Bug(
         "spatial loops take time",
         "counts",

@@ -129,20 +129,22 @@ def _asked_text(found: SweepTable) -> str:
 
 
 def _front_text(found: SweepTable) -> str:
-    """Return the machines that none beats, each with its sums, its memory, and what takes most on it."""
+    """Return the machines that none beats, each with its sums, its memory, and what takes most on it where mappings are
+    known (a table that was read back has none)."""
     own: dict[str, list[SweepRow]] = {}
     for row in found.rows:
         if row.objective == found.objectives[0]:
             own.setdefault(machine_label(row.machine), []).append(row)
     rows: list[tuple[str, ...]] = []
+    has_mappings = any(row.mapping is not None for row in found.rows)
     for each in found.front():
         name, share, _ = binding(own[machine_label(each.machine)])
         memory = "unlimited" if each.on_chip_bits is None else size(each.on_chip_bits)
-        most = f"{name} {percent(share)}" if name else "-"
-        rows.append((machine_label(each.machine), *map(exact, each.values), memory, most, each.status))
+        most = (f"{name} {percent(share)}" if name else "-",) if has_mappings else ()
+        rows.append((machine_label(each.machine), *map(exact, each.values), memory, *most, each.status))
     units = (f"{each},{unit_of(each)} of all" for each in found.objectives)
-    most = "decides" if found.objectives[0] == "latency" else "takes most"
-    return table(("machine", *units, "on chip", most, ""), rows, prose=2)
+    most = ("decides" if found.objectives[0] == "latency" else "takes most",) if has_mappings else ()
+    return table(("machine", *units, "on chip", *most, ""), rows, prose=1 + len(most))
 
 
 def _rows_text(found: SweepTable) -> str:

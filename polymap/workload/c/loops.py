@@ -319,7 +319,7 @@ def _misused(body: Sequence[CStatement], counters: frozenset[str], counted: froz
                 if name in counted:
                     yield _twice(name, line, "declared again in its loop")
             case For() if isinstance(each.start, Name) and each.start.name == each.variable:
-                what = f"a while loop cannot be read: the values of '{each.variable}' are no sum of loop variables"
+                what = f"the loop cannot be read: the values of '{each.variable}' are no sum of loop variables"
                 yield Refused("PM261", each.line, what, "Only constants may be added to what it counts.")
             case For():
                 yield from _read_outside((each.start,), counters - counted)

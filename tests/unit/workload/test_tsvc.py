@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -56,9 +57,9 @@ def test_what_is_read_computes_what_gcc_computes(first: int) -> None:
     for name in names:
         text, defined = LOOPS[name], ""
         for size, value in SIZES.items():
-            if f"int {size}," in text or f"int {size})" in text:
-                text = text.replace(f"int {size}, ", "").replace(f", int {size}", "").replace(f"int {size}", "void")
-                defined += f"#define {size} {value}\n"
+            without = re.sub(rf"\bint {size}(?:, |\b(?=\)))", "", text)
+            if without != text:
+                text, defined = without.replace(", )", ")"), defined + f"#define {size} {value}\n"
         texts[list(LOOPS).index(name)] = defined + text
     tally = Tally()
     check(texts, tally, trees=1)
