@@ -129,6 +129,8 @@ class Tuning:
     """The same for programs that are too large to be climbed."""
     refunds_share: float = 0.2
     """Of the limit, for what the nests cost at least, each alone."""
+    most_splits: int = 8
+    """Cases of where tensors stand that the proof of chains splits: proofs took up to 2 (benchmarks/chains.py)."""
     widest_case: int = 4
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
     proof_share: float = 0.5

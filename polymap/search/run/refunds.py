@@ -215,11 +215,13 @@ class Refunds:
     once: dict[str, tuple[str, ...]]
     alone: Alone
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
+    _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
 
     def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
         """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
         for both of its users; None where some statement has no mapping. Of parts of known stays the sum is no more than
         theirs."""
+        self._told.clear()
         users = {name: self.charged_users(name) for name in choices}
         totals: dict[tuple[tuple[str, Stay], ...], tuple[Fraction, Stays]] = {(): (Fraction(0), {})}  # by what is open
         for statement in self.search.workload.statements:
@@ -254,10 +256,13 @@ class Refunds:
     def _at_least(self, statement: str, where: Stays) -> Fraction | None:
         """Return what is known that a statement costs at least: with these stays, or with wider ones."""
         wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
-        if not wider or (statement, tuple(where.items())) in self.known:
+        asked = (statement, tuple(where.items()))
+        if not wider or asked in self.known:
             return self._least_of(statement, where)
-        costs = [self._at_least(statement, each) for each in wider]
-        return None if None in costs else max(cost for cost in costs if cost is not None)
+        if asked not in self._told:
+            costs = [self._at_least(statement, each) for each in wider]
+            self._told[asked] = None if None in costs else max(cost for cost in costs if cost is not None)
+        return self._told[asked]
 
     def _least_of(self, statement: str, where: Stays) -> Fraction | None:
         key = statement, tuple(where.items())
@@ -330,11 +335,13 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
     cases = Cases(search, once, stop)
     refunds = Refunds(search, search.objective, stop, once, cases.alone)
     choices = {each.name: cases.widest(each, refunds.charged_users(each.name)) for each in passed}
+    splits = 0
     while (found := refunds.least(choices)) is not None and found[0] < value:
         if refunds.know(found[1]):
             continue
         name, parts = cases.split(found[1])
-        if not parts:
+        splits += 1
+        if not parts or splits > TUNING.most_splits:
             return False
         choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
     return True
