@@ -131,6 +131,8 @@ class Tuning:
     """Of the limit, for what the nests cost at least, each alone."""
     most_splits: int = 8
     """Cases of where tensors stand that the proof of chains splits: proofs took up to 2 (benchmarks/chains.py)."""
+    split_instances: int = 2**27
+    """Of programs of few instances, whose parts are soon searched, as many as this over their number (not swept)."""
     widest_case: int = 4
     """Times the least number of indices left, of the most in a case of a chain, before cases differ in what is held."""
     proof_share: float = 0.5

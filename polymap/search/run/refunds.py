@@ -335,13 +335,13 @@ def no_chain_is_below(search: Search, passed: tuple[Tensor, ...], value: Fractio
     cases = Cases(search, once, stop)
     refunds = Refunds(search, search.objective, stop, once, cases.alone)
     choices = {each.name: cases.widest(each, refunds.charged_users(each.name)) for each in passed}
-    splits = 0
+    splits, most = 0, max(TUNING.most_splits, TUNING.split_instances // instance_bound(search.workload))
     while (found := refunds.least(choices)) is not None and found[0] < value:
         if refunds.know(found[1]):
             continue
         name, parts = cases.split(found[1])
         splits += 1
-        if not parts or splits > TUNING.most_splits:
+        if not parts or splits > most:
             return False
         choices[name] = [each for each in choices[name] if each != found[1][name]] + parts
     return True
