@@ -102,6 +102,13 @@ class NetworkAnswer(Paged):
         return next((state for state in ("INFEASIBLE", "TIMEOUT", "FEASIBLE") if state in states), "OPTIMAL")
 
     @property
+    def space(self) -> str:
+        """The trees over which groups that were asked as one program are proven, where these are not all trees
+        (docs/program_space.md); "" where proofs are over all."""
+        names = dict.fromkeys(each.result.space.name for each in self.groups if each.result.status == "OPTIMAL")
+        return ", ".join(name for name in names if name)
+
+    @property
     def complete(self) -> bool:
         """Whether every node that computes has a workload."""
         return self.network.is_complete
@@ -139,7 +146,8 @@ class NetworkAnswer(Paged):
 
     @property
     def exact_bound(self) -> Fraction:
-        """What no choice of mappings goes below, of each group as one program or of its layers apart."""
+        """What no choice of mappings goes below, of each group as one program (among the trees of `space`, where it
+        names some) or of its layers apart."""
         alone = sum((each.exact_bound * each.layer.multiplicity for each in self.layers), Fraction(0))
         return alone - sum(((each.apart_bound - each.least) * each.times for each in self.groups), Fraction(0))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -125,6 +126,17 @@ def test_together_is_never_dearer_than_apart_and_the_sums_are_the_totals(separab
     asked = group.result.workload, group.result.arch, group.result.best
     assert pm.violations(*asked) == ()  # type: ignore[arg-type]
     assert pm.simulate(*asked).energy_pj_exact == group.exact  # type: ignore[arg-type]
+
+
+def test_a_proof_over_some_trees_alone_names_them(separable: pm.NetworkAnswer) -> None:
+    (group,) = separable.groups
+    chains = replace(group.result, status="OPTIMAL", space=replace(group.result.space, name="chains"))
+    answer = replace(separable, groups=(replace(group, result=chains),))
+    assert answer.space == "chains"
+    assert f"{answer.status} among chains: energy" in str(answer)
+    every = replace(answer, groups=(replace(group, result=replace(chains, space=replace(chains.space, name=""))),))
+    assert every.space == ""
+    assert "among" not in str(every)
 
 
 def test_what_stays_on_chip_is_told_in_sentences(separable: pm.NetworkAnswer) -> None:

@@ -19,12 +19,9 @@ from polymap.networks import (
     missing_text,
     share_of,
 )
+from polymap.report.text.summary import among
+from polymap.report.text.tuning import TUNING
 from polymap.search.problem import unit_of
-
-_COSTLIEST = 3
-_MOST_ROWS = 12
-_BAR = 20
-_MOST_SENTENCES = 12
 
 
 def network_text(net: Network) -> str:
@@ -56,7 +53,11 @@ def answer_text(answer: NetworkAnswer) -> str:
     totals = f"{net.name} on {answer.arch.name}: {_totals(net)}"
     if answer.status == "UNMAPPED":
         return f"{answer.headline}\n{totals}{_footnote(net)}"
-    told = f"{answer.status}: {answer.objective}" if answer.complete else f"the mapped nodes' {answer.objective}"
+    told = (
+        f"{among(answer.status, answer.space)}: {answer.objective}"
+        if answer.complete
+        else f"the mapped nodes' {answer.objective}"
+    )
     told += " -" if answer.exact is None else f" {exact(answer.exact)}{unit}"
     if answer.exact is not None and answer.proof != "OPTIMAL":
         told += f", not below {exact(answer.exact_bound)}{unit} (gap {percent(answer.gap)})"
@@ -88,7 +89,7 @@ def _fusion(answer: NetworkAnswer) -> list[str]:
             f"{each.times:,}",
             *("-" if value is None else short(value) for value in (each.apart, each.exact)),
             percent(each.saved / each.apart) if each.apart else "-",
-            each.result.status,
+            among(each.result.status, each.result.space.name),
         )
         for each in answer.groups
     ]
@@ -98,8 +99,8 @@ def _fusion(answer: NetworkAnswer) -> list[str]:
     found = [told]
     found += [table(("as one program", "groups", "apart", "together", "saved", ""), rows, prose=1)] if rows else []
     sentences = [f"  {each}" for each in answer.passing]
-    more = len(sentences) - _MOST_SENTENCES
-    shown = sentences[:_MOST_SENTENCES] + ([f"  and {more:,} more"] if more > 0 else [])
+    more = len(sentences) - TUNING.most_sentences
+    shown = sentences[: TUNING.most_sentences] + ([f"  and {more:,} more"] if more > 0 else [])
     return [*found, "what passes between them:\n" + "\n".join(shown)] if shown else found
 
 
@@ -111,7 +112,7 @@ def sweep_text(found: SweepTable, *, rows: bool = False) -> str:
     parts = [f"{net.name}: {missing_text(net)}" for net in found.incomplete]
     parts += [f"{_asked_text(found)}\n{_sources(found)}"]
     parts += [f"{less} {'all' if several else 'both'}:\n{_front_text(found)}"]
-    if rows or len(found.rows) <= _MOST_ROWS:
+    if rows or len(found.rows) <= TUNING.most_rows:
         parts.append(_rows_text(found))
     else:
         parts.append(f"{len(found.rows):,} rows: --rows prints them, --json FILE keeps them; in Python table.rows")
@@ -232,7 +233,7 @@ def _row(answer: NetworkAnswer, each: LayerAnswer, *, are_open: bool) -> tuple[s
     share = share_of(answer, each)
     least = (short(each.exact_bound) if each.result.status == "FEASIBLE" else "",) if are_open else ()
     one, every = ("-", "-") if each.exact is None else (short(each.exact), short(each.total))
-    bar = "" if share is None else "#" * round(_BAR * share)
+    bar = "" if share is None else "#" * round(TUNING.bar_letters * share)
     binds = "" if each.result.cost is None else each.result.cost.bottleneck
     told = "-" if share is None else percent(share)
     return (each.layer.name, f"{each.layer.multiplicity:,}", one, *least, every, told, bar, each.result.status, binds)
@@ -241,7 +242,7 @@ def _row(answer: NetworkAnswer, each: LayerAnswer, *, are_open: bool) -> tuple[s
 def _reasons(answer: NetworkAnswer) -> list[str]:
     """Return a sentence for each of the layers that cost most."""
     known = [each for each in answer.layers if each.total is not None]
-    costliest = sorted(known, key=lambda each: -each.total)[:_COSTLIEST]
+    costliest = sorted(known, key=lambda each: -each.total)[: TUNING.costliest_layers]
     return ["costliest:\n" + "\n".join(f"  {_reason(answer, each)}" for each in costliest)] if costliest else []
 
 

@@ -55,6 +55,15 @@ def test_processors_without_the_instructions(kinds: tuple[str, str], flag: str, 
     np.testing.assert_array_equal(c, (a @ b).astype(np.int32))
 
 
+@pytest.mark.parametrize("kinds", KINDS)
+def test_sums_beyond_32_bits_wrap_around(kinds: tuple[str, str]) -> None:
+    m, n, k = 2, 17, 150_000
+    a, b = (np.full(shape, np.iinfo(kind).min or 255) for shape, kind in zip(((m, k), (k, n)), kinds, strict=True))
+    assert abs(k * int(a[0, 0]) * int(b[0, 0])) > 2**31, "the sum has no place in 32 bits"
+    found = pm.compile(product_of(kinds, m, n, k), "cpu_avx512")(a.astype(kinds[0]), b.astype(kinds[1]))
+    np.testing.assert_array_equal(found, ((a @ b) & 0xFFFFFFFF).astype(np.uint32).view(np.int32))
+
+
 def convolved(x: NDArray[np.int64], w: NDArray[np.int64], padding: int, stride: int) -> NDArray[np.int64]:
     """Return the sums of x[H,W,C] and w[K,R,S,C] as [P,Q,K], by the definition."""
     x = np.pad(x, ((padding, padding), (padding, padding), (0, 0)))
