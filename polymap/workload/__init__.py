@@ -33,6 +33,7 @@ with lazy(__name__):
         join_nests as join_nests,
         why_apart as why_apart,
         with_axes_merged as with_axes_merged,
+        with_blocks_as_dims as with_blocks_as_dims,
         without_idle_dims as without_idle_dims,
     )
     from polymap.workload.layers import LAYERS as LAYERS

@@ -201,10 +201,10 @@ def with_axes_merged(nest: Workload, tensor: str, shape: Sequence[int]) -> Workl
     blocks = [own[0].dims[first:end] for first, end in axes if end - first > 1]
     if not all(_holds_block(nest, access, block) for block in blocks for access in accesses):
         return None
-    return _with_blocks_as_dims(nest, {block[0]: block for block in blocks})
+    return with_blocks_as_dims(nest, {block[0]: block for block in blocks})
 
 
-def _with_blocks_as_dims(nest: Workload, blocks: Mapping[str, tuple[str, ...]]) -> Workload:
+def with_blocks_as_dims(nest: Workload, blocks: Mapping[str, tuple[str, ...]]) -> Workload:
     """Return a nest in which the first dim of each block stands for all of it."""
     (statement,) = nest.statements
     extents = nest.extents()

@@ -6,14 +6,14 @@ O[npq,k] += I[npq,c] * W[k,c]. Tiles of the one dim are of any size, and rows th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
 
 from polymap.codegen.native.arrays import ArrayForm, array_forms
 from polymap.codegen.native.tails import channel_axes
-from polymap.ir import Access, Dim, Tensor, Workload, dim
+from polymap.ir import Access, Tensor, Workload, dim, with_indices
+from polymap.workload import with_blocks_as_dims, without_idle_dims
 
 Axes = list[tuple[str, ...]]
 """Of an array in memory order: the dims that number the elements of each axis, of which the last one is innermost."""
@@ -46,33 +46,40 @@ def flatten(workload: Workload, layout: str, *, has_tail: bool = False) -> Workl
     groups = dict.fromkeys(group for each in known for group in each)
     if any(size > 1 and all(name not in group for group in groups) for name, size in extents.items()):
         return None  # a loop that no array sees
-    return _flat(workload, accesses, known, _names(groups, workload))
+    blocks = {group[0]: group for group in groups if len(group) > 1}
+    return _named(with_blocks_as_dims(without_idle_dims(_in_memory_order(workload, forms)), blocks), blocks)
 
 
-def _flat(
-    workload: Workload, accesses: Sequence[Access], axes: Sequence[Axes], names: Mapping[tuple[str, ...], str]
-) -> Workload:
-    """Return the workload over arrays of these axes. names: of each group of dims."""
-    extents, (statement,) = workload.extents(), workload.statements
-    sizes = {names[group]: prod(extents[name] for name in group) for group in names}
-    order = list(extents)
-    dims = tuple(names[group] for group in sorted(names, key=lambda group: order.index(group[0])))
-    target, *reads = (
-        Access(access.tensor, tuple(dim(names[group]) for group in each))
-        for access, each in zip(accesses, axes, strict=True)
-    )
-    tensors: list[Tensor] = []
-    for access in (target, *reads):
-        shape = tuple(sizes[index.dims[0]] for index in access.index)
-        tensors.append(replace(workload.tensor(access.tensor), shape=shape, origin=(0,) * len(shape)))
-    one = replace(statement, dims=dims, target=target, reads=tuple(reads), position=(0,) * (len(dims) + 1))
-    return replace(
-        workload,
-        dims=tuple(Dim(name, sizes[name]) for name in dims),
-        tensors=tuple(tensors),
-        statements=(one,),
-        bare=None,
-    )
+def _in_memory_order(workload: Workload, forms: Mapping[str, ArrayForm]) -> Workload:
+    """Return the workload whose tensors have their axes as their arrays have them in memory."""
+    (statement,) = workload.statements
+    orders = {
+        name: sorted(range(len(form.sizes)), key=lambda axis: -form.strides[axis]) for name, form in forms.items()
+    }
+
+    def placed(access: Access) -> Access:
+        return Access(access.tensor, tuple(access.index[axis] for axis in orders[access.tensor]))
+
+    def ordered(tensor: Tensor) -> Tensor:
+        shape, origin = (tuple(part[axis] for axis in orders[tensor.name]) for part in (tensor.shape, tensor.origin))
+        return replace(tensor, shape=shape, origin=origin)
+
+    own = replace(statement, target=placed(statement.target), reads=tuple(map(placed, statement.reads)))
+    return replace(workload, tensors=tuple(map(ordered, workload.tensors)), statements=(own,), bare=None)
+
+
+def _named(flat: Workload, blocks: Mapping[str, tuple[str, ...]]) -> Workload:
+    """Return the workload in which the dim of a block has a name of its own, such as pq of p and q."""
+    names = {each.name: each.name for each in flat.dims}
+    for first, block in blocks.items():
+        name = "".join(block)
+        while name in names.values():
+            name += "_"
+        names[first] = name
+    (statement,) = flat.statements
+    own = with_indices(statement, {old: dim(new) for old, new in names.items()})
+    own = replace(own, dims=tuple(names[name] for name in statement.dims))
+    return replace(flat, dims=tuple(replace(each, name=names[each.name]) for each in flat.dims), statements=(own,))
 
 
 def _axes(access: Access, form: ArrayForm, extents: dict[str, int]) -> Axes | None:
@@ -106,16 +113,3 @@ def _join(axes: Sequence[Axes], own: set[str]) -> bool:
             _join(axes, own)
             return True
     return False
-
-
-def _names(groups: Collection[tuple[str, ...]], workload: Workload) -> dict[tuple[str, ...], str]:
-    """Return a name for each group of dims that is no other dim's."""
-    taken = {dim.name for dim in workload.dims}
-    names: dict[tuple[str, ...], str] = {}
-    for group in groups:
-        name = "".join(group)
-        while len(group) > 1 and name in taken:
-            name += "_"
-        names[group] = name
-        taken.add(name)
-    return names
