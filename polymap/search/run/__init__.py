@@ -39,6 +39,7 @@ with lazy(__name__):
         search_dividing_tiles as search_dividing_tiles,
         try_what_rules_limit as try_what_rules_limit,
     )
+    from polymap.search.run.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
     from polymap.search.run.refunds import (
         bound_by_refunds as bound_by_refunds,
         most_refunded_bits as most_refunded_bits,
