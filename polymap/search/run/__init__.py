@@ -15,6 +15,7 @@ with lazy(__name__):
         of_rest as of_rest,
         open_structures_of as open_structures_of,
     )
+    from polymap.search.run.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
     from polymap.search.run.nest_after_nest import begin_nest_after_nest as begin_nest_after_nest
     from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
     from polymap.search.run.parts import (
@@ -39,7 +40,6 @@ with lazy(__name__):
         search_dividing_tiles as search_dividing_tiles,
         try_what_rules_limit as try_what_rules_limit,
     )
-    from polymap.search.run.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
     from polymap.search.run.refunds import (
         bound_by_refunds as bound_by_refunds,
         most_refunded_bits as most_refunded_bits,

@@ -41,9 +41,9 @@ from polymap.search.run.answer import (
     number_of,
 )
 from polymap.search.run.evidence import Evidence, Incumbent
+from polymap.search.run.in_order import ranked
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import program_order
-from polymap.search.run.in_order import ranked
 
 Engine = TypeVar("Engine")
 
