@@ -39,6 +39,8 @@ with lazy(__name__):
         with_parameters as with_parameters,
     )
     from polymap.poly.sets import (
+        Counter as Counter,
+        Frame as Frame,
         Map as Map,
         Set as Set,
         coalesced as coalesced,

@@ -13,7 +13,6 @@ import islpy as isl
 
 from polymap.codegen.source.dependences import accumulate, original_times
 from polymap.codegen.source.region import Reference, Region, SourceStatement, region_of
-from polymap.codegen.source.transform import check_types
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Shown
@@ -87,8 +86,6 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
     program = read_program(source, sizes, file)
     with budget(TUNING.operations, seconds=TUNING.seconds, what="the analysis of a C program with symbolic sizes"):
         region = region_of(program, sizes, file)
-        if any(name not in sizes for name in region.parameters):
-            check_types(region, file)
         pairs = list(_pairs(region))
         statements = tuple(
             SymbolicStatement(each.name, each.line, each.dims, count_formula(each.domain)) for each in region.statements

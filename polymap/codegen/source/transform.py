@@ -35,16 +35,14 @@ from polymap.codegen.source.told import (
     told_statements,
 )
 from polymap.codegen.source.tuning import TUNING
-from polymap.codegen.source.values import known_size
 from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
 from polymap.poly import budget
 from polymap.schedules import Schedule
-from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
+from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 
-_WIDE = ("int", "long", "")
 _CORE = Core(256, 0, 2**20)  # of no machine in particular; no registers: the text has no register tiles
 
 
@@ -242,17 +240,7 @@ def _check_schedule(schedule: Schedule | None) -> None:
 def _check_values(source: str, sizes: Mapping[str, int], region: Region, file: str) -> None:
     """Raise WorkloadError or InputError for types and subscripts that are not supported."""
     if sizes or not region.parameters:
-        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
-    else:
-        check_types(region, file)
-
-
-def check_types(region: Region, file: str) -> None:
-    """Raise WorkloadError if, without sizes, loops or parameters have types in which values may wrap around."""
-    narrow = [f"'{what}' ({kind})" for what, kind in region.integers if kind not in _WIDE]
-    if narrow:
-        what = f"whether {narrow[0]} wraps around depends on the sizes ({file})"
-        raise WorkloadError(Mistake("PM282", what, "Give the sizes (N=8), or count in int or long."))
+        from_c(source, sizes, file=file)  # its checks of subscripts need every size
 
 
 def _check_names(program: CProgram, region: Region, place: RegionText, file: str) -> None:
@@ -427,7 +415,7 @@ def _parameters_of_sizes(region: Region, program: CProgram) -> dict[str, int]:
     """Return the parameters on whose given values the new loops rely."""
     arrays = {each.array for statement in region.statements for each in statement.references}
     words = sorted(program.prepared.words - arrays)
-    return {word: size for word in words if (size := known_size(word, region.values)) is not None}
+    return {word: region.values[known] for word in words if (known := known_name(word, region.values)) is not None}
 
 
 def _guard_block(lines: list[str], region: Region, place: RegionText, program: CProgram) -> list[str]:
