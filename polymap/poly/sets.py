@@ -141,7 +141,7 @@ class Frame:
                     part = part.intersect(reduce(isl.Set.union, cases))
                 found = found.union(part)
             points = found
-        return coalesced(points)
+        return points if points.n_basic_set() == 1 else coalesced(points)
 
     def map_to(self, target: str, outputs: Sequence[Affine]) -> isl.Map:
         """Return { name[dims...] -> target[outputs...] }; floors that only encode signs become cases."""

@@ -13,6 +13,7 @@ with lazy(__name__):
     from polymap.workload.dependence_analysis import (
         Dependence as Dependence,
         Kind as Kind,
+        Nested as Nested,
         dependence_relations as dependence_relations,
         dependences as dependences,
         domain_of as domain_of,

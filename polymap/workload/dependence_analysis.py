@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import Protocol
 
 from polymap.ir import Access, Affine, BudgetError, Operator, Shown, Statement, Tensor, Workload, dim as variable
 from polymap.poly import (
@@ -213,7 +214,20 @@ def domain_of(workload: Workload, statement: Statement) -> Set:
     return integer_set(statement.name, [(dim, extents[dim]) for dim in statement.dims], statement.constraints)
 
 
-def shared_dims(first: Statement, second: Statement) -> tuple[str, ...]:
+class Nested(Protocol):
+    """A statement in its loops, as `Statement`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dims(self) -> tuple[str, ...]: ...
+
+    @property
+    def position(self) -> tuple[int, ...]: ...
+
+
+def shared_dims(first: Nested, second: Nested) -> tuple[str, ...]:
     """Return the loops around both statements, outermost first."""
     shared: list[str] = []
     for place, (one, other) in enumerate(zip(first.dims, second.dims, strict=False)):

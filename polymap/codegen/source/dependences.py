@@ -24,7 +24,8 @@ class Conflict:
 
     accumulates: both only add to the element (or multiply it), so that their order only affects rounding. living: the
     pairs of `relation` in which both access the same variable; None for arrays that no loop declares. exact: the
-    accumulations give the same result in every order (maxima and minima of integers).
+    accumulations give the same result in every order (maxima and minima of integers). kinds: "flow", "anti", "output",
+    as many as apply, or "reduction" alone; none where other pairs of the same accumulations contain these.
     """
 
     source: str
@@ -33,6 +34,7 @@ class Conflict:
     relation: isl.Map
     accumulates: bool
     living: isl.Map | None
+    kinds: tuple[str, ...]
     exact: bool = False
 
     def is_free(self, *, reorder_sums: bool) -> bool:
@@ -87,8 +89,18 @@ def conflicts_of(region: Region) -> tuple[Conflict, ...]:
                     living = _same_variable(relation, one, other)
                 sums = accumulate(first, one, second, other)
                 exact = sums and first.accumulates in ("max", "min")
-                found.append(Conflict(first.name, second.name, one.array, relation, sums, living, exact))
+                kinds = _kinds(one, other, sums=sums)
+                found.append(Conflict(first.name, second.name, one.array, relation, sums, living, kinds, exact))
     return tuple(found)
+
+
+def _kinds(one: Reference, other: Reference, *, sums: bool) -> tuple[str, ...]:
+    holds = {
+        "flow": one.writes and other.reads,
+        "anti": one.reads and other.writes,
+        "output": one.writes and other.writes,
+    }
+    return ("reduction",) * holds["output"] if sums else tuple(kind for kind, each in holds.items() if each)
 
 
 def accumulate(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
