@@ -22,13 +22,19 @@ with lazy(__name__):
     from polymap.poly.relations import (
         Clock as Clock,
         UnionMap as UnionMap,
+        at_equal_dims as at_equal_dims,
         at_same_time as at_same_time,
         constants_of as constants_of,
         ends_of as ends_of,
+        example_of as example_of,
+        fixed_values as fixed_values,
         flow_of_values as flow_of_values,
+        formula_texts as formula_texts,
         may_precede as may_precede,
         not_in_order as not_in_order,
+        parameters_of as parameters_of,
         points_of as points_of,
+        same_prefix as same_prefix,
         signs_of as signs_of,
         union_of as union_of,
     )
@@ -39,6 +45,7 @@ with lazy(__name__):
         with_parameters as with_parameters,
     )
     from polymap.poly.sets import (
+        AstNode as AstNode,
         Counter as Counter,
         Frame as Frame,
         Map as Map,

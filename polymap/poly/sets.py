@@ -20,6 +20,7 @@ from polymap.poly.tuning import TUNING
 
 Set = isl.Set
 Map = isl.Map
+AstNode = isl.AstNode
 SetOrMap = TypeVar("SetOrMap", isl.Set, isl.Map)
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
@@ -93,7 +94,7 @@ def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, i
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A dim of expressions, and the variable of a set that it counts: label = origin + step * name, step 1 or -1."""
+    """A dim of expressions, and the variable of a set that it counts: label = origin + step * name."""
 
     name: str
     label: str
@@ -126,7 +127,10 @@ class Frame:
                 offset = isl.Aff.var_on_domain(local, kind, position).sub(
                     isl.Aff.val_on_domain(local, value(each.origin))
                 )
-                found[each.name] = offset if each.step > 0 else offset.neg()
+                counted = offset if each.step > 0 else offset.neg()
+                found[each.name] = (
+                    counted if abs(each.step) == 1 else counted.scale_down_val(value(abs(each.step))).floor()
+                )
         return found
 
     def points(self, constraints: Iterable[Affine]) -> isl.Set:
@@ -153,6 +157,14 @@ class Frame:
             ]
             found = found.flat_range_product(reduce(isl.Map.union, cases))
         return found.set_tuple_name(_OUT, target)
+
+    def function(self, outputs: Sequence[Affine]) -> isl.Map:
+        """Return { name[dims...] -> [outputs...] }."""
+        space, values = self._space(), isl.AffList.alloc(CONTEXT, len(outputs))
+        for output in outputs:
+            values = values.add(self._function(output))
+        target = isl.Space.set_alloc(CONTEXT, len(self.parameters), len(outputs)).align_params(space)
+        return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(space.map_from_domain_and_range(target), values))
 
     def _all(self, constraints: Iterable[Affine]) -> isl.Set:
         points = isl.Set.universe(self._space())

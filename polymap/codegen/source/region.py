@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-import islpy as isl
-
 from polymap.codegen import lower as ast
 from polymap.ir import Access, Mistake, Operator, Statement, WorkloadError
-from polymap.poly import Counter, Frame, coalesced
+from polymap.poly import Counter, Frame, Map, Set, coalesced, parameters_of
 from polymap.workload.c import (
     INTEGERS,
     SPELLING,
@@ -53,7 +51,7 @@ class Reference:
     """
 
     array: str
-    elements: isl.Map
+    elements: Map
     reads: bool
     writes: bool
     declared: Declaration | None = None
@@ -82,7 +80,7 @@ class SourceStatement:
     dims: tuple[str, ...]
     signs: tuple[int, ...]
     position: tuple[int, ...]
-    domain: isl.Set
+    domain: Set
     constants: tuple[Constant, ...]
     body: ast.Stmt
     references: tuple[Reference, ...]
@@ -163,8 +161,7 @@ def _local_variables(program: CProgram, nest: Nest, file: str) -> dict[str, str]
 
 def _parameters(statements: Sequence[SourceStatement]) -> set[str]:
     sets = [points for each in statements for points in (each.domain, *(one.elements for one in each.references))]
-    kind = isl.dim_type.param
-    return {str(points.get_dim_name(kind, place)) for points in sets for place in range(points.dim(kind))}
+    return {name for points in sets for name in parameters_of(points)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +179,7 @@ class _Reader:
         updates = all(_reads_target(each) for each in pieces)
         reads: dict[Access, Reference] = {}
         targets: list[Reference] = []
-        domains: list[isl.Set] = []
+        domains: list[Set] = []
         for each in pieces:
             frame = self._frame(name, each, dims)
             domains.append(frame.points(each.constraints))
@@ -226,7 +223,7 @@ class _Reader:
         parameters = tuple(Counter(one, one, self.nest.least(one), 1) for one in named)
         return Frame(name, dims, parameters, self.nest.extents)
 
-    def _reference(self, access: Access, frame: Frame, domain: isl.Set) -> Reference:
+    def _reference(self, access: Access, frame: Frame, domain: Set) -> Reference:
         variable = self.nest.variables.by_tensor[access.tensor]
         elements = frame.map_to(variable.name, access.index[len(variable.around) :]).intersect_domain(domain)
         declared = self.nest.local.get(access.tensor)

@@ -10,19 +10,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-import islpy as isl
-
-from polymap.codegen.source.dependences import conflicts_of, original_times
+from polymap.codegen.source.dependences import conflicts_of, time_map
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_text
-from polymap.ir import Shown
-from polymap.poly import CountFormula, budget, count_formula, differences, signs_of
+from polymap.ir import Shown, dim
+from polymap.poly import CountFormula, Map, Set, budget, count_formula, differences, fixed_values, signs_of
 from polymap.schedules import TextLoop, chains_in, loops_in, permutable_runs, text_loops
 from polymap.workload import shared_dims
 from polymap.workload.c import checked_sizes, read_program
 
-_OUT, _SET = isl.dim_type.out, isl.dim_type.set
 _KINDS = ("flow", "anti", "output", "reduction")
 
 
@@ -118,9 +115,9 @@ class _Pair:
     array: str
     source: SourceStatement
     sink: SourceStatement
-    shared: int
-    relation: isl.Map
-    distances: tuple[isl.Set, ...]
+    loops: tuple[str, ...]
+    relation: Map
+    distances: tuple[Set, ...]
     signs: tuple[tuple[int, ...], ...]
 
     def told(self) -> SymbolicDependence:
@@ -129,7 +126,7 @@ class _Pair:
             self.array,
             self.source.name,
             self.sink.name,
-            self.source.dims[: self.shared],
+            self.loops,
             _constant_distances(self.distances),
             self.signs,
             self.relation.to_str(),
@@ -139,38 +136,25 @@ class _Pair:
 def _pairs(region: Region) -> Iterator[_Pair]:
     """Yield the dependences between two statements by their kind and array."""
     order = {each.name: number for number, each in enumerate(region.statements)}
-    found: dict[tuple[str, str, str, str], list[isl.Map]] = {}
+    found: dict[tuple[str, str, str, str], list[Map]] = {}
     for each in conflicts_of(region):
         relation = each.relation if each.living is None else each.living
         if not relation.is_empty():
             for kind in each.kinds:
                 found.setdefault((each.source, each.sink, kind, each.array), []).append(relation)
-    times = original_times(region)
     for key in sorted(found, key=lambda key: (order[key[0]], order[key[1]], _KINDS.index(key[2]))):
         first, second = (region.statements[order[name]] for name in key[:2])
-        shared = len(shared_dims(first, second))
-        start, end = (_loops_of(times[each.name], shared) for each in (first, second))
+        shared = shared_dims(first, second)
+        start, end = (time_map(each, [dim(name) for name in shared]) for each in (first, second))
         apart = tuple(differences(each, start, end, ()).coalesce() for each in found[key])
         signs = tuple(sorted({sign for each in apart for sign in signs_of(each)}, reverse=True))
-        relation = reduce(isl.Map.union, found[key]).coalesce()
+        relation = reduce(Map.union, found[key]).coalesce()
         yield _Pair(key[2], key[3], first, second, shared, relation, apart, signs)
 
 
-def _loops_of(times: isl.Map, count: int) -> isl.Map:
-    """Return the values of the outermost loops, from times, in which textual positions alternate with them."""
-    for place in reversed(range(times.dim(_OUT))):
-        if place % 2 == 0 or place >= 2 * count:
-            times = times.project_out(_OUT, place, 1)
-    return times
-
-
-def _constant_distances(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
+def _constant_distances(distances: Sequence[Set]) -> tuple[tuple[int | None, ...], ...]:
     """Return the distances of each convex part, None where they vary."""
-    found: dict[tuple[int | None, ...], None] = {}
-    for part in (part for each in distances for part in each.get_basic_sets()):
-        whole = isl.Set.from_basic_set(part)
-        values = [whole.plain_get_val_if_fixed(_SET, place) for place in range(whole.dim(_SET))]
-        found[tuple(int(value.to_str()) if value.is_int() else None for value in values)] = None
+    found = dict.fromkeys(part for each in distances for part in fixed_values(each))
     return tuple(found) if len(found) <= TUNING.most_distances else ()
 
 

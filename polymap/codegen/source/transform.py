@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 
-import islpy as isl
-
 from polymap.codegen.lower import expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
@@ -22,7 +20,7 @@ from polymap.codegen.source.given import demanded_loops, given_times, workload_o
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
-from polymap.codegen.source.region import Region, SourceStatement, c_expression, region_of
+from polymap.codegen.source.region import Region, c_expression, region_of
 from polymap.codegen.source.told import (
     ToldDependence,
     TransformedC,
@@ -37,7 +35,7 @@ from polymap.codegen.source.told import (
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
-from polymap.poly import budget
+from polymap.poly import AstNode, Map, budget, formula_texts
 from polymap.schedules import Schedule
 from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
 
@@ -330,7 +328,7 @@ def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *,
         raise _error_of_conflict(region, *found, "but not in this order")
 
 
-def _error_of_conflict(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
+def _error_of_conflict(region: Region, conflict: Conflict, pairs: Map, but: str) -> ScheduleError:
     own = {each.name: each for each in region.statements}
     first, second, where = instances(pairs, own[conflict.source], own[conflict.sink])
     where = f" (for {where})" if where else ""
@@ -347,7 +345,7 @@ def _error_of_conflict(region: Region, conflict: Conflict, pairs: isl.Map, but: 
 def _text(
     region: Region,
     times: Times,
-    node: isl.AstNode,
+    node: AstNode,
     names: Names,
     conflicts: Sequence[Conflict],
     parallel: Parallel,
@@ -446,14 +444,6 @@ def _free_names(words: frozenset[str]) -> Names:
 def _remark(region: Region, times: Times, name: str) -> list[str]:
     """Return the schedule as a comment, one statement a line."""
     lines = [f"/* Written by polymap. Order: {name}. Instance -> time, compared lexicographically:"]
-    lines += [f"   {_time_text(times[each.name], each)}" for each in region.statements]
+    texts = (formula_texts(times[each.name], each.domain, each.dims)[0] for each in region.statements)
+    lines += [f"   {text.replace('*/', '* /')}" for text in texts]
     return [*lines[:-1], f"{lines[-1]} */"]
-
-
-def _time_text(times: isl.Map, statement: SourceStatement) -> str:
-    plain = times.gist_domain(statement.domain).coalesce()
-    if not plain.is_single_valued():  # the domain may be what makes it one, where it has divisions
-        plain = times
-    for number, name in enumerate(statement.dims):
-        plain = plain.set_dim_name(isl.dim_type.in_, number, name)
-    return str(isl.PwMultiAff.from_map(plain).to_str()).replace("*/", "* /")
