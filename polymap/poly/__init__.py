@@ -30,6 +30,7 @@ with lazy(__name__):
         fixed_values as fixed_values,
         flow_of_values as flow_of_values,
         formula_texts as formula_texts,
+        goes_back as goes_back,
         may_precede as may_precede,
         not_in_order as not_in_order,
         parameters_of as parameters_of,
@@ -40,9 +41,7 @@ with lazy(__name__):
     )
     from polymap.poly.scheduler import (
         computed_order as computed_order,
-        plain_text as plain_text,
-        schedule_of as schedule_of,
-        with_parameters as with_parameters,
+        tiled_order as tiled_order,
     )
     from polymap.poly.sets import (
         AstNode as AstNode,

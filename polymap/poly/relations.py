@@ -145,6 +145,12 @@ def at_equal_dims(relation: isl.Map, count: int) -> isl.Map:
     return relation
 
 
+def goes_back(relation: isl.Map, place: int, sign: int) -> bool:
+    """Return whether some pair steps against the sign (1 or -1) along a dim."""
+    order = relation.order_gt if sign > 0 else relation.order_lt
+    return not order(_IN, place, _OUT, place).is_empty()
+
+
 def parameters_of(points: isl.Set | isl.Map) -> tuple[str, ...]:
     """Return the names of the parameters."""
     return tuple(str(points.get_dim_name(_PARAM, number)) for number in range(points.dim(_PARAM)))
