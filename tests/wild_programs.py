@@ -299,6 +299,16 @@ def random_sized(seed: int, *, lazy: bool = False) -> Function:
     return Writer(rng, str(size), depth, whole=True, narrow=False, lazy=lazy).function(rng.randint(1, 4))
 
 
+def random_counted(seed: int) -> Function:
+    """Return a function whose size and loop variables have other integer types, unsigned ones too; it may have loops
+    that never end, or that wrap around."""
+    found = random_function(seed)
+    rng = random.Random(f"wild counted {seed}")
+    text = found.text.replace("void f(int n", f"void f({rng.choice(('unsigned char', 'unsigned short', 'unsigned'))} n")
+    kinds = ("unsigned", "size_t", "long", "int", "int")
+    return replace(found, text=re.sub(r"for \(int ", lambda _: f"for ({rng.choice(kinds)} ", text))
+
+
 def random_named(seed: int) -> Function:
     """Return a function with chains of conditions whose names are words that mean something elsewhere; some count with
     variables of the function, which they also read where no loop counts them."""

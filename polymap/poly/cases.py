@@ -35,6 +35,32 @@ def conjunctions_of(constraint: Affine, extents: Mapping[str, int]) -> Union:
         return ((constraint,),)
 
 
+def cases_of(expression: Affine, extents: Mapping[str, int]) -> tuple[tuple[Conjunction, Affine], ...]:
+    """Return (conditions, what the expression is where all are >= 0), without floors of two neighbouring values.
+
+    Over the box, one of the cases holds everywhere.
+    """
+    floor = next(
+        (each for each in _floors(expression) if _range(each, extents)[1] - _range(each, extents)[0] == 1), None
+    )
+    if floor is None:
+        return (((), expression),)
+    return tuple(
+        ((*where, *more), rest)
+        for number in _range(floor, extents)
+        for where in _both(_at_least(floor, number, extents), _at_most(floor, number, extents), extents)
+        for more, rest in cases_of(_with(expression, floor, number), extents)
+    )
+
+
+def _floors(expression: Affine) -> Iterator[Floor]:
+    """Yield the floors of an expression, inner ones first."""
+    for _, atom in expression.terms:
+        if isinstance(atom, Floor):
+            yield from _floors(atom.argument)
+            yield atom
+
+
 def _where(expression: Affine, extents: Mapping[str, int]) -> Union:
     """Return where expression >= 0."""
     low, high = bounds(expression, extents)

@@ -219,7 +219,8 @@ def _apart(parts: Sequence[tuple[isl.Set, Expr]]) -> tuple[tuple[isl.Set, Expr],
     for condition, polynomial in apart:
         known = joined.get(str(polynomial))
         joined[str(polynomial)] = (condition if known is None else known[0].union(condition), polynomial)
-    for key, (condition, polynomial) in list(joined.items()):
+    for key in list(joined):
+        condition, polynomial = joined[key]  # with what was joined to it before
         same = next(
             (each for each in joined if each != key and _are_equal(condition, polynomial, joined[each][1])), None
         )

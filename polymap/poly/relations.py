@@ -12,11 +12,11 @@ import islpy as isl
 
 from polymap.ir import Affine
 from polymap.poly.budgets import integer
-from polymap.poly.sets import coalesced, dim_bounds, function, later, same_value, sooner, value
+from polymap.poly.sets import coalesced, dim_bounds, first_pair, function, later, same_value, sooner, value
 
 UnionMap = isl.UnionMap
 
-_SET = isl.dim_type.set
+_SET, _IN, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.in_, isl.dim_type.out, isl.dim_type.param
 
 
 def signs_of(distances: isl.Set) -> tuple[tuple[int, ...], ...]:
@@ -130,3 +130,61 @@ def points_of(points: isl.Set) -> tuple[tuple[int, ...], ...]:
 def at_same_time(source: Clock, sink: Clock, place: int) -> isl.Map:
     """Return { x -> y : both clocks have equal values at one position }."""
     return same_value(source.tick(place), sink.tick(place))
+
+
+def same_prefix(first: isl.Map, second: isl.Map, length: int) -> isl.Map:
+    """Return { x -> y : the first `length` entries of first(x) and second(y) are equal }."""
+    rest = first.dim(_OUT) - length
+    return same_value(*(each.project_out(_OUT, length, rest) for each in (first, second)))
+
+
+def at_equal_dims(relation: isl.Map, count: int) -> isl.Map:
+    """Return the pairs of which the first `count` dims are equal."""
+    for number in range(count):
+        relation = relation.equate(_IN, number, _OUT, number)
+    return relation
+
+
+def goes_back(relation: isl.Map, place: int, sign: int) -> bool:
+    """Return whether some pair steps against the sign (1 or -1) along a dim."""
+    order = relation.order_gt if sign > 0 else relation.order_lt
+    return not order(_IN, place, _OUT, place).is_empty()
+
+
+def parameters_of(points: isl.Set | isl.Map) -> tuple[str, ...]:
+    """Return the names of the parameters."""
+    return tuple(str(points.get_dim_name(_PARAM, number)) for number in range(points.dim(_PARAM)))
+
+
+def example_of(pairs: isl.Map) -> tuple[dict[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return values of the parameters for which a relation that is not empty has pairs, and its smallest one there."""
+    point, values = pairs.params().sample_point(), dict[str, int]()
+    for number, name in enumerate(parameters_of(pairs)):
+        values[name] = integer(point.get_coordinate_val(_PARAM, number))
+        pairs = pairs.fix_val(_PARAM, number, value(values[name]))
+    pair = first_pair(pairs.project_out(_PARAM, 0, len(values)))
+    assert pair is not None, "the parameters are those of a pair"
+    return values, pair
+
+
+def fixed_values(points: isl.Set) -> list[tuple[int | None, ...]]:
+    """Return, per convex part of a set, the value that each dim has there; None where it varies."""
+    found: list[tuple[int | None, ...]] = []
+    for part in map(isl.Set.from_basic_set, points.get_basic_sets()):
+        values = [part.plain_get_val_if_fixed(_SET, place) for place in range(part.dim(_SET))]
+        found.append(tuple(integer(each) if each.is_int() else None for each in values))
+    return found
+
+
+def formula_texts(times: isl.Map, points: isl.Set, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return a function in isl's notation, whole and each of its entries, as simple as it is on a set of points.
+
+    names: of its dims.
+    """
+    plain = times.gist_domain(points).coalesce()
+    if not plain.is_single_valued():  # the points may be what makes it one, where it has divisions
+        plain = times
+    for number, name in enumerate(names):
+        plain = plain.set_dim_name(_IN, number, name)
+    whole = isl.PwMultiAff.from_map(plain)
+    return str(whole.to_str()), tuple(str(whole.get_pw_aff(place).to_str()) for place in range(whole.dim(_OUT)))

@@ -5,14 +5,16 @@ Call these functions inside `with budget():`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import islpy as isl
 
 from polymap.ir import Affine, Floor, Mistake, ScheduleError, affine
-from polymap.poly.budgets import has_run_out, integer
+from polymap.poly.budgets import CONTEXT, budget, has_run_out, integer
+from polymap.poly.deadlines import Effort, within_work
 from polymap.poly.relations import union_of
-from polymap.poly.sets import SetOrMap
+from polymap.poly.sets import SetOrMap, value
 
 _IN, _OUT, _DIV = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.div
 
@@ -107,3 +109,65 @@ def _renamed(points: SetOrMap, names: Mapping[str, str]) -> SetOrMap:
         for place, name in enumerate(new):
             points = points.set_dim_name(kind, place, head + name)
     return points
+
+
+# --- orders over parameters ---
+
+
+def tiled_order(
+    domains: Mapping[str, isl.Set],
+    dependences: Callable[[], Iterable[isl.Map]],
+    parameters: Sequence[str],
+    tile: int,
+    effort: Effort,
+    what: str,
+) -> dict[str, isl.Map]:
+    """Return tuple name -> times of isl's order, over the domain, with its permutable bands tiled; of one length.
+
+    dependences: computed inside the budget. Raises ScheduleError as `schedule_of` does, BudgetError beyond the effort.
+    """
+    with budget(effort.operations, seconds=math.inf, what=what):
+        whole = plain_text(list(domains.values()), parameters)
+        relations = plain_text(list(dependences()), parameters)
+    found = within_work(effort, what, order_text, whole, relations)
+    with budget(effort.operations, seconds=math.inf, what=what):
+        schedule = isl.Schedule(found, CONTEXT)
+        if tile > 1:
+            schedule = _with_tiled_bands(schedule.get_root(), tile).get_schedule()
+        maps: list[isl.Map] = []
+        schedule.get_map().foreach_map(maps.append)
+        length = max(each.dim(_OUT) for each in maps)
+        times: dict[str, isl.Map] = {}
+        for each in maps:
+            name = str(each.get_tuple_name(_IN))
+            longer = with_parameters(each, parameters).intersect_domain(domains[name])
+            longer = longer.add_dims(_OUT, length - each.dim(_OUT))
+            for place in range(each.dim(_OUT), length):
+                longer = longer.fix_val(_OUT, place, value(0))
+            times[name] = longer.coalesce()
+        return times
+
+
+def order_text(domain: str, relations: str) -> str:
+    """Return isl's schedule for a domain and its dependences ("" for none), all in isl's notation."""
+    constraints = isl.ScheduleConstraints.on_domain(isl.UnionSet(domain, CONTEXT))
+    if relations:
+        kept = isl.UnionMap(relations, CONTEXT)
+        constraints = constraints.set_validity(kept).set_proximity(kept).set_coincidence(kept)
+    return str(schedule_of(constraints).to_str())
+
+
+def _with_tiled_bands(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
+    """Return the node with all permutable bands of two or more loops below it tiled."""
+    if node.get_type() == isl.schedule_node_type.band and node.band_n_member() > 1 and node.band_get_permutable():
+        times = node.band_get_partial_schedule()
+        for place in range(node.band_n_member()):
+            times = times.set_union_pw_aff(place, times.get_union_pw_aff(place).scale_down_val(value(tile)).floor())
+        return _children(node.insert_partial_schedule(times).child(0), tile).parent()
+    return _children(node, tile)
+
+
+def _children(node: isl.ScheduleNode, tile: int) -> isl.ScheduleNode:
+    for place in range(node.n_children()):
+        node = _with_tiled_bands(node.child(place), tile).parent()
+    return node

@@ -7,17 +7,20 @@ its name. Call these functions inside `with budget():`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import TypeVar
 
 import islpy as isl
 
 from polymap.ir import Affine
 from polymap.poly.budgets import CONTEXT, check_clock, has_run_out, integer
-from polymap.poly.cases import conjunctions_of
+from polymap.poly.cases import cases_of, conjunctions_of
 from polymap.poly.tuning import TUNING
 
 Set = isl.Set
 Map = isl.Map
+AstNode = isl.AstNode
 SetOrMap = TypeVar("SetOrMap", isl.Set, isl.Map)
 
 _IN, _OUT, _SET = isl.dim_type.in_, isl.dim_type.out, isl.dim_type.set
@@ -87,6 +90,91 @@ def _where(constraint: Affine, extents: Mapping[str, int], known: Mapping[str, i
             part = part.intersect(_nonnegative(isl_affine(condition, known, space)))
         points = points.union(part)
     return coalesced(points)
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A dim of expressions, and the variable of a set that it counts: label = origin + step * name."""
+
+    name: str
+    label: str
+    origin: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Tuples `name[dims...]` over parameters. extents: over which expressions are taken apart; they bound no set."""
+
+    name: str
+    dims: tuple[Counter, ...]
+    parameters: tuple[Counter, ...]
+    extents: Mapping[str, int]
+
+    def _space(self) -> isl.Space:
+        space = isl.Space.set_alloc(CONTEXT, len(self.parameters), len(self.dims))
+        for position, each in enumerate(self.parameters):
+            space = space.set_dim_name(isl.dim_type.param, position, each.label)
+        for position, each in enumerate(self.dims):
+            space = space.set_dim_name(_SET, position, each.label)
+        return space.set_tuple_name(_SET, self.name)
+
+    def _known(self, space: isl.Space) -> dict[str, isl.Aff]:
+        local = isl.LocalSpace.from_space(space)
+        found: dict[str, isl.Aff] = {}
+        for kind, counters in ((isl.dim_type.param, self.parameters), (_SET, self.dims)):
+            for position, each in enumerate(counters):
+                offset = isl.Aff.var_on_domain(local, kind, position).sub(
+                    isl.Aff.val_on_domain(local, value(each.origin))
+                )
+                counted = offset if each.step > 0 else offset.neg()
+                found[each.name] = (
+                    counted if abs(each.step) == 1 else counted.scale_down_val(value(abs(each.step))).floor()
+                )
+        return found
+
+    def points(self, constraints: Iterable[Affine]) -> isl.Set:
+        """Return the tuples for which every constraint is >= 0; floors that only encode signs become cases."""
+        points = self._all(())
+        for constraint in constraints:
+            found = isl.Set.empty(points.get_space())
+            for conjunction in conjunctions_of(constraint, self.extents):
+                part = points
+                for each in conjunction:
+                    cases = [self._all((*where, rest)) for where, rest in cases_of(each, self.extents)]
+                    part = part.intersect(reduce(isl.Set.union, cases))
+                found = found.union(part)
+            points = found
+        return points if points.n_basic_set() == 1 else coalesced(points)
+
+    def map_to(self, target: str, outputs: Sequence[Affine]) -> isl.Map:
+        """Return { name[dims...] -> target[outputs...] }; floors that only encode signs become cases."""
+        found = isl.Map.from_domain(self._all(()))
+        for output in outputs:
+            cases = [
+                isl.Map.from_aff(self._function(rest)).intersect_domain(self._all(where))
+                for where, rest in cases_of(output, self.extents)
+            ]
+            found = found.flat_range_product(reduce(isl.Map.union, cases))
+        return found.set_tuple_name(_OUT, target)
+
+    def function(self, outputs: Sequence[Affine]) -> isl.Map:
+        """Return { name[dims...] -> [outputs...] }."""
+        space, values = self._space(), isl.AffList.alloc(CONTEXT, len(outputs))
+        for output in outputs:
+            values = values.add(self._function(output))
+        target = isl.Space.set_alloc(CONTEXT, len(self.parameters), len(outputs)).align_params(space)
+        return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(space.map_from_domain_and_range(target), values))
+
+    def _all(self, constraints: Iterable[Affine]) -> isl.Set:
+        points = isl.Set.universe(self._space())
+        for each in constraints:
+            points = points.intersect(_nonnegative(self._function(each)))
+        return points
+
+    def _function(self, expression: Affine) -> isl.Aff:
+        space = self._space()
+        return isl_affine(expression, self._known(space), space)
 
 
 def coalesced(points: SetOrMap) -> SetOrMap:

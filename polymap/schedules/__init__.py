@@ -34,7 +34,15 @@ with lazy(__name__):
         ScatteringMatrix as ScatteringMatrix,
         scattering_matrices as scattering_matrices,
     )
-    from polymap.schedules.nests import Band as Band, Nests as Nests
+    from polymap.schedules.nests import (
+        Band as Band,
+        Nests as Nests,
+        TextLoop as TextLoop,
+        chains_in as chains_in,
+        loops_in as loops_in,
+        permutable_runs as permutable_runs,
+        text_loops as text_loops,
+    )
     from polymap.schedules.relation import original_schedule as original_schedule
     from polymap.schedules.scattering import (
         Fold as Fold,

@@ -6,7 +6,7 @@ associative workloads may be reordered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, product
 
@@ -14,7 +14,7 @@ from polymap.ir import Affine, Dim, Statement, Workload, dim as variable
 from polymap.poly import Map, Set, budget, check_clock, differences, function, nonnegative, same_value, sooner
 from polymap.schedules.legality import Parallel, parallel_loop
 from polymap.schedules.tuning import TUNING
-from polymap.workload import Dependence, Kind, dependence_relations
+from polymap.workload import Dependence, Kind, Nested, dependence_relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,78 +68,81 @@ class Nests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class TextLoop:
     """A loop of the program as written. body: what is inside, in textual order."""
 
     name: str
     depth: int
-    body: tuple[_Loop | Statement, ...]
+    body: tuple[TextLoop | Nested, ...]
 
-    def statements(self) -> Iterator[Statement]:
+    def statements(self) -> Iterator[Nested]:
+        """Yield the statements inside."""
         for each in self.body:
-            if isinstance(each, Statement):
-                yield each
-            else:
+            if isinstance(each, TextLoop):
                 yield from each.statements()
+            else:
+                yield each
 
 
 def nests(workload: Workload) -> Nests:
     """Return what may be done with every loop of the program (BudgetError if isl gives up)."""
-    roots = _body(workload.statements, 0)
-    loops = list(_walk(roots))
+    roots = text_loops(workload.statements)
+    loops = list(loops_in(roots))
     with budget(TUNING.nests_operations, seconds=TUNING.nests_s, what="the loops of a program", renewed=True):
         relations = [
             pair
             for pair in dependence_relations(workload)
             if not (workload.associative and pair[0].kind is Kind.REDUCTION)
         ]
-        bands = tuple(_band(workload, chain, relations) for chain in _chains(roots))
+        bands = tuple(_band(workload, chain, relations) for chain in chains_in(roots))
         pairs = tuple(_neighbours(workload, *each, relations) for each in _pairs(roots))
     return Nests(tuple(_facts(workload, each) for each in loops), bands, pairs)
 
 
-def _body(statements: Sequence[Statement], depth: int) -> tuple[_Loop | Statement, ...]:
+def text_loops(statements: Sequence[Nested], depth: int = 0) -> tuple[TextLoop | Nested, ...]:
+    """Return the loops and statements of a program in textual order; depth: of the loops around all statements."""
     ordered = sorted(statements, key=lambda each: each.position[depth])
-    found: list[_Loop | Statement] = []
+    found: list[TextLoop | Nested] = []
     for _, group in groupby(ordered, key=lambda each: each.position[depth]):
         inside = list(group)
         if len(inside[0].dims) == depth:
             found.extend(inside)
         else:
-            found.append(_Loop(inside[0].dims[depth], depth, _body(inside, depth + 1)))
+            found.append(TextLoop(inside[0].dims[depth], depth, text_loops(inside, depth + 1)))
     return tuple(found)
 
 
-def _walk(body: Sequence[_Loop | Statement]) -> Iterator[_Loop]:
+def loops_in(body: Sequence[TextLoop | Nested]) -> Iterator[TextLoop]:
+    """Yield all loops, outer before inner, in textual order."""
     for each in body:
-        if isinstance(each, _Loop):
+        if isinstance(each, TextLoop):
             yield each
-            yield from _walk(each.body)
+            yield from loops_in(each.body)
 
 
-def _chains(body: Sequence[_Loop | Statement]) -> Iterator[list[_Loop]]:
+def chains_in(body: Sequence[TextLoop | Nested]) -> Iterator[list[TextLoop]]:
     """Yield the longest chains of loops with nothing else between them."""
     for each in body:
-        if isinstance(each, _Loop):
+        if isinstance(each, TextLoop):
             chain = [each]
-            while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], _Loop):
+            while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], TextLoop):
                 chain.append(chain[-1].body[0])
             yield chain
-            yield from _chains(chain[-1].body)
+            yield from chains_in(chain[-1].body)
 
 
-def _pairs(body: Sequence[_Loop | Statement]) -> Iterator[tuple[_Loop, _Loop]]:
+def _pairs(body: Sequence[TextLoop | Nested]) -> Iterator[tuple[TextLoop, TextLoop]]:
     for one, other in pairwise(body):
-        if isinstance(one, _Loop) and isinstance(other, _Loop):
+        if isinstance(one, TextLoop) and isinstance(other, TextLoop):
             yield one, other
     for each in body:
-        if isinstance(each, _Loop):
+        if isinstance(each, TextLoop):
             yield from _pairs(each.body)
 
 
-def _facts(workload: Workload, loop: _Loop) -> LoopFacts:
+def _facts(workload: Workload, loop: TextLoop) -> LoopFacts:
     parallel = parallel_loop(workload, loop.name)
-    innermost = all(isinstance(each, Statement) for each in loop.body)
+    innermost = not any(isinstance(each, TextLoop) for each in loop.body)
     names = tuple(each.name for each in loop.statements())
     return LoopFacts(loop.name, loop.depth, names, parallel, innermost and parallel is not Parallel.NO)
 
@@ -147,25 +150,33 @@ def _facts(workload: Workload, loop: _Loop) -> LoopFacts:
 Relations = Sequence[tuple[Dependence, Map]]
 
 
-def _band(workload: Workload, chain: Sequence[_Loop], relations: Relations) -> Band:
+def _band(workload: Workload, chain: Sequence[TextLoop], relations: Relations) -> Band:
     inside = {each.name for each in chain[-1].statements()}
     own = [pair for pair in relations if pair[0].source in inside and pair[0].sink in inside]
     names = tuple(each.name for each in chain)
     depth = chain[0].depth
-    signs = {sign[: depth + len(chain)] for each, _ in own for sign in each.signs}
+    runs = permutable_runs(names, depth, {sign[: depth + len(chain)] for each, _ in own for sign in each.signs})
+    skews = () if len(runs) == 1 else _skews(workload, own, depth, names)
+    return Band(names, runs, skews)
+
+
+def permutable_runs(
+    names: Sequence[str], depth: int, signs: Collection[tuple[int, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the maximal runs of permutable loops among perfectly nested ones. depth: of the first one; signs: of the
+    distances of all dependences inside."""
     runs: list[tuple[str, ...]] = []
     start = 0
     while start < len(names):
         end = start + 1
         while end < len(names) and _is_permutable(signs, depth + start, depth + end + 1):
             end += 1
-        runs.append(names[start:end])
+        runs.append(tuple(names[start:end]))
         start = end
-    skews = () if len(runs) == 1 else _skews(workload, own, depth, names)
-    return Band(names, tuple(runs), skews)
+    return tuple(runs)
 
 
-def _is_permutable(signs: set[tuple[int, ...]], start: int, end: int) -> bool:
+def _is_permutable(signs: Collection[tuple[int, ...]], start: int, end: int) -> bool:
     """Return whether no dependence that the loops before `start` leave open runs backwards in a loop before `end`."""
     return all(min(sign[start:end]) >= 0 for sign in signs if not any(sign[:start]))
 
@@ -210,7 +221,7 @@ def _factors(distances: Sequence[Set], outer: Sequence[str], name: str) -> tuple
     return None
 
 
-def _neighbours(workload: Workload, first: _Loop, second: _Loop, relations: Relations) -> Neighbours:
+def _neighbours(workload: Workload, first: TextLoop, second: TextLoop, relations: Relations) -> Neighbours:
     sources = {each.name for each in first.statements()}
     sinks = {each.name for each in second.statements()}
     dims = {each.name: each for each in workload.dims}

@@ -13,9 +13,11 @@ with lazy(__name__):
     from polymap.workload.dependence_analysis import (
         Dependence as Dependence,
         Kind as Kind,
+        Nested as Nested,
         dependence_relations as dependence_relations,
         dependences as dependences,
         domain_of as domain_of,
+        interleaved as interleaved,
         leaves_unwritten as leaves_unwritten,
         shared_dims as shared_dims,
         unset_read as unset_read,

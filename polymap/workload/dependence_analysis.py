@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import Protocol
 
 from polymap.ir import Access, Affine, BudgetError, Operator, Shown, Statement, Tensor, Workload, dim as variable
 from polymap.poly import (
@@ -204,7 +205,7 @@ def _runs(workload: Workload, statement: Statement) -> Iterator[tuple[tuple[int,
     for point in product(*(range(extents[dim]) for dim in statement.dims)):
         at = dict(zip(statement.dims, point, strict=True))
         if all(constraint.evaluate(at) >= 0 for constraint in statement.constraints):
-            yield tuple(place.evaluate(at) for place in _interleaved(statement)), point
+            yield tuple(place.evaluate(at) for place in interleaved(statement)), point
 
 
 def domain_of(workload: Workload, statement: Statement) -> Set:
@@ -213,7 +214,20 @@ def domain_of(workload: Workload, statement: Statement) -> Set:
     return integer_set(statement.name, [(dim, extents[dim]) for dim in statement.dims], statement.constraints)
 
 
-def shared_dims(first: Statement, second: Statement) -> tuple[str, ...]:
+class Nested(Protocol):
+    """A statement in its loops, as `Statement`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dims(self) -> tuple[str, ...]: ...
+
+    @property
+    def position(self) -> tuple[int, ...]: ...
+
+
+def shared_dims(first: Nested, second: Nested) -> tuple[str, ...]:
     """Return the loops around both statements, outermost first."""
     shared: list[str] = []
     for place, (one, other) in enumerate(zip(first.dims, second.dims, strict=False)):
@@ -297,12 +311,13 @@ def _access_map(workload: Workload, event: _Event) -> Map:
 def _time(workload: Workload, statement: Statement) -> Map:
     """Return { instance -> place in time }: place before the first loop, first counter, and so on."""
     deepest = max(len(each.dims) for each in workload.statements)
-    places = list(_interleaved(statement))
+    places = list(interleaved(statement))
     places.extend([Affine()] * (2 * deepest + 1 - len(places)))
     return function(statement.name, statement.dims, places).intersect_domain(domain_of(workload, statement))
 
 
-def _interleaved(statement: Statement) -> Iterator[Affine]:
+def interleaved(statement: Nested) -> Iterator[Affine]:
+    """Yield a statement's place in time: its textual place before each loop, the loop, and its place inside all."""
     for place, dim in zip(statement.position[:-1], statement.dims, strict=True):
         yield Affine((), place)
         yield variable(dim)

@@ -35,7 +35,7 @@ from tests.c_to_c import (
 )
 from tests.c_to_c_functions import run_functions
 from tests.c_to_c_programs import run
-from tests.wild_programs import random_crossed, random_named
+from tests.wild_programs import random_counted, random_crossed, random_named
 
 LOCALS = """
 void f(int n, int m, double A[n][m], double B[n][m], double y[n]) {
@@ -292,8 +292,65 @@ def test_subscripts_that_may_wrap_around_are_refused(value: str) -> None:
     source = (
         f"void f(int n, double A[n]) {{ for (int i = 2; i < n; i++) {{ int t = {value}; A[i + t] += A[i - 1]; }} }}"
     )
-    with pytest.raises(pm.errors.WorkloadError, match="PM262 't' is no sum of loop variables"):
+    with pytest.raises(pm.errors.WorkloadError, match="PM265 't' has no value"):
         pm.transform_c(source)
+
+
+def test_a_conversion_that_may_change_a_size_is_refused() -> None:
+    source = "void f(long n, double A[8]) {{ for (int i = 0; i < {}; i++) A[i] += 1; }}"
+    assert "A[i] += 1" in pm.transform_c(source.format("n"), order="original")
+    with pytest.raises(pm.errors.WorkloadError, match=r"(?s)PM272 'n' may reach what 'int' does not hold.*N=8"):
+        pm.transform_c(source.format("(int)n"), order="original")
+
+
+UNSIGNED = """void f({0} n, {0} m, double A[n + 2][m + 2]) {{
+  for ({0} i = 1; i < n; i++)
+    for ({1} j = 0; j + 1 < m; j++) A[i][j] = A[i - 1][j + 1] + A[i][j / 2];
+  for ({1} i = n; i > 0; i--) if (i % 3 != 1) A[i - 1][0] += A[i][0] * 0.5;
+}}"""
+
+
+@pytest.mark.parametrize("transformation", ["original, tiled", "isl, tiled, parallel"])
+@pytest.mark.parametrize("kinds", [("unsigned", "unsigned"), ("size_t", "size_t"), ("unsigned", "size_t")], ids=str)
+def test_unsigned_sizes_and_loop_variables(kinds: tuple[str, str], transformation: str, tmp_path: Path) -> None:
+    source = UNSIGNED.format(*kinds)
+    text = pm.transform_c(source, **TRANSFORMATIONS[transformation])
+    assert "Written by polymap" in text
+    flags = flags_of("gcc", sanitized=False)
+    paths = [compiled(each, tmp_path / f"{number}.so", "gcc", flags) for number, each in enumerate((source, text))]
+    listed = tuple((each.name, each.dtype, each.shape) for each in parameters_of(source, "f"))
+    sizes = tuple({"n": one, "m": other} for one in (0, 1, 2, 7, 13) for other in (0, 1, 2, 11))
+    assert run_jobs([Job(paths[0], paths[1], "f", listed, sizes)]) == [[]]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (unsigned i = 0; i < n - 1; i++)",
+        "for (unsigned i = 0; i < n; i += 2)",
+        "for (unsigned i = 0; i <= n; i++)",
+        "for (unsigned i = n; i > 0; i -= 2)",
+        "for (int i = -1; i < n; i++)",
+        "for (short i = 0; i < n; i++)",
+    ],
+)
+def test_loops_that_wrap_around_for_some_size_are_refused(loop: str) -> None:
+    with pytest.raises(pm.errors.WorkloadError, match="PM272"):
+        pm.transform_c(f"void f(unsigned n, double A[n + 9]) {{ {loop} A[i + 1] += 1; }}")
+
+
+@pytest.mark.slow
+def test_random_functions_of_other_integer_types_equal_their_originals() -> None:
+    tally = run_functions(200, 12, turns=1, make=random_counted)
+    assert not tally.wrong
+    assert sum(tally.texts.values()) >= 12
+
+
+@pytest.mark.soak
+def test_many_random_functions_of_other_integer_types_equal_their_originals() -> None:
+    tally = run_functions(1000, 300, make=random_counted)
+    assert not tally.wrong
+    assert tally.functions >= 60
 
 
 @pytest.mark.slow
@@ -309,7 +366,7 @@ def test_random_functions_with_odd_names_chains_and_late_counters_equal_their_or
     tally = run_functions(0, 12, turns=1, make=random_named)
     assert not tally.wrong
     assert tally.functions >= 8
-    assert tally.refused["auto PM281"] >= 2
+    assert tally.refused["auto PM265"] >= 2
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def region_of(workload: Workload, storage: Storage) -> Region:
     """
     statements = tuple(_statement(workload, storage, each) for each in workload.statements)
     inside = frozenset(storage.forms[tensor].parameter for tensor in storage.dropped if storage.is_on_stack(tensor))
-    return Region(statements, (), frozenset(), inside, frozenset(), {}, {}, ())
+    return Region(statements, (), frozenset(), inside, frozenset(), {}, {})
 
 
 def times_of(schedule: Schedule) -> dict[str, isl.Map]:

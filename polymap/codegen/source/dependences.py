@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polymap.codegen.source.region import Reference, Region, SourceStatement
-from polymap.poly import first_pair
+from polymap.ir import Affine
+from polymap.poly import Counter, Frame, Map, at_equal_dims, example_of, same_prefix
+from polymap.workload import interleaved
 
-_SET, _OUT, _PARAM = isl.dim_type.set, isl.dim_type.out, isl.dim_type.param
-Times = Mapping[str, isl.Map]
+Times = Mapping[str, Map]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,15 +23,17 @@ class Conflict:
 
     accumulates: both only add to the element (or multiply it), so that their order only affects rounding. living: the
     pairs of `relation` in which both access the same variable; None for arrays that no loop declares. exact: the
-    accumulations give the same result in every order (maxima and minima of integers).
+    accumulations give the same result in every order (maxima and minima of integers). kinds: "flow", "anti", "output",
+    as many as apply, or "reduction" alone; none where other pairs of the same accumulations contain these.
     """
 
     source: str
     sink: str
     array: str
-    relation: isl.Map
+    relation: Map
     accumulates: bool
-    living: isl.Map | None
+    living: Map | None
+    kinds: tuple[str, ...]
     exact: bool = False
 
     def is_free(self, *, reorder_sums: bool) -> bool:
@@ -40,35 +41,20 @@ class Conflict:
         return self.exact or (reorder_sums and self.accumulates)
 
 
-def original_times(region: Region) -> dict[str, isl.Map]:
+def original_times(region: Region) -> dict[str, Map]:
     """Return the program's own times, in which textual positions and loop variables alternate."""
-    depth = max(len(each.dims) for each in region.statements)
-    return {each.name: _original_time(each, 2 * depth + 1) for each in region.statements}
+    length = 2 * max(len(each.dims) for each in region.statements) + 1
+    return {each.name: time_map(each, _padded([*interleaved(each)], length)) for each in region.statements}
 
 
-def _original_time(statement: SourceStatement, length: int) -> isl.Map:
-    space = statement.domain.get_space()
-    local = isl.LocalSpace.from_space(space)
-    entries: list[isl.Aff] = []
-    for place in range(length):
-        number, odd = divmod(place, 2)
-        entry = isl.Aff.zero_on_domain(local)
-        if odd and number < len(statement.dims):
-            entry = isl.Aff.var_on_domain(local, _SET, number)
-            entry = entry if statement.signs[number] > 0 else entry.neg()
-        elif not odd and number < len(statement.position):
-            entry = isl.Aff.val_on_domain(local, isl.Val(statement.position[number], space.get_ctx()))
-        entries.append(entry)
-    return time_map(space, entries).intersect_domain(statement.domain)
+def _padded(times: Sequence[Affine], length: int) -> tuple[Affine, ...]:
+    return (*times, *(Affine(),) * (length - len(times)))
 
 
-def time_map(space: isl.Space, entries: Sequence[isl.Aff]) -> isl.Map:
-    """Return { S[...] -> [entries] }."""
-    listed = isl.AffList.alloc(space.get_ctx(), len(entries))
-    for entry in entries:
-        listed = listed.add(entry)
-    target = isl.Space.set_alloc(space.get_ctx(), 0, len(entries)).align_params(space)
-    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(space.map_from_domain_and_range(target), listed))
+def time_map(statement: SourceStatement, times: Sequence[Affine]) -> Map:
+    """Return { S[...] -> [times] } over a statement's instances. times: of its loops, which count up as they run."""
+    counters = tuple(Counter(name, name, 0, sign) for name, sign in zip(statement.dims, statement.signs, strict=True))
+    return Frame(statement.name, counters, (), {}).function(times).intersect_domain(statement.domain)
 
 
 def conflicts_of(region: Region) -> tuple[Conflict, ...]:
@@ -87,8 +73,18 @@ def conflicts_of(region: Region) -> tuple[Conflict, ...]:
                     living = _same_variable(relation, one, other)
                 sums = accumulate(first, one, second, other)
                 exact = sums and first.accumulates in ("max", "min")
-                found.append(Conflict(first.name, second.name, one.array, relation, sums, living, exact))
+                kinds = _kinds(one, other, sums=sums)
+                found.append(Conflict(first.name, second.name, one.array, relation, sums, living, kinds, exact))
     return tuple(found)
+
+
+def _kinds(one: Reference, other: Reference, *, sums: bool) -> tuple[str, ...]:
+    holds = {
+        "flow": one.writes and other.reads,
+        "anti": one.reads and other.writes,
+        "output": one.writes and other.writes,
+    }
+    return ("reduction",) * holds["output"] if sums else tuple(kind for kind, each in holds.items() if each)
 
 
 def accumulate(first: SourceStatement, one: Reference, second: SourceStatement, other: Reference) -> bool:
@@ -114,17 +110,15 @@ def _pairs(first: Iterable[Reference], second: Sequence[Reference]) -> Iterator[
                 yield one, other
 
 
-def _same_variable(relation: isl.Map, one: Reference, other: Reference) -> isl.Map:
+def _same_variable(relation: Map, one: Reference, other: Reference) -> Map:
     if one.declared != other.declared or one.declared is None:
         return relation.subtract(relation)
-    for number in range(one.declared.depth):
-        relation = relation.equate(isl.dim_type.in_, number, _OUT, number)
-    return relation
+    return at_equal_dims(relation, one.declared.depth)
 
 
 def violated_conflict(
     conflicts: Iterable[Conflict], times: Times, *, reorder_sums: bool
-) -> tuple[Conflict, isl.Map] | None:
+) -> tuple[Conflict, Map] | None:
     """Return the first conflict with a sink that does not run after its source, and these pairs; None for legal
     times."""
     for each in conflicts:
@@ -138,7 +132,7 @@ def violated_conflict(
 
 def carried_conflict(
     conflicts: Iterable[Conflict], times: Times, place: int, inside: Container[str], private: Container[str] = ()
-) -> tuple[Conflict, isl.Map] | None:
+) -> tuple[Conflict, Map] | None:
     """Return a conflict between statements `inside` that the loop at a position of the schedule carries.
 
     None: the iterations of that loop are independent. Variables in `private` have one copy per iteration.
@@ -146,14 +140,14 @@ def carried_conflict(
     for each in conflicts:
         if each.source in inside and each.sink in inside and each.array not in private:
             source, sink = times[each.source], times[each.sink]
-            pairs = each.relation.intersect(_equal_prefix(source, sink, place))
-            pairs = pairs.subtract(_equal_prefix(source, sink, place + 1))
+            pairs = each.relation.intersect(same_prefix(source, sink, place))
+            pairs = pairs.subtract(same_prefix(source, sink, place + 1))
             if not pairs.is_empty():
                 return each, pairs
     return None
 
 
-def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[isl.Map]:
+def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[Map]:
     """Yield the pairs of conflicts, separated by the loop that carries them.
 
     isl's scheduler carries a relation as a whole or not at all. On relations that join two levels it was observed to
@@ -161,8 +155,10 @@ def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[isl.Map]:
     """
     for each in conflicts:
         source, sink, rest = times[each.source], times[each.sink], each.relation
-        for place in range(1, source.dim(_OUT) + 1):
-            same = _equal_prefix(source, sink, place)
+        place = 0
+        while not rest.is_empty():
+            place += 1
+            same = same_prefix(source, sink, place)
             carried_here = rest.subtract(same)
             if not carried_here.is_empty():
                 yield carried_here
@@ -172,30 +168,15 @@ def by_level(conflicts: Iterable[Conflict], times: Times) -> Iterator[isl.Map]:
 def stays_within(conflict: Conflict, times: Times, place: int) -> bool:
     """Return whether instances that access the same variable have equal times up to a position."""
     assert conflict.living is not None
-    together = _equal_prefix(times[conflict.source], times[conflict.sink], place + 1)
+    together = same_prefix(times[conflict.source], times[conflict.sink], place + 1)
     return conflict.living.is_subset(together)
 
 
-def _equal_prefix(source: isl.Map, sink: isl.Map, length: int) -> isl.Map:
-    """Return { x -> y : the first `length` entries of both times are equal }."""
-    rest = source.dim(_OUT) - length
-    one, two = (each.project_out(_OUT, length, rest) for each in (source, sink))
-    return one.apply_range(two.reverse())
-
-
-def instances(pairs: isl.Map, first: SourceStatement, second: SourceStatement) -> tuple[str, str, str]:
+def instances(pairs: Map, first: SourceStatement, second: SourceStatement) -> tuple[str, str, str]:
     """Return two instances of a relation as text, and values of the parameters for which they exist ("" for none)."""
-    values: list[str] = []
-    point = pairs.params().sample_point()
-    names = [str(pairs.get_dim_name(_PARAM, number)) for number in range(pairs.dim(_PARAM))]
-    for number, name in enumerate(names):
-        found = point.get_coordinate_val(_PARAM, number)
-        values.append(f"{name}={found.to_str()}")
-        pairs = pairs.fix_val(_PARAM, number, found)
-    pair = first_pair(pairs.project_out(_PARAM, 0, len(names)))
-    assert pair is not None
+    values, pair = example_of(pairs)
     texts = [
         f"{each.name}[{', '.join(f'{name}={number}' for name, number in zip(each.dims, at, strict=True))}]"
         for each, at in zip((first, second), pair, strict=True)
     ]
-    return texts[0], texts[1], ", ".join(values)
+    return texts[0], texts[1], ", ".join(f"{name}={number}" for name, number in values.items())

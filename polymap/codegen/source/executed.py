@@ -20,7 +20,6 @@ import islpy as isl
 from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.region import Region
 from polymap.codegen.source.tuning import TUNING
-from polymap.codegen.source.values import constant, parameter, variable
 from polymap.ir import BudgetError, Mistake, SolverError
 from polymap.poly import CONTEXT, budget
 
@@ -176,9 +175,27 @@ def _sequence_position(call: _Call, size: int, length: int) -> isl.Map:
     """Return { instance -> the first `size` positions in sequences and counters around it, then zeros }."""
     found = isl.Map.from_domain(call.instances.domain())
     for each in (*call.around, *(0,) * (size - len(call.around)))[:size]:
-        entry = variable(each.place, length) if isinstance(each, _Loop) else constant(each, length)
+        entry = _variable(each.place, length) if isinstance(each, _Loop) else _constant(each, length)
         found = found.flat_range_product(isl.Map.from_pw_aff(entry))
     return call.instances.reverse().apply_range(found)
+
+
+def _constant(number: int, depth: int) -> isl.PwAff:
+    """Return a number as a constant function of `depth` loop variables."""
+    local = isl.LocalSpace.from_space(isl.Space.set_alloc(CONTEXT, 0, depth))
+    return isl.PwAff.from_aff(isl.Aff.val_on_domain(local, isl.Val(str(number), CONTEXT)))
+
+
+def _variable(position: int, depth: int) -> isl.PwAff:
+    """Return the loop variable at a position as a function."""
+    local = isl.LocalSpace.from_space(isl.Space.set_alloc(CONTEXT, 0, depth))
+    return isl.PwAff.from_aff(isl.Aff.var_on_domain(local, _SET, position))
+
+
+def _parameter(name: str, depth: int) -> isl.PwAff:
+    """Return a parameter as a function."""
+    space = isl.Space.set_alloc(CONTEXT, 1, depth).set_dim_name(_PARAM, 0, name)
+    return isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), _PARAM, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +226,14 @@ class _Reader:
 
     def _loop(self, node: isl.AstNode, domain: isl.Set, around: tuple[_Loop | int, ...]) -> Iterator[_Call]:
         place = self.counters[str(node.for_get_iterator().get_id().get_name())]
-        counter, start = variable(place, self.length), self.value(node.for_get_init())
+        counter, start = _variable(place, self.length), self.value(node.for_get_init())
         if node.for_is_degenerate():
             inside = counter.eq_set(start)
         else:
             inside = counter.ge_set(start).intersect(self.condition(node.for_get_cond()))
             step = node.for_get_inc().get_val()
             if not step.is_one():
-                inside = inside.intersect(counter.sub(start).mod_val(step).eq_set(constant(0, self.length)))
+                inside = inside.intersect(counter.sub(start).mod_val(step).eq_set(_constant(0, self.length)))
         loop = _Loop(place, next(self.numbers))
         yield from self.calls(node.for_get_body(), domain.intersect(inside), (*around, loop))
 
@@ -253,14 +270,14 @@ class _Reader:
         """Return an expression as a function of the counters."""
         match _word(expression.get_type()):
             case "int":
-                return constant(int(expression.get_val().to_str()), self.length)
+                return _constant(int(expression.get_val().to_str()), self.length)
             case "id":
                 name = str(expression.get_id().get_name())
                 if name in self.counters:
-                    return variable(self.counters[name], self.length)
+                    return _variable(self.counters[name], self.length)
                 if name in self.sizes:
-                    return constant(self.sizes[name], self.length)
-                return parameter(name, self.length)
+                    return _constant(self.sizes[name], self.length)
+                return _parameter(name, self.length)
             case _:
                 return self._value_of_operation(expression, _operation(expression))
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import islpy as isl
-
-from polymap.codegen.source.dependences import Times, time_map
+from polymap.codegen.source.dependences import Times
 from polymap.codegen.source.loops import OPENMP, LoopPragma
 from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
-from polymap.ir import Affine, Dim, Floor, Mistake, ScheduleError, Statement, Workload
-from polymap.poly import CONTEXT, budget
+from polymap.ir import Affine, Dim, Mistake, ScheduleError, Statement, Workload, dim as variable
+from polymap.poly import Counter, Frame, Map, budget
 from polymap.schedules import LoopKind, Schedule
 from polymap.workload.c import from_c, read_program
 
@@ -82,40 +80,11 @@ def _statement_with_times(each: SourceStatement, region: Region, own: Mapping[st
 
 def _given_time(
     each: SourceStatement, like: Statement, dims: Mapping[str, Dim], schedule: Schedule, inside: int
-) -> isl.Map:
+) -> Map:
     """Return the times of the schedule's statement `like` for another one, with counters for its loop variables.
-    inside: how many entries follow, its loop variables and zeros."""
-    space = each.domain.get_space()
-    local = isl.LocalSpace.from_space(space)
-    counters: dict[str, isl.Aff] = {}
-    for position, name in enumerate(like.dims):
-        value = isl.Aff.var_on_domain(local, isl.dim_type.set, position)
-        offset, step = value.sub(isl.Aff.val_on_domain(local, _number(dims[name].origin))), dims[name].step
-        counters[name] = (offset if step > 0 else offset.neg()).scale_down_val(_number(abs(step)))
-        if abs(step) != 1:
-            counters[name] = counters[name].floor()
-    entries = [_function(time, counters, local) for time in schedule.times[like.name]]
-    for position in range(inside):
-        own = position < len(like.dims)
-        entries.append(isl.Aff.var_on_domain(local, isl.dim_type.set, position) if own else _constant(local, 0))
-    return time_map(space, entries).intersect_domain(each.domain)
-
-
-def _constant(local: isl.LocalSpace, value: int) -> isl.Aff:
-    return isl.Aff.val_on_domain(local, _number(value))
-
-
-def _number(value: int) -> isl.Val:
-    return isl.Val(str(value), CONTEXT)
-
-
-def _function(time: Affine, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
-    total = _constant(local, time.constant)
-    for factor, atom in time.terms:
-        part = _floor(atom, counters, local) if isinstance(atom, Floor) else counters[atom]
-        total = total.add(part.scale_val(_number(factor)))
-    return total
-
-
-def _floor(atom: Floor, counters: Mapping[str, isl.Aff], local: isl.LocalSpace) -> isl.Aff:
-    return _function(atom.argument, counters, local).scale_down_val(_number(atom.divisor)).floor()
+    inside: how many entries follow, its counters and zeros."""
+    pairs = zip(like.dims, each.dims, strict=True)
+    counters = tuple(Counter(name, label, dims[name].origin, dims[name].step) for name, label in pairs)
+    own = [*map(variable, like.dims), *(Affine(),) * inside][:inside]
+    whole = Frame(each.name, counters, (), {}).function((*schedule.times[like.name], *own))
+    return whole.intersect_domain(each.domain)

@@ -122,7 +122,7 @@ def loops_of(
 def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:
     """Return the C text of a function of parameters that is equal to it where the context holds."""
     build = isl.AstBuild.from_context(context)
-    nothing = Region((), (), frozenset(), frozenset(), frozenset(), {}, {}, ())
+    nothing = Region((), (), frozenset(), frozenset(), frozenset(), {}, {})
     found = _Loops(nothing, {}, {}, (), Parallel(), names).expression(build.expr_from_pw_aff(value))
     return printed(found)
 
@@ -243,7 +243,10 @@ class _Loops:
     def expression(self, value: isl.AstExpr) -> Expr:
         match _word(value.get_type()):
             case "id":
-                return Name(str(value.get_id().get_name()))
+                name = str(value.get_id().get_name())
+                # Compared with an unsigned size, a negative counter would wrap around.
+                is_unsigned = self.region.parameters.get(name, "").startswith("unsigned")
+                return Name(f"(long){name}" if is_unsigned else name)
             case "int":
                 return Int(int(value.get_val().to_str()))
             case _:

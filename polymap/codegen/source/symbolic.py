@@ -6,22 +6,21 @@ iterations of the loops that both statements share, outermost first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
-import islpy as isl
-
-from polymap.codegen.source.dependences import accumulate, original_times
-from polymap.codegen.source.region import Reference, Region, SourceStatement, region_of
-from polymap.codegen.source.transform import check_types
+from polymap.codegen.source.dependences import conflicts_of, time_map
+from polymap.codegen.source.region import Region, SourceStatement, region_of
 from polymap.codegen.source.tuning import TUNING
 from polymap.inputs import answers_in_words, expected_text
-from polymap.ir import Shown
-from polymap.poly import CountFormula, budget, count_formula
+from polymap.ir import Shown, dim
+from polymap.poly import CountFormula, Map, Set, budget, count_formula, differences, fixed_values, signs_of
+from polymap.schedules import TextLoop, chains_in, loops_in, permutable_runs, text_loops
+from polymap.workload import shared_dims
 from polymap.workload.c import checked_sizes, read_program
 
-_OUT, _SET, _DIV = isl.dim_type.out, isl.dim_type.set, isl.dim_type.div
-_KINDS = ("flow", "anti", "output")
+_KINDS = ("flow", "anti", "output", "reduction")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,19 +86,17 @@ def symbolic_checkup(source: str, sizes: Mapping[str, int] | None = None, *, fil
     program = read_program(source, sizes, file)
     with budget(TUNING.operations, seconds=TUNING.seconds, what="the analysis of a C program with symbolic sizes"):
         region = region_of(program, sizes, file)
-        if any(name not in sizes for name in region.parameters):
-            check_types(region, file)
         pairs = list(_pairs(region))
         statements = tuple(
             SymbolicStatement(each.name, each.line, each.dims, count_formula(each.domain)) for each in region.statements
         )
-        loops = tuple(_loops(region, pairs))
+        roots = text_loops(region.statements)
         return SymbolicCheckup(
             tuple(name for name in region.parameters if name not in sizes),
             statements,
             tuple(each.told() for each in pairs),
-            loops,
-            tuple(_bands(region, pairs)),
+            tuple(_loops(loops_in(roots), pairs)),
+            tuple(_bands(chains_in(roots), pairs)),
         )
 
 
@@ -118,9 +115,9 @@ class _Pair:
     array: str
     source: SourceStatement
     sink: SourceStatement
-    shared: int
-    relation: isl.Map
-    distances: tuple[isl.Set, ...]
+    loops: tuple[str, ...]
+    relation: Map
+    distances: tuple[Set, ...]
     signs: tuple[tuple[int, ...], ...]
 
     def told(self) -> SymbolicDependence:
@@ -129,7 +126,7 @@ class _Pair:
             self.array,
             self.source.name,
             self.sink.name,
-            self.source.dims[: self.shared],
+            self.loops,
             _constant_distances(self.distances),
             self.signs,
             self.relation.to_str(),
@@ -137,165 +134,50 @@ class _Pair:
 
 
 def _pairs(region: Region) -> Iterator[_Pair]:
-    times = original_times(region)
-    for first in region.statements:
-        for second in region.statements:
-            order = times[first.name].lex_lt_map(times[second.name])
-            shared = _common_depth(first, second)
-            for kind in _KINDS:
-                for (array, sums), relations in _pairs_of_instances(first, second, kind, order).items():
-                    if sums and kind != "output":
-                        continue  # these pairs write the element as well
-                    apart = tuple(
-                        _loop_distances(
-                            times[first.name].reverse().apply_range(each).apply_range(times[second.name]).deltas(),
-                            shared,
-                        )
-                        for each in relations
-                    )
-                    signs = tuple(sorted({sign for each in apart for sign in _signs(each, ())}, reverse=True))
-                    relation = relations[0]
-                    for each in relations[1:]:
-                        relation = relation.union(each)
-                    told = "reduction" if sums else kind
-                    yield _Pair(told, array, first, second, shared, relation.coalesce(), apart, signs)
+    """Yield the dependences between two statements by their kind and array."""
+    order = {each.name: number for number, each in enumerate(region.statements)}
+    found: dict[tuple[str, str, str, str], list[Map]] = {}
+    for each in conflicts_of(region):
+        relation = each.relation if each.living is None else each.living
+        if not relation.is_empty():
+            for kind in each.kinds:
+                found.setdefault((each.source, each.sink, kind, each.array), []).append(relation)
+    for key in sorted(found, key=lambda key: (order[key[0]], order[key[1]], _KINDS.index(key[2]))):
+        first, second = (region.statements[order[name]] for name in key[:2])
+        shared = shared_dims(first, second)
+        start, end = (time_map(each, [dim(name) for name in shared]) for each in (first, second))
+        apart = tuple(differences(each, start, end, ()).coalesce() for each in found[key])
+        signs = tuple(sorted({sign for each in apart for sign in signs_of(each)}, reverse=True))
+        relation = reduce(Map.union, found[key]).coalesce()
+        yield _Pair(key[2], key[3], first, second, shared, relation, apart, signs)
 
 
-def _pairs_of_instances(
-    first: SourceStatement, second: SourceStatement, kind: str, order: isl.Map
-) -> dict[tuple[str, bool], list[isl.Map]]:
-    """Return (array, whether both accumulate onto it) -> pairs of instances of one kind, per pair of references."""
-    found: dict[tuple[str, bool], list[isl.Map]] = {}
-    for one in first.references:
-        for other in second.references:
-            if one.array != other.array or not _is_kind(kind, one, other):
-                continue
-            pairs = one.elements.apply_range(other.elements.reverse()).intersect(order)
-            pairs = _same_variable(pairs, one, other)
-            if not pairs.is_empty():
-                found.setdefault((one.array, accumulate(first, one, second, other)), []).append(pairs)
-    return found
-
-
-def _is_kind(kind: str, one: Reference, other: Reference) -> bool:
-    before, after = {"flow": ("writes", "reads"), "anti": ("reads", "writes"), "output": ("writes", "writes")}[kind]
-    return bool(getattr(one, before)) and bool(getattr(other, after))
-
-
-def _same_variable(pairs: isl.Map, one: Reference, other: Reference) -> isl.Map:
-    """Return the pairs that access one variable: a variable declared in a loop's body is another one in each
-    iteration."""
-    if one.declared is None and other.declared is None:
-        return pairs
-    if one.declared != other.declared or one.declared is None:
-        return pairs.subtract(pairs)
-    for number in range(one.declared.depth):
-        pairs = pairs.equate(isl.dim_type.in_, number, _OUT, number)
-    return pairs
-
-
-def _common_depth(first: SourceStatement, second: SourceStatement) -> int:
-    """Return the number of loops that two statements share."""
-    count = 0
-    for one, other, here, there in zip(first.dims, second.dims, first.position, second.position, strict=False):
-        if one != other or here != there:
-            break
-        count += 1
-    return count
-
-
-def _loop_distances(apart: isl.Set, shared: int) -> isl.Set:
-    """Return the distances of loop variables, from distances of times, in which textual positions alternate with
-    them."""
-    total = apart.dim(_SET)
-    for place in reversed(range(total)):
-        if place % 2 == 0 or place >= 2 * shared:
-            apart = apart.project_out(_SET, place, 1)
-    return apart.coalesce()
-
-
-def _constant_distances(distances: Sequence[isl.Set]) -> tuple[tuple[int | None, ...], ...]:
+def _constant_distances(distances: Sequence[Set]) -> tuple[tuple[int | None, ...], ...]:
     """Return the distances of each convex part, None where they vary."""
-    found: dict[tuple[int | None, ...], None] = {}
-    for part in (part for each in distances for part in each.get_basic_sets()):
-        whole = isl.Set.from_basic_set(part)
-        values = [whole.plain_get_val_if_fixed(_SET, place) for place in range(whole.dim(_SET))]
-        found[tuple(int(value.to_str()) if value.is_int() else None for value in values)] = None
+    found = dict.fromkeys(part for each in distances for part in fixed_values(each))
     return tuple(found) if len(found) <= TUNING.most_distances else ()
 
 
-def _signs(distances: isl.Set, known: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the sign vectors that occur among the distances."""
-    if distances.is_empty():
-        return
-    if len(known) == distances.dim(_SET):
-        yield known
-        return
-    place = len(known)
-    for sign in (1, 0, -1):
-        if sign == 0:
-            part = distances.fix_val(_SET, place, isl.Val(0, distances.get_ctx()))
-        elif sign > 0:
-            part = distances.lower_bound_val(_SET, place, isl.Val(1, distances.get_ctx()))
-        else:
-            part = distances.upper_bound_val(_SET, place, isl.Val(-1, distances.get_ctx()))
-        yield from _signs(part, (*known, sign))
-
-
-Loop = tuple[str, int, tuple[int, ...]]  # name, depth, textual place
-
-
-def _loops_in_order(region: Region) -> dict[Loop, list[SourceStatement]]:
-    """Return every loop with the statements inside, outer before inner, in textual order."""
-    found: dict[Loop, list[SourceStatement]] = {}
-    for each in region.statements:
-        for depth, name in enumerate(each.dims):
-            found.setdefault((name, depth, each.position[: depth + 1]), []).append(each)
-    return found
-
-
-def _loops(region: Region, pairs: Sequence[_Pair]) -> Iterator[SymbolicLoop]:
-    for (name, depth, _), inside in _loops_in_order(region).items():
-        names = tuple(each.name for each in inside)
+def _loops(loops: Iterable[TextLoop], pairs: Sequence[_Pair]) -> Iterator[SymbolicLoop]:
+    for loop in loops:
+        names, depth = tuple(each.name for each in loop.statements()), loop.depth
         carried = [
             each
-            for each in pairs
-            if each.source.name in names
-            and each.sink.name in names
-            and any(not any(sign[:depth]) and sign[depth] != 0 for sign in each.signs)
+            for each in _within(pairs, names)
+            if any(not any(sign[:depth]) and sign[depth] != 0 for sign in each.signs)
         ]
         answer = "no" if any(each.kind != "reduction" for each in carried) else "reduction" if carried else "yes"
-        yield SymbolicLoop(name, depth, names, answer)
+        yield SymbolicLoop(loop.name, depth, names, answer)
 
 
-def _bands(region: Region, pairs: Sequence[_Pair]) -> Iterator[tuple[tuple[str, ...], ...]]:
+def _bands(chains: Iterable[Sequence[TextLoop]], pairs: Sequence[_Pair]) -> Iterator[tuple[tuple[str, ...], ...]]:
     """Yield the chains of two or more perfectly nested loops, each cut into permutable runs."""
-    chain: list[str] = []
-    before: list[str] = []
-    start = 0
-    for (name, depth, _), inside in (*_loops_in_order(region).items(), (("", 0, ()), [])):
-        names = [each.name for each in inside]
-        # The loop that opens all that the one before it opens, and nothing else, is nested perfectly in it.
-        if chain and names == before and depth == start + len(chain):
-            chain.append(name)
-            continue
+    for chain in chains:
+        names = tuple(each.name for each in chain[-1].statements())
+        signs = {sign for each in _within(pairs, names) for sign in each.signs}
         if len(chain) > 1:
-            yield _runs(chain, start, before, pairs)
-        chain, before, start = [name], names, depth
+            yield permutable_runs([each.name for each in chain], chain[0].depth, signs)
 
 
-def _runs(
-    chain: Sequence[str], depth: int, names: Sequence[str], pairs: Sequence[_Pair]
-) -> tuple[tuple[str, ...], ...]:
-    signs = {sign for each in pairs if each.source.name in names and each.sink.name in names for sign in each.signs}
-    runs: list[tuple[str, ...]] = []
-    start = 0
-    while start < len(chain):
-        end = start + 1
-        while end < len(chain) and all(
-            min(sign[depth + start : depth + end + 1]) >= 0 for sign in signs if not any(sign[: depth + start])
-        ):
-            end += 1
-        runs.append(tuple(chain[start:end]))
-        start = end
-    return tuple(runs)
+def _within(pairs: Iterable[_Pair], names: Container[str]) -> Iterator[_Pair]:
+    return (each for each in pairs if each.source.name in names and each.sink.name in names)

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import islpy as isl
-
 from polymap.codegen import lower as ast
 from polymap.codegen.lower import lines_of
 from polymap.codegen.source.dependences import Conflict, Times
 from polymap.codegen.source.region import Region, SourceStatement
 from polymap.ir import Shown, html_of, summary_of
+from polymap.poly import Map, formula_texts
 
-_OUT = isl.dim_type.out
 _SHIFTED = re.compile(r"(-?\d+ \+ )([A-Za-z_]\w*)")  # a loop variable that is counted from another start
 
 
@@ -179,7 +177,7 @@ def _are_apart(one: Sequence[str], other: Sequence[str]) -> bool:
     return any(first != second for first, second in zip(one, other, strict=False))
 
 
-def _head(times: isl.Map, statement: SourceStatement) -> tuple[str, ...]:
+def _head(times: Map, statement: SourceStatement) -> tuple[str, ...]:
     """Return the constants that stand before the first loop in a time."""
     found: list[str] = []
     for counted in _entries(times, statement):
@@ -189,23 +187,17 @@ def _head(times: isl.Map, statement: SourceStatement) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _counted(times: isl.Map, statement: SourceStatement) -> Iterator[tuple[int, str]]:
+def _counted(times: Map, statement: SourceStatement) -> Iterator[tuple[int, str]]:
     """Yield (place, what is counted there) for the entries of a time that are not constant."""
     for place, counted in enumerate(_entries(times, statement)):
         if re.fullmatch(r"-?\d+", counted) is None:
             yield place, counted
 
 
-def _entries(times: isl.Map, statement: SourceStatement) -> list[str]:
+def _entries(times: Map, statement: SourceStatement) -> list[str]:
     """Return the entries of a time in the statement's own loop variables; "by cases" where several formulas hold."""
-    plain = times.gist_domain(statement.domain).coalesce()
-    plain = plain if plain.is_single_valued() else times
-    for number, name in enumerate(statement.dims):
-        plain = plain.set_dim_name(isl.dim_type.in_, number, name)
-    whole = isl.PwMultiAff.from_map(plain)
     found: list[str] = []
-    for place in range(whole.dim(_OUT)):
-        text = str(whole.get_pw_aff(place).to_str())
+    for text in formula_texts(times, statement.domain, statement.dims)[1]:
         formulas = dict.fromkeys(re.findall(r"-> \[\((.*?)\)\](?: :|;| \})", text))
         formula = next(iter(formulas)) if len(formulas) == 1 else "by cases"
         found.append(re.sub(r"\(\((\w+)\)/", r"(\1/", formula))

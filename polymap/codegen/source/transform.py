@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 
-import islpy as isl
-
 from polymap.codegen.lower import expression, lines_of
 from polymap.codegen.source.assumed import conditions_of
 from polymap.codegen.source.choices import ORDERS
@@ -22,7 +20,7 @@ from polymap.codegen.source.given import demanded_loops, given_times, workload_o
 from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
-from polymap.codegen.source.region import Region, SourceStatement, c_expression, region_of
+from polymap.codegen.source.region import Region, c_expression, region_of
 from polymap.codegen.source.told import (
     ToldDependence,
     TransformedC,
@@ -35,16 +33,14 @@ from polymap.codegen.source.told import (
     told_statements,
 )
 from polymap.codegen.source.tuning import TUNING
-from polymap.codegen.source.values import known_size
 from polymap.inputs import answers_in_words, expected_kind, expected_text, shown
 from polymap.ir import BudgetError, Mistake, OptionError, ScheduleError, SolverError, WorkloadError
-from polymap.poly import budget
+from polymap.poly import AstNode, Map, budget, formula_texts
 from polymap.schedules import Schedule
-from polymap.workload.c import CProgram, checked_sizes, from_c, read_program
+from polymap.workload.c import CProgram, checked_sizes, from_c, known_name, read_program
 
 Order = Callable[[], tuple[Times, str]]  # the times of a region, and what they are called
 
-_WIDE = ("int", "long", "")
 _CORE = Core(256, 0, 2**20)  # of no machine in particular; no registers: the text has no register tiles
 
 
@@ -242,17 +238,7 @@ def _check_schedule(schedule: Schedule | None) -> None:
 def _check_values(source: str, sizes: Mapping[str, int], region: Region, file: str) -> None:
     """Raise WorkloadError or InputError for types and subscripts that are not supported."""
     if sizes or not region.parameters:
-        from_c(source, sizes, file=file)  # its checks of types and subscripts need every size
-    else:
-        check_types(region, file)
-
-
-def check_types(region: Region, file: str) -> None:
-    """Raise WorkloadError if, without sizes, loops or parameters have types in which values may wrap around."""
-    narrow = [f"'{what}' ({kind})" for what, kind in region.integers if kind not in _WIDE]
-    if narrow:
-        what = f"whether {narrow[0]} wraps around depends on the sizes ({file})"
-        raise WorkloadError(Mistake("PM282", what, "Give the sizes (N=8), or count in int or long."))
+        from_c(source, sizes, file=file)  # its checks of subscripts need every size
 
 
 def _check_names(program: CProgram, region: Region, place: RegionText, file: str) -> None:
@@ -342,7 +328,7 @@ def _check_order(region: Region, conflicts: Sequence[Conflict], times: Times, *,
         raise _error_of_conflict(region, *found, "but not in this order")
 
 
-def _error_of_conflict(region: Region, conflict: Conflict, pairs: isl.Map, but: str) -> ScheduleError:
+def _error_of_conflict(region: Region, conflict: Conflict, pairs: Map, but: str) -> ScheduleError:
     own = {each.name: each for each in region.statements}
     first, second, where = instances(pairs, own[conflict.source], own[conflict.sink])
     where = f" (for {where})" if where else ""
@@ -359,7 +345,7 @@ def _error_of_conflict(region: Region, conflict: Conflict, pairs: isl.Map, but: 
 def _text(
     region: Region,
     times: Times,
-    node: isl.AstNode,
+    node: AstNode,
     names: Names,
     conflicts: Sequence[Conflict],
     parallel: Parallel,
@@ -427,7 +413,7 @@ def _parameters_of_sizes(region: Region, program: CProgram) -> dict[str, int]:
     """Return the parameters on whose given values the new loops rely."""
     arrays = {each.array for statement in region.statements for each in statement.references}
     words = sorted(program.prepared.words - arrays)
-    return {word: size for word in words if (size := known_size(word, region.values)) is not None}
+    return {word: region.values[known] for word in words if (known := known_name(word, region.values)) is not None}
 
 
 def _guard_block(lines: list[str], region: Region, place: RegionText, program: CProgram) -> list[str]:
@@ -458,14 +444,6 @@ def _free_names(words: frozenset[str]) -> Names:
 def _remark(region: Region, times: Times, name: str) -> list[str]:
     """Return the schedule as a comment, one statement a line."""
     lines = [f"/* Written by polymap. Order: {name}. Instance -> time, compared lexicographically:"]
-    lines += [f"   {_time_text(times[each.name], each)}" for each in region.statements]
+    texts = (formula_texts(times[each.name], each.domain, each.dims)[0] for each in region.statements)
+    lines += [f"   {text.replace('*/', '* /')}" for text in texts]
     return [*lines[:-1], f"{lines[-1]} */"]
-
-
-def _time_text(times: isl.Map, statement: SourceStatement) -> str:
-    plain = times.gist_domain(statement.domain).coalesce()
-    if not plain.is_single_valued():  # the domain may be what makes it one, where it has divisions
-        plain = times
-    for number, name in enumerate(statement.dims):
-        plain = plain.set_dim_name(isl.dim_type.in_, number, name)
-    return str(isl.PwMultiAff.from_map(plain).to_str()).replace("*/", "* /")

@@ -33,7 +33,7 @@ from polymap.workload.c.tree import (
     piecewise_condition,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, limits, promoted
+from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, keeps_values, limits, promoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class Scope:
 
     integers: constants, loop variables and integers computed from them; types: theirs. extents: of all loop counters
     (dims) known; constraints: what holds for them here. variables: names that stand for data. counters: the names of
-    all loop variables of the program; changed: of all variables that the program sets.
+    all loop variables of the program; changed: of all variables that the program sets. parameters: the dims that stand
+    for sizes without a value; None where every size has one. With parameters a dim ranges over its C type, and signed
+    arithmetic is taken not to overflow: C leaves that undefined.
     """
 
     integers: Mapping[str, Affine]
@@ -52,6 +54,14 @@ class Scope:
     variables: frozenset[str]
     counters: frozenset[str]
     changed: frozenset[str] = frozenset()
+    parameters: frozenset[str] | None = None
+
+    def excludes(self, constraint: Affine) -> bool:
+        """Return whether no instance satisfies a constraint (>= 0)."""
+        names = list(dict.fromkeys(name for each in (constraint, *self.constraints) for name in each.dims))
+        box = [(name, self.extents[name]) for name in names]
+        with budget(what="whether an integer stays in the range of its type"):
+            return integer_set("", box, (*self.constraints, constraint)).is_empty()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +118,23 @@ def _promoted(operand: CExpression, scope: Scope) -> Whole:
 
 def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
     """Return the value; Refused if it does not fit the type in some instance."""
-    if whole.kind is None or fits(whole.value, whole.kind, scope):
+    if whole.kind is None or (scope.parameters is not None and not is_unsigned(whole.kind)):
         return whole.value
-    low, high = bounds(whole.value, scope.extents)
-    least, _ = limits(whole.kind)
-    found, spelling = low if low < least else high, SPELLING[whole.kind]
+    return _checked(expression, whole.value, whole.kind, scope)
+
+
+def _checked(expression: CExpression, value: Affine, kind: str, scope: Scope) -> Affine:
+    """Return the value; Refused if it does not fit the type in some instance."""
+    if fits(value, kind, scope):
+        return value
+    low, high = bounds(value, scope.extents)
+    least, _ = limits(kind)
+    found, spelling = low if low < least else high, SPELLING[kind]
     what = f"{shown(render(expression))} reaches {found}, which '{spelling}' does not hold"
-    wraps = "It would wrap around." if is_unsigned(whole.kind) else "What happens then is undefined in C."
+    wraps = "It would wrap around." if is_unsigned(kind) else "What happens then is undefined in C."
+    if scope.parameters is not None:
+        what = f"{shown(render(expression))} may reach what '{spelling}' does not hold"
+        wraps = "Values for its sizes (N=8) may exclude that."
     raise Refused("PM272", expression.line, what, f"{wraps} Use a wider or a signed type.")
 
 
@@ -123,13 +143,7 @@ def fits(value: Affine, kind: str, scope: Scope) -> bool:
     if holds(kind, *bounds(value, scope.extents)):
         return True
     least, largest = limits(kind)
-    names = list(dict.fromkeys(name for each in (value, *scope.constraints) for name in each.dims))
-    box = [(name, scope.extents[name]) for name in names]
-    with budget(what="whether an integer stays in the range of its type"):
-        return all(
-            integer_set("", box, (*scope.constraints, outside)).is_empty()
-            for outside in (value - largest - 1, -value + (least - 1))
-        )
+    return all(scope.excludes(outside) for outside in (value - largest - 1, -value + (least - 1)))
 
 
 def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Scope) -> Whole:
@@ -138,6 +152,13 @@ def converted(expression: CExpression, whole: Whole, kind: str | None, scope: Sc
         return whole
     if is_unsigned(whole.kind):
         seen(expression, whole, scope)
+    if (
+        scope.parameters is not None
+        and kind is not None
+        and not is_unsigned(kind)
+        and not keeps_values(whole.kind, kind)
+    ):
+        _checked(expression, whole.value, kind, scope)
     return _sound(expression, Whole(whole.value, kind), scope)
 
 
@@ -165,7 +186,7 @@ def _operation(expression: Binary, left: Whole, right: Whole, scope: Scope) -> W
         case "-":
             value = left.value - right.value
         case "*":
-            value = _product(expression, left.value, right.value)
+            value = _product(expression, left.value, right.value, scope)
         case _:
             first, second = seen(expression.left, left, scope), seen(expression.right, right, scope)
             value = _division(expression, first, second, scope)
@@ -205,33 +226,47 @@ def known_name(name: str, integers: Mapping[str, object]) -> str | None:
     return next((each for each in spellings if each in integers), None)
 
 
-def _product(expression: CExpression, left: Affine, right: Affine) -> Affine:
+def _product(expression: CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
     if not left.terms:
         return right * left.constant
     if not right.terms:
         return left * right.constant
     what = f"the product {shown(render(expression))} of two loop variables is not affine"
-    raise Refused("PM262", expression.line, what, "One side of a product must be a constant.")
+    hint = "One side of a product must be a constant."
+    sizes = scope.parameters or frozenset()
+    if any(sizes.issuperset(side.dims) for side in (left, right)):
+        what, hint = _not_affine(expression)
+    raise Refused("PM262", expression.line, what, hint)
+
+
+def _not_affine(expression: CExpression) -> tuple[str, str]:
+    """Return what is said of an expression that becomes affine once sizes have values."""
+    what = f"{shown(render(expression))} is no sum of loop variables and sizes"
+    return what, "With values for its sizes (N=8) it may become one."
 
 
 def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope) -> Affine:
     assert isinstance(expression, Binary)
     if right.terms or right.constant == 0:
-        what = "divides by zero" if not right.terms else "is not affine"
-        raise Refused("PM262", expression.line, f"{shown(render(expression))} {what}", "Divide by a constant.")
+        what = f"{shown(render(expression))} {'divides by zero' if not right.terms else 'is not affine'}"
+        hint = "Divide by a constant."
+        if right.terms and scope.parameters is not None and scope.parameters.issuperset(right.dims):
+            what, hint = _not_affine(expression)
+        raise Refused("PM262", expression.line, what, hint)
     divisor = abs(right.constant)
-    quotient = _cut(left, divisor, scope.extents)
+    quotient = _cut(left, divisor, scope)
     if expression.operator == "%":
         return left - quotient * divisor
     return quotient if right.constant > 0 else -quotient
 
 
-def _cut(value: Affine, divisor: int, extents: Mapping[str, int]) -> Affine:
+def _cut(value: Affine, divisor: int, scope: Scope) -> Affine:
     """Return value / divisor, truncated towards zero."""
-    low, high = bounds(value, extents)
-    if low >= 0:
+    low, high = bounds(value, scope.extents)
+    is_open = scope.parameters is not None
+    if low >= 0 or (is_open and scope.excludes(-value - 1)):
         return floored(value, divisor)
-    if high <= 0:
+    if high <= 0 or (is_open and scope.excludes(value - 1)):
         return -floored(-value, divisor)
     negative = -floored(value, max(high, -low) + 1)
     return floored(value + negative * (divisor - 1), divisor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from polymap.inputs import shown
@@ -18,6 +18,7 @@ from polymap.workload.c.affine import (
     constraints_of,
     converted,
     extremes,
+    fits,
     formula_of,
     negation,
     outside_its_loop,
@@ -85,6 +86,8 @@ def range_of(loop: For, scope: Scope, name: str, kind: str | None) -> Range | No
         what = f"the loop variable '{loop.variable}' is a {SPELLING[kind]}"
         raise Refused("PM263", loop.line, what, "Loops count in integers: rounding would decide how often it runs.")
     leaves = list(_leaves(loop, scope, kind, ()))
+    if scope.parameters is not None:
+        return _parametric(leaves, name, kind)
     if len(leaves) == 1:
         return _single(leaves[0], name, kind)
     return _joined(leaves, scope.extents, name, kind)
@@ -125,12 +128,17 @@ def _leaf(loop: For, scope: Scope, kind: str | None, where: tuple[Formula, ...])
     step = affine_of(loop.step, scope)
     if step.terms or step.constant == 0:
         what = f"the loop over '{loop.variable}' is unbounded: its step is {shown(render(loop.step))}"
-        raise Refused("PM263", loop.line, what, "A step is a constant other than 0.")
+        if step.terms and scope.parameters is not None:
+            what = f"the step {shown(render(loop.step))} of the loop over '{loop.variable}' is no constant"
+        raise Refused("PM263", loop.line, what, "A step is a constant other than 0: i++ and i -= 2 are.")
     sign = 1 if step.constant > 0 else -1
     found = extremes(loop.start, scope, maximum=sign > 0)
     if not found:
         raise Refused("PM262", loop.line, f"the start {shown(render(loop.start))} is not one value or their extreme")
     starts = tuple(seen(loop.start, converted(loop.start, each, kind, scope), scope) * sign for each in found)
+    if abs(step.constant) > 1 and len(starts) > 1 and any(start.terms for start in starts):
+        what = f"a step of {abs(step.constant)} from the extreme of several values is not read"
+        raise Refused("PM262", loop.line, what)
     ends, extra = _ends(loop, scope, sign, starts, is_endless_below_zero=kind is not None and is_unsigned(kind))
     own: tuple[Affine, ...] | None = None
     if all(constraints_of(formula, scope.extents) is not None for formula in extra):
@@ -143,7 +151,7 @@ def _single(leaf: _Leaf, name: str, kind: str | None) -> Range | None:
     loop, scope, limits, own = leaf.loop, leaf.scope, leaf.limits, leaf.own
     if own is None:
         return None
-    values = _normal(loop, limits, scope.extents, (*scope.constraints, *own), own, name)
+    values = _normal(limits, scope.extents, (*scope.constraints, *own), own, name)
     return None if values is None else replace(values, kind=_kind(loop, limits, values, scope, kind))
 
 
@@ -156,19 +164,76 @@ def _joined(leaves: Sequence[_Leaf], extents: Mapping[str, int], name: str, kind
     sign = leaves[0].limits.sign
     rising = [each.origin * sign + over for each in found for over in (0, abs(each.step) * (each.extent - 1))]
     low, extent = min(rising), max(rising) - min(rising) + 1
-    value, box = dim(name) + low, {**extents, name: extent}
+    pieces = [(leaf, values is not None) for leaf, values in zip(leaves, singles, strict=True)]
+    constraints = _united(pieces, dim(name) + low, {**extents, name: extent})
+    kinds = [each.kind for each in found if each.kind is not None]
+    return None if constraints is None else Range(low * sign, sign, extent, constraints, max(kinds, key=bits_of))
+
+
+def _united(pieces: Iterable[tuple[_Leaf, bool]], value: Affine, box: Mapping[str, int]) -> tuple[Affine, ...] | None:
+    """Return the constraints on a rising value in a loop of several pieces, each with whether it ever runs; None where
+    none does."""
     constraints: list[Affine] = []
-    for leaf, values in zip(leaves, singles, strict=True):
+    for leaf, runs in pieces:
         elsewhere = negation(Every(leaf.where))
-        runs = values is not None and leaf.own is not None
         wanted = [*(leaf.own or ()), *_inside(leaf.limits, value)] if runs else [Affine((), -1)]
         for each in wanted:
             own = constraints_of(Some((elsewhere, Atom(each))), box)
             if own is None:
                 return None
             constraints += own
-    kinds = [each.kind for each in found if each.kind is not None]
-    return Range(low * sign, sign, extent, tuple(dict.fromkeys(constraints)), max(kinds, key=bits_of))
+    return tuple(dict.fromkeys(constraints))
+
+
+def _parametric(leaves: Sequence[_Leaf], name: str, kind: str | None) -> Range | None:
+    """Return the values of a loop whose bounds depend on sizes without values: all of its type that lie inside them.
+
+    The counter counts from one before an end of the type, so that no bound is taken for one that always holds; steps of
+    more than one are a constraint.
+    """
+    sign = leaves[0].limits.sign
+    least, largest = limits_of(kind or "int64")
+    least, largest = least - 1, largest + 1
+    extent = largest - least + 1
+    value = dim(name) + (least if sign > 0 else -largest)
+    constraints: tuple[Affine, ...] | None = None
+    if len(leaves) > 1:
+        pieces = [(leaf, leaf.own is not None) for leaf in leaves]
+        constraints = _united(pieces, value, {**leaves[0].scope.extents, name: extent})
+    elif leaves[0].own is not None:
+        constraints = (*leaves[0].own, *_inside(leaves[0].limits, value))
+    if constraints is None:
+        return None
+    for leaf in leaves:
+        _check_type(leaf, value, name, extent, kind)
+    return Range(least if sign > 0 else largest, sign, extent, constraints, kind)
+
+
+def _check_type(leaf: _Leaf, value: Affine, name: str, extent: int, kind: str | None) -> None:
+    """Refuse a loop of which the variable may leave its type, or a side of the condition wrap around, for some size.
+
+    value: the rising value. Signed types of at least 32 bits are not left: C leaves what happens then undefined.
+    """
+    loop, limits = leaf.loop, leaf.limits
+    inside = (*leaf.scope.constraints, *(leaf.own or ()), *_inside(limits, value))
+    scope = replace(
+        leaf.scope,
+        integers={**leaf.scope.integers, loop.variable: value * limits.sign},
+        types={**leaf.scope.types, loop.variable: kind},
+        extents={**leaf.scope.extents, name: extent},
+        constraints=inside,
+    )
+    after = (value + limits.step) * limits.sign
+    if kind is not None and kind not in ("int32", "int64") and not fits(after, kind, scope):
+        what = f"the loop variable '{loop.variable}' may leave its type '{SPELLING[kind]}'"
+        raise Refused("PM272", loop.line, what, "Values for the sizes (N=8) may exclude that; so may a wider type.")
+    asked = [(after, inside)]
+    for start in limits.starts:
+        largest = tuple(start - other for other in limits.starts if other != start)
+        asked.append((start * limits.sign, (*leaf.scope.constraints, *largest)))
+    for counted, where in asked:
+        integers = {**scope.integers, loop.variable: counted}
+        formula_of(loop.condition, replace(scope, integers=integers, constraints=where))
 
 
 def _kind(loop: For, limits: _Bounds, values: Range, scope: Scope, kind: str | None) -> str | None:
@@ -240,7 +305,6 @@ def _atoms(loop: For, formula: Formula) -> list[Affine]:
 
 
 def _normal(
-    loop: For,
     limits: _Bounds,
     extents: Mapping[str, int],
     outer: tuple[Affine, ...],
@@ -252,8 +316,6 @@ def _normal(
     if high < low:
         return None
     fixed = all(not start.terms for start in limits.starts)
-    if not fixed and limits.step > 1 and len(limits.starts) > 1:
-        raise Refused("PM262", loop.line, f"a step of {limits.step} from the extreme of several values is not read")
     if not fixed or any(limit.terms for _, limit in limits.ends):
         tight = _tightened(limits, extents, outer, low, high)
         if tight is None:

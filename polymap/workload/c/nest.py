@@ -6,8 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from polymap.inputs import shown
-from polymap.ir import Affine, Dim, Statement, bounds
-from polymap.workload.c.affine import Scope, affine_of, constraints_of, fits, formula_of, known_name, negation, rules_of
+from polymap.ir import Affine, Dim, Statement, bounds, dim as variable_of
+from polymap.workload.c.affine import (
+    Scope,
+    affine_of,
+    constraints_of,
+    converted,
+    formula_of,
+    known_name,
+    negation,
+    rules_of,
+    seen,
+    whole_of,
+)
 from polymap.workload.c.assign import Computed, Domain, Variable, Variables, computed, unique
 from polymap.workload.c.branches import without_branch
 from polymap.workload.c.loops import misused_counters, range_of
@@ -30,6 +41,7 @@ from polymap.workload.c.tree import (
     Refused,
     Rules,
     all_statements,
+    assign_with,
     check_count,
     count_pieces,
     data_names,
@@ -39,13 +51,39 @@ from polymap.workload.c.tree import (
     next_condition,
     parts,
     render,
+    replaced,
     simplified,
     textual_rules,
-    with_expressions,
     with_guard,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, holds, type_of_value
+from polymap.workload.c.types import FLOATS, SPELLING, holds, limits, type_of_value
 from polymap.workload.c.values import ValueReader
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerText:
+    """An integer that the text names: a loop variable (dim: of its loop), or one that never changes (value: its own).
+
+    kind: its C type.
+    """
+
+    name: str
+    kind: str
+    dim: str = ""
+    value: CExpression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementText:
+    """The assignment of a statement as it stands in the text.
+
+    number: of the first statement that is a piece of it. constraints: where it runs, in any piece.
+    """
+
+    assign: Assign
+    number: int
+    constraints: tuple[Affine, ...]
+    integers: tuple[IntegerText, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +91,7 @@ class _Place:
     """The position of a statement. numbers: positions of the loops around it; inside: counts the positions within.
 
     aliases: integers that never change and are no single quasi-affine expression, as expressions of loop counters.
-    is_dead: nothing here is ever executed.
+    is_dead: nothing here is ever executed. integer_texts: the integers of the text that are known here.
     """
 
     dims: tuple[str, ...]
@@ -65,6 +103,7 @@ class _Place:
     inside: list[int]
     aliases: Mapping[str, CExpression] = field(default_factory=dict[str, CExpression])
     is_dead: bool = False
+    integer_texts: tuple[IntegerText, ...] = ()
 
     def next_number(self) -> int:
         self.inside[0] += 1
@@ -77,7 +116,11 @@ class Nest:
 
     lines: statement name -> its line. found: how many assignments the text has so far; they are S0, S1, ...
     constants: sizes and integers that the file declares, with their types. counter_types: of loop variables that are
-    not declared by their loop, the type that they were declared with, if any.
+    not declared by their loop, the type that they were declared with, if any. texts: of the statements.
+
+    parametric: sizes may have no value; their names become dims that no loop counts. parameters: their names and C
+    types ("" for undeclared ones). local: tensor name -> its declaration, of the variables that the body declares.
+    result: what the function returns, over loop variables and data.
     """
 
     program: Program
@@ -91,10 +134,35 @@ class Nest:
     constants: dict[str, int] = field(default_factory=dict[str, int])
     constant_types: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     counter_types: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    parametric: bool = False
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+    texts: dict[str, StatementText] = field(default_factory=dict[str, StatementText])
+    local: dict[str, Declare] = field(default_factory=dict[str, Declare])
+    result: CExpression | None = None
     _extents: dict[str, int] = field(default_factory=dict[str, int])
     _changed: frozenset[str] = frozenset()
     _data: frozenset[str] = frozenset()
     _counters: frozenset[str] = frozenset()
+    _is_inside: bool = False
+
+    @property
+    def counters(self) -> frozenset[str]:
+        """The names of all loop variables."""
+        return self._counters
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        """The extents of all dims, those of parameters included."""
+        return self._extents
+
+    @property
+    def inner_names(self) -> frozenset[str]:
+        """The names of loop variables and of integers that the body declares."""
+        return self._counters.union(each.name for text in self.texts.values() for each in text.integers)
+
+    def least(self, parameter: str) -> int:
+        """Return the least value of a parameter, at which its dim is 0."""
+        return limits(self.parameters[parameter] or "int64")[0]
 
     def run(self) -> None:
         """Walk the whole program; statements that cannot be read are left out and reported."""
@@ -114,16 +182,25 @@ class Nest:
             place = self._tried(each, place, temporary=False)
         self.constants = {name: value.constant for name, value in place.integers.items()}
         self.constant_types = dict(place.types)
-        self._body(self.program.body, place, temporary=not self.program.wrapped)
+        self._is_inside = True
+        if self.parametric:
+            place = self._with_undeclared(every, place)
+        place = self._body(self.program.body, place, temporary=not self.program.wrapped)
+        if self.program.result is not None:
+            self.result = self.program.result
+            for each in reversed(place.integer_texts):
+                if each.value is not None:
+                    self.result = replaced(self.result, {each.name: each.value})
 
-    def _body(self, body: Sequence[CStatement], place: _Place, *, temporary: bool = True) -> None:
+    def _body(self, body: Sequence[CStatement], place: _Place, *, temporary: bool = True) -> _Place:
         for each in body:
             place = self._tried(each, place, temporary=temporary)
+        return place
 
     def _tried(self, each: CStatement, place: _Place, *, temporary: bool) -> _Place:
         """Read one statement and return the position after it, with its declarations in scope."""
         try:
-            match each := with_expressions(each, place.aliases):
+            match each:
                 case Declare():
                     return self._declared(each, place, temporary=temporary)
                 case Assign():
@@ -148,6 +225,7 @@ class Nest:
             names,
             self._counters,
             self._changed | self._data,
+            frozenset(self.parameters) if self.parametric else None,
         )
 
     def _has_fractions(self, each: CStatement) -> bool:
@@ -175,28 +253,68 @@ class Nest:
 
     # --- declarations ---
 
-    def _declared(self, each: Declare, place: _Place, *, temporary: bool) -> _Place:
+    def _with_undeclared(self, every: Sequence[CStatement], place: _Place) -> _Place:
+        """Return the position with the names as parameters that nothing declares or sets."""
+        own = {each.name for each in every if isinstance(each, Declare)} | self._counters | self._data
+        names = dict.fromkeys(name for each in every for whole in _expressions_of(each) for name in names_of(whole))
+        for name in names:
+            if name not in own and name not in place.variables and known_name(name, self.sizes) is None:
+                place = place if name in place.integers else self._with_parameter(name, None, place)
+        return place
+
+    def _with_parameter(self, name: str, kind: str | None, place: _Place) -> _Place:
+        """Return the position with a size that has no value: a dim that ranges over its type."""
+        least, largest = limits(kind or "int64")
+        self.parameters[name] = kind or ""
+        self._extents[name] = largest - least + 1
+        integers = {**place.integers, name: variable_of(name) + least}
+        return replace(place, integers=integers, types={**place.types, name: kind})
+
+    def _declared(self, text: Declare, place: _Place, *, temporary: bool) -> _Place:
         """Return the position with the variable in scope; an integer that never changes is a constant."""
-        if each.name in self.sizes and not each.shape:
-            return self._sized(each, place)
+        if text.name in self.sizes and not text.shape:
+            return self._sized(text, place)
+        if self.parametric and not self._is_inside:
+            return self._outer(text, place)
+        value = None if text.value is None else replaced(text.value, place.aliases)
+        sizes = tuple(None if size is None else replaced(size, place.aliases) for size in text.shape)
+        each = replace(text, shape=sizes, value=value)
         integers = {name: value for name, value in place.integers.items() if name != each.name}
         place = replace(place, aliases=_without(each.name, each.line, place.aliases))
         if each.value is not None and each.name not in self._changed and "int" in (each.element_type or ""):
             value = self._integer_or_none(each.value, each.element_type, place)
+            texts = (*place.integer_texts, IntegerText(each.name, each.element_type or "int32", value=text.value))
             if value is not None:
                 types = {**place.types, each.name: each.element_type}
-                return replace(place, integers={**integers, each.name: value}, types=types)
+                known = {**integers, each.name: value}
+                return replace(place, integers=known, types=types, integer_texts=texts)
             if self._is_alias(each.value, place):
                 own = Cast(each.element_type or "int32", each.value, each.line, written=False)
-                return replace(place, integers=integers, aliases={**place.aliases, each.name: own})
+                aliases = {**place.aliases, each.name: own}
+                return replace(place, integers=integers, aliases=aliases, integer_texts=texts)
         shape = tuple(None if size is None else self._size(each, size, place) for size in each.shape)
         variable = self.variables.declare(
             each.name, each.element_type, shape, place.dims, each.line, temporary=temporary
         )
+        if self._is_inside:
+            self.local[variable.tensor] = each
         place = replace(place, integers=integers, variables={**place.variables, each.name: variable})
-        if each.value is not None and each.name not in self._counters:
-            self._assignment(Assign(Name(each.name, each.line), "=", each.value, each.line), place)
+        if text.value is not None and each.name not in self._counters:
+            self._assignment(Assign(Name(each.name, each.line), "=", text.value, each.line), place)
         return place
+
+    def _outer(self, each: Declare, place: _Place) -> _Place:
+        """Return the position with a variable of the file, a parameter or one of the function; integers that the body
+        does not set are sizes without a value. What sets it first stays where it is."""
+        is_size = not each.shape and each.name not in self._changed and "int" in (each.element_type or "int")
+        if each.value is not None and each.name not in self._counters:
+            is_known = is_size and self._integer_or_none(each.value, each.element_type, place) is not None
+            self.found += not is_known  # `from_c` counts it as a statement
+        if is_size:
+            return self._with_parameter(each.name, each.element_type or "int32", place)
+        shape = (None,) * len(each.shape)
+        own = self.variables.declare(each.name, each.element_type, shape, (), each.line, temporary=False)
+        return replace(place, variables={**place.variables, each.name: own})
 
     def _sized(self, each: Declare, place: _Place) -> _Place:
         """Return the position with the size's type in scope; Refused if its value does not fit."""
@@ -210,10 +328,9 @@ class Nest:
         """Return the integer value that a variable of this type holds, None if it is none or does not fit."""
         scope = self._scope(place)
         try:
-            found = affine_of(value, scope)
+            return seen(value, converted(value, whole_of(value, scope), kind, scope), scope)
         except Refused:
             return None
-        return found if kind is None or fits(found, kind, scope) else None
 
     def _is_alias(self, value: CExpression, place: _Place) -> bool:
         """Return whether an expression is an integer of loop counters alone, by pieces."""
@@ -221,7 +338,10 @@ class Nest:
         zero = Literal("0", 0, value.line)
         return is_piecewise(value) and not rules.reads(value) and rules.is_static(Binary("==", value, zero, value.line))
 
-    def _size(self, each: Declare, size: CExpression, place: _Place) -> int:
+    def _size(self, each: Declare, size: CExpression, place: _Place) -> int | None:
+        """Return the size of an axis; None where sizes have no values."""
+        if self.parametric:
+            return None
         value = affine_of(size, self._scope(place))
         if value.terms or value.constant < 1:
             found = "depends on a loop" if value.terms else f"is {value.constant}"
@@ -232,6 +352,9 @@ class Nest:
     # --- control ---
 
     def _loop(self, loop: For, place: _Place) -> None:
+        inner = {name: value for name, value in place.aliases.items() if name != loop.variable}
+        start, step = (replaced(each, place.aliases) for each in (loop.start, loop.step))
+        loop = replace(loop, start=start, condition=replaced(loop.condition, inner), step=step)
         name = unique(loop.variable, self._extents, self.variables.words.union(self.variables.by_tensor))
         number = place.next_number()
         try:
@@ -255,6 +378,7 @@ class Nest:
             [0],
             _without(loop.variable, loop.line, place.aliases),
             place.is_dead,
+            (*place.integer_texts, IntegerText(loop.variable, values.kind or "int32", name)),
         )
         self._body(loop.body, inner)
 
@@ -268,10 +392,11 @@ class Nest:
         return kind
 
     def _branch(self, branch: If, place: _Place) -> None:
+        condition = replaced(branch.condition, place.aliases)
         try:
-            formula = formula_of(branch.condition, self._scope(place))
+            formula = formula_of(condition, self._scope(place))
         except Refused:
-            if not self._reads_data(branch.condition):
+            if not self._reads_data(condition):
                 self._skip((*branch.then, *branch.other))
                 raise
             self._tried(self._without(branch), place, temporary=True)
@@ -317,31 +442,32 @@ class Nest:
 
     # --- assignments ---
 
-    def _assignment(self, each: Assign, place: _Place) -> None:
+    def _assignment(self, text: Assign, place: _Place) -> None:
         """Read an assignment, in as many pieces as its conditions of loop counters take it apart into."""
+        each = assign_with(text, place.aliases)
         if isinstance(each.target, Name) and each.target.name in {**place.integers, **dict.fromkeys(self._counters)}:
             self.found += 1
             what = f"'{each.target.name}' is a loop variable or a constant, and is assigned to"
             raise Refused("PM267", each.line, what, "Only a loop's own step changes its variable.")
-        first = self.found
+        source = StatementText(text, self.found, place.constraints, place.integer_texts)
         try:
-            self._pieces(simplified(with_guard(each), self._rules(place)), place, first)
+            self._pieces(simplified(with_guard(each), self._rules(place)), place, source)
         finally:
-            self.found = max(self.found, first + 1)
+            self.found = max(self.found, source.number + 1)
 
-    def _pieces(self, each: Assign, place: _Place, first: int, *, is_whole: bool = True) -> None:
-        """Read what is left of an assignment under the conditions of a place; first: the number of its first piece."""
+    def _pieces(self, each: Assign, place: _Place, source: StatementText, *, is_whole: bool = True) -> None:
+        """Read what is left of an assignment under the conditions of a place."""
         rules = self._rules(place)
         condition = next_condition(each, rules)
         if condition is None:
-            check_count(self.found + 1 - first, each.line)
-            self._piece(each, place, is_whole=is_whole)
+            check_count(self.found + 1 - source.number, each.line)
+            self._piece(each, place, source, is_whole=is_whole)
             return
         for is_true in (True, False):
             inner = self._where(condition, place, is_true=is_true)
-            self._pieces(decided(each, condition, rules, holds=is_true), inner, first, is_whole=False)
+            self._pieces(decided(each, condition, rules, holds=is_true), inner, source, is_whole=False)
 
-    def _piece(self, each: Assign, place: _Place, *, is_whole: bool) -> None:
+    def _piece(self, each: Assign, place: _Place, source: StatementText, *, is_whole: bool) -> None:
         name = f"S{self.found}"
         self.found += 1
         if place.is_dead or not each.writes or (not is_whole and self._domain(place).is_empty()):
@@ -368,6 +494,7 @@ class Nest:
             )
         )
         self.lines[name] = each.line
+        self.texts[name] = source
 
     def _reader(self, place: _Place) -> ValueReader:
         scope, variables = self._scope(place), self.variables
@@ -391,8 +518,8 @@ class Nest:
         return replace(rules_of(self._scope(place)), kind=kind)
 
     def _domain(self, place: _Place) -> Domain:
-        extents = {name: self._extents[name] for name in place.dims}
-        kept = [each for each in dict.fromkeys(place.constraints) if bounds(each, extents)[0] < 0]
+        extents = {name: self._extents[name] for name in (*self.parameters, *place.dims)}
+        kept = [each for each in dict.fromkeys(place.constraints) if self.parametric or bounds(each, extents)[0] < 0]
         return Domain(tuple(extents.items()), tuple(kept))
 
 
@@ -403,3 +530,20 @@ def _without(name: str, line: int, aliases: Mapping[str, CExpression]) -> dict[s
             what = f"'{name}' gets another meaning here, and '{own}' is computed from the outer one"
             raise Refused("PM265", line, what, "Rename one.")
     return {own: value for own, value in aliases.items() if own != name}
+
+
+def _expressions_of(statement: CStatement) -> tuple[CExpression, ...]:
+    """Return the expressions of a statement, those of its body left out."""
+    whole: tuple[CExpression | None, ...] = ()
+    match statement:
+        case Assign(target, _, value, _, _, guard):
+            whole = (target, value, guard)
+        case Declare(_, _, shape, value):
+            whole = (*shape, value)
+        case For(_, start, condition, step):
+            whole = (start, condition, step)
+        case If(condition):
+            whole = (condition,)
+        case Block():
+            pass
+    return tuple(each for each in whole if each is not None)

@@ -85,14 +85,7 @@ def workload_of_program(
 
     words: identifiers that new names avoid. Raises WorkloadError with every mistake, the complaints so far included.
     """
-    nest = Nest(program, sizes, complaints, Variables(words))
-    nest.run()
-    _stop_if_wrong(complaints)
-    if not nest.statements:
-        what = "no statement is ever executed" if nest.found else "there is no assignment to read"
-        raise WorkloadError(
-            Mistake("PM271", f"{what} ({complaints.file})", "Expected a nest of for loops around assignments.")
-        )
+    nest = _read_nest(Nest(program, sizes, complaints, Variables(words)))
     used = {each for statement in nest.statements for each in statement.dims}
     dims = tuple(each for each in nest.dims if each.name in used)
     site = Site({each.name: each for each in dims}, nest.lines)
@@ -102,6 +95,28 @@ def workload_of_program(
     workload = with_initial(workload, nest.variables.by_tensor, site, complaints)
     _stop_if_wrong(complaints)
     return workload, nest
+
+
+def parametric_nest(program: CProgram, sizes: Mapping[str, int], file: str) -> Nest:
+    """Return the statements of a program for all values of the sizes that are not given.
+
+    Raises WorkloadError with every mistake.
+    """
+    complaints = Complaints(file if file.isprintable() else ascii(file)[1:-1])
+    variables = Variables(program.prepared.words)
+    return _read_nest(Nest(program.program, sizes, complaints, variables, parametric=True))
+
+
+def _read_nest(nest: Nest) -> Nest:
+    """Return the nest after it was read. Raises WorkloadError with every mistake, and where nothing runs."""
+    nest.run()
+    _stop_if_wrong(nest.complaints)
+    if not nest.statements:
+        what = "no statement is ever executed" if nest.found else "there is no assignment to read"
+        raise WorkloadError(
+            Mistake("PM271", f"{what} ({nest.complaints.file})", "Expected a nest of for loops around assignments.")
+        )
+    return nest
 
 
 @dataclass(frozen=True, slots=True)

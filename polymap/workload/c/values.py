@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from polymap.inputs import shown
 from polymap.ir import Access, Affine, Apply, Convert, Expression, Index, Number, Operator, Read, bounds
 from polymap.workload.c.affine import Scope, picks_maximum, seen, whole_of
+from polymap.workload.c.source import VALUE_MACROS
 from polymap.workload.c.tree import (
     COMPARISONS,
     EXTREMES,
@@ -119,6 +120,8 @@ class ValueReader:
                 raise
             return None
         kind = found.kind
+        if kind is None and self.scope.parameters is not None:
+            kind = "int64"  # of a size without a declaration
         if kind is None:
             low, high = bounds(found.value, self.scope.extents)
             what = f"{shown(render(expression))} is used as data and reaches {high if abs(high) > abs(low) else low}"
@@ -180,6 +183,8 @@ class ValueReader:
 
     def _call(self, expression: CExpression, function: str, arguments: tuple[CExpression, ...]) -> Typed:
         is_extreme = function in (*MAXIMA, *MINIMA)
+        if function in VALUE_MACROS:
+            return Typed(Apply(function, tuple(self.read(each).value for each in arguments)), "float64")
         if not is_pure(function):
             what = f"the function '{function}' is not known to be pure"
             hint = f"Known: fmax, fmin, {', '.join(sorted(FUNCTIONS))}."

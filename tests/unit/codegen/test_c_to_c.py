@@ -128,8 +128,8 @@ def test_sums_keep_their_order_unless_told() -> None:
     ("source", "error", "match"),
     [
         ("for (i = 0; i < 9; i++) a[i] = 1;", InputError, "PM281.*no function"),
-        ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM282.*'i'"),
-        ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM282.*'1u'"),
+        ("void f(int n, int a[n]) { for (unsigned char i = 0; i < n; i++) a[0] += 1; }", WorkloadError, "PM272.*'i'"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n - 1u; i++) a[i] += 1; }", WorkloadError, "PM272.*'n - 1u'"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n] = 1; }", WorkloadError, "PM262.*loop var"),
         ("void f(int n, int a[n]) {\nstatic int i;\n#pragma scop\nfor (i = 0; i < n; i++) a[i] = 1;\n"
          "#pragma endscop\n}", WorkloadError, "PM281.*lives on"),
@@ -138,7 +138,7 @@ def test_sums_keep_their_order_unless_told() -> None:
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) { static int t; t = i; a[i] = t; } }",
          WorkloadError, "PM281.*static"),
         ("void f(int n, int a[n]) { for (int i = 0; ; i++) a[i] = 1; }", WorkloadError, "PM263"),
-        ("void f(int n, int a[n]) { for (int i = 0; i > -1; i++) a[i] = 1; }", WorkloadError, "PM281.*unbounded"),
+        ("void f(int n, int a[n]) { for (int i = 0; i > -1; i++) a[i] = 1; }", WorkloadError, "PM263.*unbounded"),
         ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) { int t = a[i]; a[i] = t; } for (int i = 0; i < n; i++)"
          " { float t = a[i]; a[i] = t; } }", WorkloadError, "PM281.*more than once"),
     ],
@@ -149,7 +149,7 @@ def test_what_is_refused(source: str, error: type[Exception], match: str) -> Non
 
 
 COUNTED = "void f(int n, double A[n], double B[n]) {{ int i, j; {} }}"
-OUTSIDE = r"PM281 the loop variable '{}' is used outside its loop \(C source:1\)"
+OUTSIDE = r"PM265 the loop variable '{}' is used outside its loop \(C source:1\)"
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ OUTSIDE = r"PM281 the loop variable '{}' is used outside its loop \(C source:1\)
         ("for (i = 0; i < n; i++) A[i] += 1; B[0] = A[0] < i ? 2 : 3;", OUTSIDE.format("i")),
         ("for (i = 0; i < n; i++) A[i] += 1; if (A[0] < i) A[0] = i;", OUTSIDE.format("i")),
         ("B[0] = i; for (i = 0; i < n; i++) A[i] = 1;", OUTSIDE.format("i")),
-        ("for (i = i; i < n; i++) A[i] = 1;", "PM2[86]1 the loop cannot be read"),
+        ("for (i = i; i < n; i++) A[i] = 1;", "PM261 the loop cannot be read"),
         ("{ int j = 5; A[0] = j; } for (j = 0; j < n; j++) B[j] = j;", OUTSIDE.format("j")),
         ("for (i = 0; i < n; i++) { double j = 2; A[i] += j; } for (j = 0; j < n; j++) B[j] = 1;", OUTSIDE.format("j")),
-        ("for (i = 0; i < n; i++) { for (i = 0; i < 3; i++) A[i] += 1; B[i] = 1; }", "PM281.*'i' is changed by"),
-        ("for (int i = 0; i < n; i++) for (i = 2; i < n; i++) A[i] = 1;", "PM281.*'i' is changed by"),
-        ("for (i = 0; i < n; i++) { int i = 3; A[i] += 1; }", "PM281.*'i' is declared again in its loop"),
+        ("for (i = 0; i < n; i++) { for (i = 0; i < 3; i++) A[i] += 1; B[i] = 1; }", "PM267.*'i' is changed by"),
+        ("for (int i = 0; i < n; i++) for (i = 2; i < n; i++) A[i] = 1;", "PM267.*'i' is changed by"),
+        ("for (i = 0; i < n; i++) { int i = 3; A[i] += 1; }", "PM267.*'i' is declared again in its loop"),
     ],
 )
 @pytest.mark.parametrize("sizes", [{}, {"n": 6}])
 def test_loop_variables_are_read_where_a_loop_counts_them(body: str, match: str, sizes: dict[str, int]) -> None:
     with pytest.raises(WorkloadError, match=match):
         pm.transform_c(COUNTED.format(body), sizes)
-    with pytest.raises(WorkloadError, match=match.replace("PM281", "PM26[57]")):
+    with pytest.raises(WorkloadError, match=match):
         pm.from_c(COUNTED.format(body), {"n": 6})
 
 
@@ -236,8 +236,9 @@ def test_hints_tell_what_may_become_affine() -> None:
     with pytest.raises(WorkloadError, match=r"(?s)PM262 'i \* m' .*With values for its sizes"):
         pm.transform_c(text.format("i * m"))
     for index in ("x[i]", "x[i] + 1", "i * i"):
-        with pytest.raises(WorkloadError, match="(?s)PM262 .*not on data"):
+        with pytest.raises(WorkloadError, match="PM262") as refused:
             pm.transform_c(text.format(index))
+        assert "With values" not in str(refused.value), "no size makes data or a square affine"
 
 
 def test_options_are_checked() -> None:

@@ -65,6 +65,13 @@ def test_parameters_may_have_the_names_of_constants(name: str) -> None:
     assert formula.at({name: 100}) == 5050
 
 
+def test_polynomials_that_agree_at_some_parameters_are_joined_with_all_that_was_joined_to_them() -> None:
+    rows = ["0 <= i <= 2", "j > i", "k >= 0", "l >= j - 1", "k <= l < n"]
+    formula = count_formula(isl.Set(f"[n] -> {{ S[i,j,k,l] : {' and '.join(rows)} }}"))
+    assert formula is not None
+    assert [formula.at({"n": n}) for n in range(-1, 6)] == [0, 0, 1, 7, 25, 61, 121]
+
+
 def test_random_sets_are_counted_right() -> None:
     rng = random.Random(3)
     agreed = 0
