@@ -22,7 +22,7 @@ from polymap.codegen.native import (
     quads,
     vector_dims,
 )
-from polymap.codegen.programs import may_overflow, program_function
+from polymap.codegen.programs import may_overflow, program_function, row_function
 from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, answers_in_words, shown
@@ -174,12 +174,17 @@ def native_code(
         raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
+    core = Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
+    if mapping is None and not tail:
+        function = row_function(workload, core, name=name, threads=threads, remark=_row_remark(workload, threads))
+        if function is not None:
+            return None, function
     if len(workload.statements) != 1 or workload.original is not None:
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
         return None, _program(
-            workload, name, mapping, threads, Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
+            workload, name, mapping, threads, core
         )
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
@@ -276,6 +281,14 @@ def _program_remark(workload: Workload, schedule: Schedule, order: str, threads:
     flags = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-tree-slp-vectorize"
     flags += " -fwrapv" if may_overflow(workload) else ""
     lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
+    return _plain("\n".join(lines))
+
+
+def _row_remark(workload: Workload, threads: int) -> str:
+    lines = [f"{workload.name or 'a program'}; written by polymap."]
+    lines.append("Blocks of rows run through all statements while they are in the first caches. Sums are added up in")
+    lines.append("another order than in the text, products fused with additions; exp and tanh are functions below.")
+    lines.append(f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}")
     return _plain("\n".join(lines))
 
 
