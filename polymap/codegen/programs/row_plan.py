@@ -94,7 +94,8 @@ def _tile(form: RowForm, step: Product, number: int, count: int, lanes: int, reg
     vectors = -(-extents[step.lane] // lanes)
     rows = min(TUNING.most_rows, (registers - 4) // TUNING.lane_vectors, count)
     wide = min(vectors, max(TUNING.lane_vectors, min(TUNING.most_lane_vectors, (registers - 4) // rows - 1)))
-    if count <= TUNING.few_rows and factors.get(step.term, 0) == 1:
+    of_terms = form.factors(step.statement.reads[step.a]).get(step.term, 0)
+    if count <= TUNING.few_rows and factors.get(step.term, 0) == of_terms == 1:
         return Tile(step, number, count, wide, is_dot=True), 0
     is_direct = factors.get(step.lane, 0) == 1 and extents[step.lane] % lanes == 0
     length = 0 if is_direct else -(-vectors // wide) * wide * lanes * extents[step.term]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from polymap.codegen.native import ELEMENT_BYTES
 from polymap.codegen.programs.row_plan import RowPlan, Tile
@@ -30,19 +30,119 @@ def _panels(plan: RowPlan, tile: Tile) -> list[tuple[int, int, int]]:
     return found
 
 
+_PICK = """#ifdef __clang__
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (lane_numbers){__VA_ARGS__})
+#endif
+"""
+# Of vectors in which `half` neighbours twice belong to one sum each: both halves are added, those of the second behind.
+_JOIN = """static inline {vector} join_{half}(const {vector} a, const {vector} b)
+{{
+    return PICK(a, b, {low}) + PICK(a, b, {high});
+}}
+"""
+# A square of elements, so that its columns are rows: each round puts the elements of two halves side by side.
+_TURN = """static inline void turn(const {kind} *from, long step, {kind} *to, long to_step)
+{{
+    {vector} v[{lanes}], t[{lanes}];
+    for (long l = 0; l < {lanes}; ++l)
+        v[l] = *(const {vector}_any *)(from + l * step);
+{rounds}
+    for (long l = 0; l < {lanes}; ++l)
+        *({vector}_any *)(to + l * to_step) = v[l];
+}}
+"""
+_ROUND = """    for (long l = 0; l < {half}; ++l) {{
+        {to}[2 * l] = PICK({of}[l], {of}[l + {half}], {low});
+        {to}[2 * l + 1] = PICK({of}[l], {of}[l + {half}], {high});
+    }}
+"""
+
+
 def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
-    """Yield the type of the vectors, and the functions of the register tiles."""
+    """Yield the types of the vectors, and the functions of the register tiles."""
     if not plan.tiles:
         return
-    size, kind, vector = plan.lanes * ELEMENT_BYTES[plan.c_type], plan.c_type, _vector(plan)
-    yield f"typedef {kind} {vector} __attribute__((vector_size({size})));\n"
-    any_ = f"__attribute__((vector_size({size}), aligned({ELEMENT_BYTES[kind]}), may_alias))"
+    bytes_, kind, vector = ELEMENT_BYTES[plan.c_type], plan.c_type, _vector(plan)
+    whole = f"__attribute__((vector_size({plan.lanes * bytes_})))"
+    yield f"typedef {kind} {vector} {whole};\n"
+    any_ = f"__attribute__((vector_size({plan.lanes * bytes_}), aligned({bytes_}), may_alias))"
     yield f"typedef {kind} {vector}_any {any_};\n"
+    turns = any(_is_turned(plan, tile) for tile in plan.tiles.values())
+    dots = [tile for tile in plan.tiles.values() if tile.is_dot]
+    if turns or dots:
+        yield f"typedef int{8 * bytes_}_t lane_numbers {whole};\n{_PICK}"
+    if turns:
+        yield _turn_text(plan)
+    if dots:
+        yield from _join_texts(plan)
     for tile in plan.tiles.values():
-        if not tile.is_dot:
-            for rows in _row_counts(plan, tile):
-                for _, vectors, rest in _panels(plan, tile):
-                    yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
+        if tile.is_dot:
+            yield "\n".join(_dot_text(plan, tile, name)) + "\n"
+            continue
+        for rows in _row_counts(plan, tile):
+            for _, vectors, rest in _panels(plan, tile):
+                yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _turn_text(plan: RowPlan) -> str:
+    lanes, half = plan.lanes, plan.lanes // 2
+    ends = [_numbers(each for l in range(first, first + half) for each in (l, l + lanes)) for first in (0, half)]
+    count = lanes.bit_length() - 1
+    rounds = [
+        _ROUND.format(half=half, to="tv"[number % 2], of="vt"[number % 2], low=ends[0], high=ends[1])
+        for number in range(count)
+    ]
+    if count % 2:
+        rounds.append(f"    for (long l = 0; l < {lanes}; ++l)\n        v[l] = t[l];\n")
+    return _TURN.format(kind=plan.c_type, vector=_vector(plan), lanes=lanes, rounds="".join(rounds).rstrip("\n"))
+
+
+def _join_texts(plan: RowPlan) -> Iterator[str]:
+    lanes, half = plan.lanes, plan.lanes // 2
+    while half:
+        firsts = [first for first in range(0, 2 * lanes, 2 * half)]
+        low = _numbers(first + each for first in firsts for each in range(half))
+        high = _numbers(first + half + each for first in firsts for each in range(half))
+        yield _JOIN.format(vector=_vector(plan), half=half, low=low, high=high)
+        half //= 2
+
+
+def _dot_text(plan: RowPlan, tile: Tile, name: str) -> list[str]:
+    """Return the function that finds as many sums of one row as a vector has lanes, and stores them."""
+    kind, vector, lanes = plan.c_type, _vector(plan), plan.lanes
+    terms = plan.form.extent((tile.product.term,))
+    of_lanes = plan.form.factors(tile.product.statement.reads[tile.product.b]).get(tile.product.lane, 0)
+    whole, rest = terms - terms % lanes, terms % lanes
+    own = f"{name}_product{tile.number}"
+    lines = [f"static inline {vector} {own}_of(const {kind} *a, const {kind} *b)", "{", f"    {vector} s = {{0}};"]
+    if rest:
+        lines += [f"    {vector} u = {{0}}, v = {{0}};", f"    memcpy(&u, a + {whole}, {rest} * sizeof *a);"]
+        lines += [f"    memcpy(&v, b + {whole}, {rest} * sizeof *b);", "    s = u * v;"]
+    if whole:
+        lines.append(f"    for (long k = 0; k < {whole}; k += {lanes})")
+        lines.append(f"        s += *(const {vector}_any *)(a + k) * *(const {vector}_any *)(b + k);")
+    lines += ["    return s;", "}"]
+    parts = [f"{own}_of(a, b + {of_lanes * lane})" for lane in range(lanes)]
+    half = lanes // 2
+    while half:
+        parts = [f"join_{half}({one}, {other})" for one, other in zip(parts[::2], parts[1::2], strict=True)]
+        half //= 2
+    lines += [f"WIDE static void {own}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
+    lines += [f"    const {vector} s = {parts[0]};".replace(" join_", "\n        join_")]
+    sums = "+=" if _adds(plan, tile) else "="
+    return [*lines, f"    *({vector}_any *)to {sums} s;", "}"]
+
+
+def _is_turned(plan: RowPlan, tile: Tile) -> bool:
+    """Return whether a matrix is packed by squares whose columns become rows."""
+    factors = plan.form.factors(tile.product.statement.reads[tile.product.b])
+    return tile.packed >= 0 and factors.get(tile.product.term, 0) == 1 and factors.get(tile.product.lane, 0) != 1
 
 
 def _name(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, rest: int) -> str:
@@ -111,26 +211,44 @@ def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
         f"    const {plan.c_type} *const from = {array} + packed{number};",
         f"    {plan.c_type} *to = scratch + {tile.packed};",
     ]
+    turned = _is_turned(plan, tile)
     for first, count in ((0, extent - extent % width), (extent - extent % width, extent)):
         if first == count:
             continue
         own = min(width, count - first)
-        lines += [
-            f"    for (long j = {first}; j < {count}; j += {width})",
-            f"        for (long k = 0; k < {terms}; ++k, to += {width}) {{",
-            f"            for (long l = 0; l < {own}; ++l)",
-            f"                to[l] = from[(j + l) * {of_lanes} + k * {of_terms}];",
-        ]
+        squares = own - own % plan.lanes if turned else 0
+        whole = terms - terms % plan.lanes
+        lines.append(f"    for (long j = {first}; j < {count}; j += {width}, to += {width * terms}) {{")
+        if squares and whole:
+            lines += [
+                f"        for (long k = 0; k < {whole}; k += {plan.lanes})",
+                f"            for (long l = 0; l < {squares}; l += {plan.lanes})",
+                f"                turn(from + (j + l) * {of_lanes} + k, {of_lanes}, to + k * {width} + l, {width});",
+            ]
+        else:
+            squares = whole = 0
+        copies = [(0, terms, squares, own)] if squares < own else []
+        copies += [(whole, terms, 0, squares)] if squares and whole < terms else []
+        for low, high, left, right in copies:
+            lines += [
+                f"        for (long k = {low}; k < {high}; ++k)",
+                f"            for (long l = {left}; l < {right}; ++l)",
+                f"                to[k * {width} + l] = from[(j + l) * {of_lanes} + k * {of_terms}];",
+            ]
         if own < width:
-            lines += [f"            for (long l = {own}; l < {width}; ++l)", "                to[l] = 0;"]
-        lines.append("        }")
+            lines += [
+                f"        for (long k = 0; k < {terms}; ++k)",
+                f"            for (long l = {own}; l < {width}; ++l)",
+                f"                to[k * {width} + l] = 0;",
+            ]
+        lines.append("    }")
     return [*lines, "}"]
 
 
 def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) -> list[str]:
     """Return the loops over register tiles of a block."""
     if tile.is_dot:
-        return _dots(plan, tile, a, matrix, to)
+        return _dots(plan, tile, name, a, matrix, to)
     of_rows, _, of_matrix, of_sums = _steps(plan, tile)
     width, terms = tile.vectors * plan.lanes, plan.form.extent((tile.product.term,))
     source = f"scratch + {tile.packed}" if tile.packed >= 0 else matrix
@@ -153,23 +271,31 @@ def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to:
     return lines
 
 
-def _dots(plan: RowPlan, tile: Tile, a: str, matrix: str, to: str) -> list[str]:
+def _dots(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) -> list[str]:
     """Return the loop that finds each sum along its terms, which lie side by side: of few rows, each matrix is read
     once."""
-    of_rows, of_terms, _, of_sums = _steps(plan, tile)
+    of_rows, _, _, of_sums = _steps(plan, tile)
     product = tile.product
     extents = plan.form.workload.extents()
     of_lanes = plan.form.factors(product.statement.reads[product.b]).get(product.lane, 0)
-    sums = ", ".join(f"s{row}" for row in range(plan.count))
-    symbol = "+=" if _adds(plan, tile) else "="
-    return [
-        f"for (long l = 0; l < {extents[product.lane]}; ++l) {{",
-        f"    const {plan.c_type} *const b = {matrix} + l * {of_lanes};",
-        *(f"    {plan.c_type} s{row} = 0;" for row in range(plan.count)),
-        f"#pragma omp simd reduction(+:{sums})",
-        f"    for (long k = 0; k < {extents[product.term]}; ++k) {{",
-        *(f"        s{row} += ({a})[{row * of_rows} + k * {of_terms}] * b[k];" for row in range(plan.count)),
-        "    }",
-        *(f"    ({to})[{row * of_sums} + l] {symbol} s{row};" for row in range(plan.count)),
-        "}",
-    ]
+    extent = extents[product.lane]
+    whole, symbol = extent - extent % plan.lanes, "+=" if _adds(plan, tile) else "="
+    lines: list[str] = []
+    if whole:
+        lines.append(f"for (long l = 0; l < {whole}; l += {plan.lanes}) {{")
+        for row in range(plan.count):
+            at, sums = f"{a} + {row * of_rows}", f"{to} + {row * of_sums}"
+            lines.append(f"    {name}_product{tile.number}({at}, {matrix} + l * {of_lanes}, {sums} + l);")
+        lines.append("}")
+    if whole == extent:
+        return lines
+    lines += [f"for (long l = {whole}; l < {extent}; ++l) {{"]
+    for row in range(plan.count):
+        lines += [
+            f"    {plan.c_type} s{row} = 0;",
+            f"#pragma omp simd reduction(+:s{row})",
+            f"    for (long k = 0; k < {extents[product.term]}; ++k)",
+            f"        s{row} += ({a} + {row * of_rows})[k] * ({matrix} + l * {of_lanes})[k];",
+            f"    ({to} + {row * of_sums})[l] {symbol} s{row};",
+        ]
+    return [*lines, "}"]
