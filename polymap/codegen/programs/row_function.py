@@ -11,7 +11,7 @@ from polymap.codegen.programs.row_plan import RowPlan, row_plan
 from polymap.codegen.programs.row_products import call_of_tiles, packing_lines, product_texts
 from polymap.codegen.programs.vector_math import helpers, in_vectors
 from polymap.codegen.source import TUNING, Core
-from polymap.ir import Access, Operator, Statement, Workload
+from polymap.ir import Access, Apply, Operator, Read, Statement, Workload
 
 _HEAD = """#include <math.h>
 #include <stdint.h>
@@ -25,6 +25,8 @@ _WIDE = """#if defined(__clang__)
 #define WIDE
 #endif
 """
+# Quotients by one value of a row are products with its reciprocal where that has full precision.
+_PLAIN_DIVISORS = {"float": ("1e-30f", "1e30f"), "double": ("1e-300", "1e300")}
 _STARTS = {Operator.ADD: "0", Operator.MULTIPLY: "1", Operator.MAX: "-HUGE_VAL", Operator.MIN: "HUGE_VAL"}
 
 
@@ -164,14 +166,30 @@ def _sweep(plan: RowPlan, step: Sweep, done: set[str]) -> list[str]:
     """Return a loop over the rows of a block, with one over their lanes. done: tensors that have values."""
     inside = _Inside(plan, step, frozenset(done))
     body = inside.lines()
-    return ["for (long u = 0; u < rows; ++u) {", *(f"    {line}" for line in body), "}"]
+    if inside.divisors:
+        by_products = _Inside(plan, step, frozenset(done), inside.divisors)
+        products, (least, most) = by_products.lines(), _PLAIN_DIVISORS[plan.c_type]
+        size = "fabsf" if plan.c_type == "float" else "fabs"
+        plain = [f"{size}({each}) > {least} && {size}({each}) < {most}" for each in inside.divisors]
+        heads = [
+            f"const {plan.c_type} r{n} = 1 / {each};" for n, each in enumerate(inside.divisors)
+        ]
+        body = [f"if ({' && '.join(plain)}) {{", *_indented([*heads, *products]), "} else {", *_indented(body), "}"]
+    return ["for (long u = 0; u < rows; ++u) {", *_indented(body), "}"]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 class _Inside:
-    """The code of one row of a sweep."""
+    """The code of one row of a sweep. divisors: values of the row that lanes are divided by; reciprocals: those of which
+    there is one."""
 
-    def __init__(self, plan: RowPlan, step: Sweep, done: frozenset[str]) -> None:
+    def __init__(self, plan: RowPlan, step: Sweep, done: frozenset[str], reciprocals: Sequence[str] = ()) -> None:
         self.plan, self.step, self.done = plan, step, set(done)
+        self.divisors: list[str] = []
+        self.reciprocals = reciprocals
         self.names: dict[tuple[Access, bool], str] = {}
         self.head: list[str] = []
 
@@ -237,6 +255,16 @@ class _Inside:
         kinds = tuple(self.plan.form.kind for _ in each.reads)
         value = in_vectors(each.expression, kinds, self.plan.form.kind)
         operands = tuple(Name(self._element(access, lane)) for access in each.reads)
+        if isinstance(value, Apply) and value.operation == "/" and lane:
+            left, right = value.arguments
+            if isinstance(right, Read) and lane not in each.reads[right.access].dims:
+                divisor = operands[right.access].text
+                if divisor in self.reciprocals:
+                    other = Name(f"r{self.reciprocals.index(divisor)}")
+                    operands = (*operands, other)
+                    value = Apply("*", (left, Read(len(operands) - 1)))
+                elif divisor not in self.divisors:
+                    self.divisors.append(divisor)
         return f"({expression(c_expression(value, operands, {}))})"
 
     def _element(self, access: Access, lane: str) -> str:
