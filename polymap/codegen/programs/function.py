@@ -53,6 +53,8 @@ _HEAD = """#include <limits.h>
 #include <string.h>
 #ifdef __clang__ /* 14 hands loads on to the next iteration where arrays are known to be apart: slow in vectors */
 #define restrict
+#elif defined(__cplusplus)
+#define restrict __restrict__
 #endif
 """
 _FLOOR = """static inline long floor_div(const long a, const long b)

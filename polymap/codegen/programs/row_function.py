@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polymap.codegen.lower import EXTREMES, LINE_BYTES, OPENMP_HINTS, Name, c_expression, expression
+from polymap.codegen.lower import EXTREMES, LINE_BYTES, OPENMP_HINTS, RESTRICT, Name, c_expression, expression
 from polymap.codegen.native import NativeFunction, signature
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
 from polymap.codegen.programs.row_plan import RowPlan, row_plan
@@ -44,7 +44,7 @@ def row_function(workload: Workload, facts: Core, *, name: str, threads: int = 1
     body = "\n".join(lines)
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
-    head += _HEAD + (OPENMP_HINTS if "#pragma" in body else "") + _WIDE.format(bits=facts.vector_bits)
+    head += _HEAD + RESTRICT + (OPENMP_HINTS if "#pragma" in body else "") + _WIDE.format(bits=facts.vector_bits)
     head += (EXTREMES if "MAX(" in body or "MIN(" in body else "") + helpers(body)
     text = f"{head}{products}\nWIDE {signature(name, form.callers)}\n{{\n{body}\n}}\n"
     return NativeFunction(name, text, form.callers, None, 0, "")
@@ -64,7 +64,8 @@ def _loop_over_blocks(plan: RowPlan, name: str, threads: int) -> list[str]:
     lines: list[str] = []
     pad = "    "
     if threads > 1:
-        lines += [f"#pragma omp parallel num_threads({threads})", "    {"]
+        lines.append(f"#pragma omp parallel for schedule(static) num_threads({threads})")
+        lines.append(f"    for (long part = 0; part < {threads}; ++part) {{")
         pad = "        "
     inner = [*_scratch(plan), *_own_part(groups * blocks, threads)]
     inner += [f"long packed{each.number} = -1;" for each in plan.tiles.values() if each.packed >= 0]
@@ -94,14 +95,7 @@ def _scratch(plan: RowPlan) -> list[str]:
 def _own_part(total: int, threads: int) -> list[str]:
     if threads == 1:
         return [f"const long first = 0, last = {total};"]
-    return [
-        "long first = 0;",
-        f"long last = {total};",
-        "#ifdef _OPENMP",
-        f"first = {total}L * omp_get_thread_num() / omp_get_num_threads();",
-        f"last = {total}L * (omp_get_thread_num() + 1) / omp_get_num_threads();",
-        "#endif",
-    ]
+    return [f"const long first = {total}L * part / {threads}, last = {total}L * (part + 1) / {threads};"]
 
 
 def _indices(plan: RowPlan, blocks: int) -> list[str]:

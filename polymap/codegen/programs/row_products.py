@@ -70,7 +70,7 @@ def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
     any_ = f"__attribute__((vector_size({plan.lanes * bytes_}), aligned({bytes_}), may_alias))"
     yield f"typedef {kind} {vector}_any {any_};\n"
     turns = any(_is_turned(plan, tile) for tile in plan.tiles.values())
-    dots = [tile for tile in plan.tiles.values() if tile.is_dot]
+    dots = [each for each in plan.tiles.values() if each.is_dot and plan.form.extent((each.product.lane,)) >= plan.lanes]
     if turns or dots:
         yield f"typedef int{8 * bytes_}_t lane_numbers {whole};\n{_PICK}"
     if turns:
@@ -78,10 +78,9 @@ def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
     if dots:
         yield from _join_texts(plan)
     for tile in plan.tiles.values():
-        if tile.is_dot:
+        if tile in dots:
             yield "\n".join(_dot_text(plan, tile, name)) + "\n"
-            continue
-        for rows in _row_counts(plan, tile):
+        for rows in () if tile.is_dot else _row_counts(plan, tile):
             for _, vectors, rest in _panels(plan, tile):
                 yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
 
@@ -142,7 +141,9 @@ def _dot_text(plan: RowPlan, tile: Tile, name: str) -> list[str]:
 def _is_turned(plan: RowPlan, tile: Tile) -> bool:
     """Return whether a matrix is packed by squares whose columns become rows."""
     factors = plan.form.factors(tile.product.statement.reads[tile.product.b])
-    return tile.packed >= 0 and factors.get(tile.product.term, 0) == 1 and factors.get(tile.product.lane, 0) != 1
+    lanes, terms = (plan.form.extent((dim,)) for dim in (tile.product.lane, tile.product.term))
+    is_large = tile.packed >= 0 and min(lanes, terms) >= plan.lanes
+    return is_large and factors.get(tile.product.term, 0) == 1 and factors.get(tile.product.lane, 0) != 1
 
 
 def _name(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, rest: int) -> str:
