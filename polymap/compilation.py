@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from polymap.codegen.native import (
@@ -183,33 +184,19 @@ def native_code(
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
-        return None, _program(
-            workload, name, mapping, threads, core
-        )
+        return None, _program(workload, name, mapping, threads, core)
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
+    printed = partial(native_function, workload, name=name, layout=layout, threads=threads, tail=tail)
     if mapping is not None:
-        remark = _remark(workload, None, layout, threads, "A given mapping.")
-        return None, native_function(
-            workload, arch, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
-        )
+        return None, printed(arch, mapping, remark=_remark(workload, None, layout, threads, "A given mapping."))
     over, dims, fours = _as_printed(workload, layout, facts, has_tail=bool(tail))
     steps = memory_steps(over, layout)
     choice = choose_cpu_mapping(over, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
     mapping = plain_mapping(over, arch, steps) if choice is None else choice.mapping
-    return choice, native_function(
-        workload,
-        arch if choice is None else choice.arch,
-        mapping,
-        name=name,
-        layout=layout,
-        threads=threads,
-        remark=_remark(over, choice, layout, threads, ""),
-        tail=tail,
-        flat=over,
-        by_fours=fours,
-    )
+    machine, remark = arch if choice is None else choice.arch, _remark(over, choice, layout, threads, "")
+    return choice, printed(machine, mapping, remark=remark, flat=over, by_fours=fours)
 
 
 def _as_printed(
@@ -288,7 +275,9 @@ def _row_remark(workload: Workload, threads: int) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap."]
     lines.append("Blocks of rows run through all statements while they are in the first caches. Sums are added up in")
     lines.append("another order than in the text, products fused with additions; exp and tanh are functions below.")
-    lines.append(f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}")
+    lines.append(
+        f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}"
+    )
     return _plain("\n".join(lines))
 
 

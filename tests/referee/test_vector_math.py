@@ -35,9 +35,7 @@ def _loaded(compiler: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> ctyp
 def _values(library: ctypes.CDLL, name: str, x: Values) -> Values:
     kind = "float" if x.dtype == np.float32 else "double"
     y = np.empty_like(x)
-    library[f"all_{name}_{kind}"](
-        ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_long(len(x))
-    )
+    library[f"all_{name}_{kind}"](ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_long(len(x)))
     return y
 
 
@@ -47,7 +45,7 @@ def test_errors_of_floats_are_below_those_stated(
     name: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = _loaded(compiler, tmp_path, monkeypatch)
-    x = np.concatenate([np.arange(0, 2**32, 1009, dtype=np.uint32).view(np.float32), np.float32(EDGES)])
+    x = np.concatenate([np.arange(0, 2**32, 1009, dtype=np.uint32).view(np.float32), np.array(EDGES, np.float32)])
     y = _values(library, name, x)
     with np.errstate(all="ignore"):
         exact = getattr(np, name)(x.astype(np.float64))
@@ -58,7 +56,7 @@ def test_errors_of_floats_are_below_those_stated(
     assert (y[np.isinf(rounded)] == rounded[np.isinf(rounded)]).all(), "what is too large is infinite"
     worst = float((np.abs(y[finite] - exact[finite]) / unit[finite]).max())
     assert worst <= ERRORS[name], f"{name}: {worst} units in the last place"
-    zeros = _values(library, "tanh", np.float32([0.0, -0.0]))
+    zeros = _values(library, "tanh", np.array([0.0, -0.0], np.float32))
     assert list(np.signbit(zeros)) == [False, True], "tanh keeps the sign of zero"
 
 
@@ -70,7 +68,7 @@ def test_errors_of_doubles_are_below_those_stated(
     library = _loaded(compiler, tmp_path, monkeypatch)
     random = np.random.default_rng(5)
     parts = [random.uniform(-scale, scale, 400) for scale in (0.4, 2, 25, 720)]
-    parts += [np.exp2(random.uniform(-1060, 9, 300)), np.float64(EDGES), np.float64(WIDE_EDGES)]
+    parts += [np.exp2(random.uniform(-1060, 9, 300)), np.array(EDGES), np.array(WIDE_EDGES)]
     x = np.concatenate(parts)
     y = _values(library, name, x)
     mpmath.mp.prec = 160

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from polymap.codegen.native import ArrayForm, program_forms
@@ -63,7 +64,9 @@ class RowForm:
 
     def factors(self, access: Access) -> dict[str, int]:
         """Return by how many elements an access moves per step of each dim."""
-        return {dim: int(factor) for dim, factor in position_of(self.forms[access.tensor], access).coefficients().items()}
+        return {
+            dim: int(factor) for dim, factor in position_of(self.forms[access.tensor], access).coefficients().items()
+        }
 
     def row_step(self, access: Access) -> int:
         """Return the elements from one row of a group to the next."""
@@ -104,7 +107,7 @@ def _is_plain(statement: Statement) -> bool:
 def _is_in_sequence(statements: Sequence[Statement]) -> bool:
     """Return whether each statement runs to its end before the next one starts."""
     first = [each.position[0] for each in statements]
-    return all(one < other for one, other in zip(first, first[1:], strict=False))
+    return all(one < other for one, other in pairwise(first))
 
 
 def _is_whole(workload: Workload) -> bool:
@@ -121,7 +124,7 @@ def _is_whole(workload: Workload) -> bool:
 
 
 def _shared_dims(workload: Workload) -> tuple[str, ...]:
-    """Return the dims of all targets, in the order of the last one; all but its last axis where that leaves no lanes."""
+    """Return the dims of all targets, in the order of the last one: without its last axis if no lanes were left."""
     last = workload.statements[-1]
     dims = last.target.dims
     shared = tuple(dim for dim in dims if all(dim in each.target.dims for each in workload.statements))
@@ -251,4 +254,3 @@ def _lanes(step: Product | Sweep) -> Iterator[tuple[Access, str]]:
 def _is_contiguous(form: RowForm, step: Product | Sweep, access: Access, lane: str) -> bool:
     is_free = isinstance(step, Product) and access != step.statement.target  # rows of terms may have any step
     return is_free or form.factors(access).get(lane, 0) in (0, 1)
-

@@ -29,8 +29,8 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """lanes: elements of a vector; count: rows of a group; block: rows of a block; places: of temporaries in the scratch
-    array; size: its elements."""
+    """lanes: elements of a vector; count: rows of a group; block: rows of a block; places: of temporaries in the
+    scratch array; size: its elements."""
 
     form: RowForm
     lanes: int

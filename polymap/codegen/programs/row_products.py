@@ -70,7 +70,9 @@ def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
     any_ = f"__attribute__((vector_size({plan.lanes * bytes_}), aligned({bytes_}), may_alias))"
     yield f"typedef {kind} {vector}_any {any_};\n"
     turns = any(_is_turned(plan, tile) for tile in plan.tiles.values())
-    dots = [each for each in plan.tiles.values() if each.is_dot and plan.form.extent((each.product.lane,)) >= plan.lanes]
+    dots = [
+        each for each in plan.tiles.values() if each.is_dot and plan.form.extent((each.product.lane,)) >= plan.lanes
+    ]
     if turns or dots:
         yield f"typedef int{8 * bytes_}_t lane_numbers {whole};\n{_PICK}"
     if turns:
@@ -91,7 +93,8 @@ def _numbers(values: Iterable[int]) -> str:
 
 def _turn_text(plan: RowPlan) -> str:
     lanes, half = plan.lanes, plan.lanes // 2
-    ends = [_numbers(each for l in range(first, first + half) for each in (l, l + lanes)) for first in (0, half)]
+    pairs = [(lane, lane + lanes) for lane in range(lanes)]
+    ends = [_numbers(each for pair in part for each in pair) for part in (pairs[:half], pairs[half:])]
     count = lanes.bit_length() - 1
     rounds = [
         _ROUND.format(half=half, to="tv"[number % 2], of="vt"[number % 2], low=ends[0], high=ends[1])
@@ -105,7 +108,7 @@ def _turn_text(plan: RowPlan) -> str:
 def _join_texts(plan: RowPlan) -> Iterator[str]:
     lanes, half = plan.lanes, plan.lanes // 2
     while half:
-        firsts = [first for first in range(0, 2 * lanes, 2 * half)]
+        firsts = range(0, 2 * lanes, 2 * half)
         low = _numbers(first + each for first in firsts for each in range(half))
         high = _numbers(first + half + each for first in firsts for each in range(half))
         yield _JOIN.format(vector=_vector(plan), half=half, low=low, high=high)
@@ -152,7 +155,7 @@ def _name(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, rest: i
 
 
 def _steps(plan: RowPlan, tile: Tile) -> tuple[int, int, int, int]:
-    """Return the steps of a: from row to row and from term to term; of the matrix from term to term; of rows of sums."""
+    """Return the elements between rows of a, between terms of a and of the matrix, and between rows of sums."""
     form, product = plan.form, tile.product
     a, target = product.statement.reads[product.a], product.statement.target
     factors = form.factors(a)

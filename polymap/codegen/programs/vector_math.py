@@ -2,9 +2,8 @@
 
 exp(x) = 2^n exp(r) with n the integer nearest to x / ln 2, and |r| <= ln 2 / 2: n ln 2 is subtracted in two parts, the
 first of which is exact (Cody and Waite). exp(r) - 1 = r + r^2 p(r), where p has the least largest relative error of its
-degree (Remez exchange: 3.1e-9 of r^2 for floats, 3.4e-18 for doubles). tanh(x) = e / (e + 2) with e = exp(2x) - 1, which
-is 2^n (exp(r) - 1) + (2^n - 1). Errors, in units in the last place of the result, of all floats and of samples of the
-doubles: tests/referee/test_vector_math.py.
+degree (Remez exchange: 3.1e-9 of r^2 for floats, 3.4e-18 for doubles). tanh(x) = e / (e + 2), e = exp(2x) - 1, which is
+2^n (exp(r) - 1) + (2^n - 1). Errors, in units in the last place: tests/referee/test_vector_math.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The C function of a program that runs by blocks of rows: products in vector registers, loops over lanes in vectors."""
+"""The C function of a program that runs by blocks of rows: products in vector registers, lanes in vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _PLAIN_DIVISORS = {"float": ("1e-30f", "1e30f"), "double": ("1e-300", "1e300")}
 _STARTS = {Operator.ADD: "0", Operator.MULTIPLY: "1", Operator.MAX: "-HUGE_VAL", Operator.MIN: "HUGE_VAL"}
 
 
-def row_function(workload: Workload, facts: Core, *, name: str, threads: int = 1, remark: str = "") -> NativeFunction | None:
+def row_function(
+    workload: Workload, facts: Core, *, name: str, threads: int = 1, remark: str = ""
+) -> NativeFunction | None:
     """Return the function that computes a program by blocks of rows; None for programs of another form.
 
     Sums are added up in another order, products are fused with additions, and exp and tanh are those of vector_math.py.
@@ -108,7 +110,9 @@ def _indices(plan: RowPlan, blocks: int) -> list[str]:
         rest = f"at / {blocks}"
         left = f"{plan.count} - row"
         is_even = plan.count % plan.block == 0
-        lines.append(f"const long rows = {plan.block if is_even else f'{left} < {plan.block} ? {left} : {plan.block}'};")
+        lines.append(
+            f"const long rows = {plan.block if is_even else f'{left} < {plan.block} ? {left} : {plan.block}'};"
+        )
     else:
         lines += ["const long row = 0;", f"const long rows = {plan.count};"]
     for number, dim in reversed(list(enumerate(form.outer))):
@@ -121,7 +125,11 @@ def _indices(plan: RowPlan, blocks: int) -> list[str]:
 
 def pointer(plan: RowPlan, tensor: str) -> str:
     """Return the name of a tensor's array in C; temporaries are those of a block."""
-    return plan.form.forms[tensor].parameter if not plan.form.is_scratch(tensor) else f"t_{plan.form.forms[tensor].parameter}"
+    return (
+        plan.form.forms[tensor].parameter
+        if not plan.form.is_scratch(tensor)
+        else f"t_{plan.form.forms[tensor].parameter}"
+    )
 
 
 def start(plan: RowPlan, access: Access, row: str) -> str:
@@ -165,9 +173,7 @@ def _sweep(plan: RowPlan, step: Sweep, done: set[str]) -> list[str]:
         products, (least, most) = by_products.lines(), _PLAIN_DIVISORS[plan.c_type]
         size = "fabsf" if plan.c_type == "float" else "fabs"
         plain = [f"{size}({each}) > {least} && {size}({each}) < {most}" for each in inside.divisors]
-        heads = [
-            f"const {plan.c_type} r{n} = 1 / {each};" for n, each in enumerate(inside.divisors)
-        ]
+        heads = [f"const {plan.c_type} r{n} = 1 / {each};" for n, each in enumerate(inside.divisors)]
         body = [f"if ({' && '.join(plain)}) {{", *_indented([*heads, *products]), "} else {", *_indented(body), "}"]
     return ["for (long u = 0; u < rows; ++u) {", *_indented(body), "}"]
 
@@ -177,8 +183,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 class _Inside:
-    """The code of one row of a sweep. divisors: values of the row that lanes are divided by; reciprocals: those of which
-    there is one."""
+    """The code of one row of a sweep. divisors: values of the row that lanes are divided by; reciprocals: those whose
+    reciprocals are variables."""
 
     def __init__(self, plan: RowPlan, step: Sweep, done: frozenset[str], reciprocals: Sequence[str] = ()) -> None:
         self.plan, self.step, self.done = plan, step, set(done)
