@@ -150,3 +150,41 @@ def test_blocks_of_rows_compute_what_numpy_does(seed: int, compiler: str, monkey
         limit = _tolerance(kind, case.workload) * max(1.0, float(np.abs(other).max()))
         error = float(np.abs(one - np.reshape(other, one.shape)).max())
         assert error <= limit, f"{case.workload.name}: error {error}, at most {limit}"
+
+
+def test_what_keeps_its_order_or_has_another_form_is_not_run_by_blocks_of_rows() -> None:
+    softmax = ["M[m] max= X[m,n]", "E[m,n] = exp(X[m,n] - M[m])", "S[m] += E[m,n]", "Y[m,n] = E[m,n] / S[m]"]
+    columns = ["M[n] max= X[m,n]", "Y[m,n] = X[m,n] - M[n]"]
+    window = ["A[m,n] = X[m,n] * 2", "Y[m,n] = A[m,n] + X[m,n+1]"]
+    mixed = {"X": "float32", "A": "float32", "Y": "float64"}
+    for text, options in (
+        (softmax, {"types": "float32", "associative": False}),
+        (softmax[:1] + columns[1:], {"types": "int32"}),
+        (columns, {"types": "float32"}),
+        (window, {"types": "float32"}),
+        (["A[m,n] = X[m,n] * 2", "Y[m,n] = A[m,n] + 1"], {"types": mixed}),
+    ):
+        arguments: dict[str, Any] = options
+        try:
+            workload = pm.program(text, m=5, n=7, **arguments)
+        except pm.PolymapError:
+            continue
+        assert "Blocks of rows" not in pm.compile(workload).source, f"{text} runs by blocks of rows"
+
+
+def test_infinite_scores_and_divisors_without_reciprocals_are_those_of_numpy() -> None:
+    text = ["M[m] max= X[m,n]", "E[m,n] = exp(X[m,n] - M[m])", "S[m] += E[m,n]", "Y[m,n] = E[m,n] / S[m]"]
+    softmax = pm.compile(pm.program(text, m=3, n=37, types="float32", temporary=["M", "E", "S"]))
+    x = np.zeros((3, 37), np.float32)
+    x[0, 5:], x[1] = -np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        expected = _softmax(x)
+    found = softmax(x)
+    assert np.allclose(found, expected, rtol=1e-6, equal_nan=True), "masked scores have no weight"
+    divide = pm.compile(
+        pm.program(["S[m] += X[m,n]", "Y[m,n] = X[m,n] / S[m]"], m=4, n=2, types="float32", temporary=["S"])
+    )
+    y = np.array([[1e-42, 2e-42], [1e38, 2e38], [0, 0], [np.inf, 1]], np.float32)
+    with np.errstate(all="ignore"):
+        exact = (y / y.sum(-1, keepdims=True)).astype(np.float32)
+    assert np.array_equal(divide(y), exact, equal_nan=True), "quotients are divided where reciprocals are no floats"

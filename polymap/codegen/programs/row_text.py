@@ -9,7 +9,7 @@ from polymap.codegen.native import NativeFunction, signature
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
 from polymap.codegen.programs.row_plan import RowPlan, row_plan
 from polymap.codegen.programs.row_products import call_of_tiles, packing_lines, product_texts
-from polymap.codegen.programs.vector_math import helpers, in_vectors
+from polymap.codegen.programs.vector_math import has_functions, helpers, in_vectors
 from polymap.codegen.source import TUNING, Core
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload
 
@@ -54,9 +54,10 @@ def row_function(
 
 def _pays(form: RowForm) -> bool:
     """Return whether a form has more than plain loops over lanes have."""
-    calls = str([each.expression for each in form.workload.statements])
     has_products = any(isinstance(each, Product) for each in form.steps)
-    return len(form.steps) > 1 or has_products or any(f"'{each}'" in calls for each in ("exp", "tanh"))
+    return (
+        len(form.steps) > 1 or has_products or any(map(has_functions, (s.expression for s in form.workload.statements)))
+    )
 
 
 def _loop_over_blocks(plan: RowPlan, name: str, threads: int) -> list[str]:

@@ -84,6 +84,17 @@ def helpers(body: str) -> str:
     return "".join(found)
 
 
+def has_functions(expression: Expression) -> bool:
+    """Return whether a value calls exp or tanh."""
+    match expression:
+        case Apply(operation, arguments):
+            return operation in _OF_DOUBLES or any(map(has_functions, arguments))
+        case Convert(_, value):
+            return has_functions(value)
+        case _:
+            return False
+
+
 def in_vectors(expression: Expression, kinds: tuple[str, ...], target: str) -> Expression:
     """Return a value with the functions of this module, rounded to the target's type. kinds: of the reads.
 
