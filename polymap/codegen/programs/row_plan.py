@@ -97,7 +97,9 @@ def _tile(form: RowForm, step: Product, number: int, count: int, lanes: int, reg
     of_terms = form.factors(step.statement.reads[step.a]).get(step.term, 0)
     if count <= TUNING.few_rows and factors.get(step.term, 0) == of_terms == 1:
         return Tile(step, number, count, wide, is_dot=True), 0
-    is_direct = factors.get(step.lane, 0) == 1 and extents[step.lane] % lanes == 0
+    apart = factors.get(step.term, 0) * ELEMENT_BYTES[_C_TYPES[form.kind]]
+    is_near = apart < TUNING.packed_step_bytes or count < 2 * rows
+    is_direct = factors.get(step.lane, 0) == 1 and extents[step.lane] % lanes == 0 and is_near
     length = 0 if is_direct else -(-vectors // wide) * wide * lanes * extents[step.term]
     return Tile(step, number, rows, wide), length
 

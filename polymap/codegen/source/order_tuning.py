@@ -48,6 +48,8 @@ class Tuning(NamedTuple):
     """Of the temporaries of a block of rows, where more than one register tile of rows fit."""
     most_lane_vectors: int = 8
     """Vectors per row of a register tile of few rows."""
+    packed_step_bytes: int = 1024
+    """Terms of a matrix so far apart fall into few sets of the first cache: it is packed (derived: 4 of 64 sets)."""
     few_rows: int = 3
     """Rows for which a matrix whose terms lie side by side is not packed."""
     extreme_vectors: int = 2
