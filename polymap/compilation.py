@@ -301,7 +301,9 @@ def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: 
     """Return the comment at the head of the C text: the question, the nest, its predicted traffic, how sure that is."""
     name = workload.name or "a layer"
     lines = [f"{name}, layout {layout}, {threads} thread{'s' if threads > 1 else ''}; written by polymap."]
-    lines.append("To build it: cc -O3 -march=native -ffp-contract=fast -fopenmp")
+    lines.append(
+        f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}"
+    )
     if choice is None:
         lines.append(given or "No mapping with vectors: plain loops.")
     else:
