@@ -134,7 +134,8 @@ def compile(
     Programs whose rows are independent (`attention`, softmax, layer norms) run by blocks of rows, unless their sums are
     not `associative`. Regions of C (`from_c`) and other workloads of several statements run in an order that is chosen
     for the processor, with floats rounded as in their text, no sum in another order: contractions in tiles, sums of
-    rows side by side, loops exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of declaration.
+    rows side by side, loops exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of
+    declaration.
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 
