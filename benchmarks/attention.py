@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when numpy loads it
 
-import polymap as pm
+import numpy as np  # noqa: E402 - see above
+
+import polymap as pm  # noqa: E402
 
 Call = Callable[[], object]
 ATTENTIONS = {
