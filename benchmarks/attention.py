@@ -15,9 +15,9 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when numpy loads it
 
-import numpy as np  # noqa: E402 - see above
+import numpy as np
 
-import polymap as pm  # noqa: E402
+import polymap as pm
 
 Call = Callable[[], object]
 ATTENTIONS = {
