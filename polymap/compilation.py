@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from polymap.codegen.native import (
@@ -22,7 +23,7 @@ from polymap.codegen.native import (
     quads,
     vector_dims,
 )
-from polymap.codegen.programs import may_overflow, program_function
+from polymap.codegen.programs import may_overflow, program_function, row_function
 from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, answers_in_words, shown
@@ -130,9 +131,11 @@ def compile(
     w[K,C/groups,R,S], y[N,K,P,Q]). Other workloads take their tensors as they are written: first those only read, in
     order, and return the one written (of several a tuple). threads: cores that a call may use (OpenMP).
 
-    Regions of C (`from_c`) and workloads of several statements run in an order that is chosen for the processor, with
-    floats rounded as in their text, no sum in another order: contractions in tiles, sums of rows side by side, loops
-    exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of declaration.
+    Programs whose rows are independent (`attention`, softmax, layer norms) run by blocks of rows, unless their sums are
+    not `associative`. Regions of C (`from_c`) and other workloads of several statements run in an order that is chosen
+    for the processor, with floats rounded as in their text, no sum in another order: contractions in tiles, sums of
+    rows side by side, loops exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of
+    declaration.
 
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
 
@@ -174,37 +177,28 @@ def native_code(
         raise OptionError(Mistake("PM120", f"the mapping is {shown(mapping)}", hint))
     if isinstance(mapping, Mapping):
         _check_tree(workload, arch, mapping)
+    core = Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
+    if mapping is None and not tail:
+        function = row_function(workload, core, name=name, threads=threads, remark=_row_remark(workload, threads))
+        if function is not None:
+            return None, function
     if len(workload.statements) != 1 or workload.original is not None:
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
-        return None, _program(
-            workload, name, mapping, threads, Core(facts.vector_bits, facts.registers, facts.second_cache_bytes)
-        )
+        return None, _program(workload, name, mapping, threads, core)
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
+    printed = partial(native_function, workload, name=name, layout=layout, threads=threads, tail=tail)
     if mapping is not None:
-        remark = _remark(workload, None, layout, threads, "A given mapping.")
-        return None, native_function(
-            workload, arch, mapping, name=name, layout=layout, threads=threads, remark=remark, tail=tail
-        )
+        return None, printed(arch, mapping, remark=_remark(workload, None, layout, threads, "A given mapping."))
     over, dims, fours = _as_printed(workload, layout, facts, has_tail=bool(tail))
     steps = memory_steps(over, layout)
     choice = choose_cpu_mapping(over, arch, dims, steps=steps, threads=threads, time_limit_s=time_limit_s)
     mapping = plain_mapping(over, arch, steps) if choice is None else choice.mapping
-    return choice, native_function(
-        workload,
-        arch if choice is None else choice.arch,
-        mapping,
-        name=name,
-        layout=layout,
-        threads=threads,
-        remark=_remark(over, choice, layout, threads, ""),
-        tail=tail,
-        flat=over,
-        by_fours=fours,
-    )
+    machine, remark = arch if choice is None else choice.arch, _remark(over, choice, layout, threads, "")
+    return choice, printed(machine, mapping, remark=remark, flat=over, by_fours=fours)
 
 
 def _as_printed(
@@ -279,6 +273,16 @@ def _program_remark(workload: Workload, schedule: Schedule, order: str, threads:
     return _plain("\n".join(lines))
 
 
+def _row_remark(workload: Workload, threads: int) -> str:
+    lines = [f"{workload.name or 'a program'}; written by polymap."]
+    lines.append("Blocks of rows run through all statements while they are in the first caches. Sums are added up in")
+    lines.append("another order than in the text, products fused with additions; exp and tanh are functions below.")
+    lines.append(
+        f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}"
+    )
+    return _plain("\n".join(lines))
+
+
 def _plain(text: str) -> str:
     """Return a text that may stand in a comment of C."""
     return text.encode("ascii", "replace").decode("ascii").replace("/*", "/ *")
@@ -298,7 +302,9 @@ def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: 
     """Return the comment at the head of the C text: the question, the nest, its predicted traffic, how sure that is."""
     name = workload.name or "a layer"
     lines = [f"{name}, layout {layout}, {threads} thread{'s' if threads > 1 else ''}; written by polymap."]
-    lines.append("To build it: cc -O3 -march=native -ffp-contract=fast -fopenmp")
+    lines.append(
+        f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}"
+    )
     if choice is None:
         lines.append(given or "No mapping with vectors: plain loops.")
     else:

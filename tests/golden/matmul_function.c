@@ -7,6 +7,9 @@
 #include <string.h>
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+#ifdef __cplusplus
+#define restrict __restrict__
+#endif
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__AVX__)
 #define HOLD(vector) __asm__("" : : "x"(vector))
 #else
@@ -165,7 +168,7 @@ void gemm_with_packed(const float *restrict A, const float *restrict B_packed, f
 void gemm(const float *restrict A, const float *restrict B, float *restrict C)
 {
     for (int n_0 = 0; n_0 < 20; n_0 += 16) {
-        _Alignas(64) float B_packed[48];
+        __attribute__((aligned(64))) float B_packed[48];
         for (int panel = 0; panel < 1; ++panel) {
             const int valid = MIN(16, MIN(16, 20 - n_0) - panel * 16);
             if (valid < 16) {

@@ -87,6 +87,7 @@ with lazy(__name__):
         OPENMP_HINTS as OPENMP_HINTS,
         PRINT_COUNTS as PRINT_COUNTS,
         RANDOM as RANDOM,
+        RESTRICT as RESTRICT,
         TRANSFER as TRANSFER,
     )
     from polymap.codegen.lower.printer import emit as emit, expression as expression, lines_of as lines_of

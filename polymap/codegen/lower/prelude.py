@@ -23,6 +23,13 @@ OPENMP_HINTS = """\
 #endif
 """
 
+# C++ has other words for the same.
+RESTRICT = """\
+#ifdef __cplusplus
+#define restrict __restrict__
+#endif
+"""
+
 INCLUDES = """\
 #include <limits.h>
 #include <stdint.h>

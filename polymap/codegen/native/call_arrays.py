@@ -39,8 +39,7 @@ class FastCheck:
             and value.dtype == self.dtype
             and value.shape == self.form.shape
             and value.strides == self.strides
-            and value.flags.writeable
-            and value.flags.aligned
+            and value.flags.behaved
         )
 
 
@@ -53,9 +52,18 @@ def fast_check_of(form: ArrayForm) -> FastCheck:
 
 def address_of(values: Values) -> int:
     """Return the address of a dense array's first element."""
-    if values.flags.writeable:  # a quarter of the time that values.ctypes takes
-        return ctypes.addressof(ctypes.c_char.from_buffer(cast("Any", values)))
+    if _HAS_FIELD:  # a fifth of the time that values.ctypes takes
+        return ctypes.c_size_t.from_address(id(values) + object.__basicsize__).value
     return values.ctypes.data
+
+
+def _has_field() -> bool:
+    """Return whether the address is the first field of an array, as the binary interface of numpy says."""
+    probe = np.empty(3)[1:]
+    return ctypes.c_size_t.from_address(id(probe) + object.__basicsize__).value == probe.ctypes.data
+
+
+_HAS_FIELD = _has_field()
 
 
 def empty(form: ArrayForm, elements: int | None = None) -> Values:
@@ -63,7 +71,7 @@ def empty(form: ArrayForm, elements: int | None = None) -> Values:
     dtype = dtype_of(form)
     count = math.prod(form.shape) if elements is None else elements
     raw = np.empty(count * dtype.itemsize + LINE_BYTES, np.uint8)
-    start = -raw.ctypes.data % LINE_BYTES
+    start = -address_of(raw) % LINE_BYTES
     flat = raw[start : start + count * dtype.itemsize].view(dtype)
     return flat if elements is not None else flat.reshape(form.shape)
 

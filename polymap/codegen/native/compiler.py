@@ -14,7 +14,7 @@ from polymap.ir import CompilerError, Mistake
 from polymap.processes import Caps, run_within
 
 # Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fopenmp-simd")
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp-simd")
 # Floats are rounded where the text says so.
 # Without vectors of straight-line code: gcc 12 was seen to leave out the rounding of doubles to float there. Loops of
 # few instructions were seen to take a quarter longer where they cross a line of 32 bytes.

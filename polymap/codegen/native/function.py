@@ -15,6 +15,7 @@ from polymap.codegen.lower import (
     FLOOR_DIV,
     LINE_BYTES,
     OPENMP_HINTS,
+    RESTRICT,
     Block,
     Declare,
     If,
@@ -166,7 +167,7 @@ def native_function(
         arrays = (*arrays[:-1], *steps.arrays, steps.stored)
         mapping = whole_sums(workload, mapping) if steps.requantizes is not None else mapping
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
-    head = (f"/*\n{comment} */\n" if comment else "") + _HEAD
+    head = (f"/*\n{comment} */\n" if comment else "") + _HEAD + RESTRICT
     try:
         plan = kernel_plan(workload, arch, mapping, sums, steps)
         numbers = kernels(plan)

@@ -53,6 +53,8 @@ _HEAD = """#include <limits.h>
 #include <string.h>
 #ifdef __clang__ /* 14 hands loads on to the next iteration where arrays are known to be apart: slow in vectors */
 #define restrict
+#elif defined(__cplusplus)
+#define restrict __restrict__
 #endif
 """
 _FLOOR = """static inline long floor_div(const long a, const long b)
@@ -106,12 +108,18 @@ def program_function(
     body = (*_initial_values(workload, storage), *loops)
     whole = "\n".join([*_variables(workload, storage), *lines_of(body, 1), *_release(storage)])
     whole = "\n".join([*_minus_zeros(whole), whole])
-    helpers = "\n".join(tiles)
+    helpers = _with_types_once("\n".join(tiles))
     comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
     head = f"/*\n{comment} */\n" if comment else ""
     head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
     return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True, wraps=may_overflow(workload))
+
+
+def _with_types_once(text: str) -> str:
+    """Return a text without repeated types of vectors, which C99 refuses."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for n, line in enumerate(lines) if not line.startswith("typedef") or line not in lines[:n])
 
 
 def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[Region, dict[str, isl.Map]]:

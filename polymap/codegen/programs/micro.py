@@ -5,6 +5,7 @@ The terms of each sum are added in the order of the text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from polymap.codegen.lower import Element, Expr, Name, affine_expr, c_expression, expression
@@ -95,6 +96,8 @@ def tile_text(
         *(_register_tiles(tile) if found.lane else _sums_of_rows(tile)),
         "}",
     ]
+    unused = [f"n{number}" for number in range(len(numbers)) if not re.search(rf"\bn{number}\b", "\n".join(lines[1:]))]
+    lines[2:2] = [f"    (void){each};" for each in unused]
     types = [_types(tile.kind, found.lanes)] if found.lane else []
     return "\n".join([*types, *lines]) + "\n", passed
 

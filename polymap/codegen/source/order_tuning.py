@@ -43,6 +43,18 @@ class Tuning(NamedTuple):
     """Tiles of a band of several statements: smaller than those of one statement, as tiles on the diagonal are loops of
     points, and equal for all dims, so that the diagonal goes through corners of tiles."""
 
+    # Blocks of rows. Measured by benchmarks/attention.py.
+    block_bytes: int = 2**15
+    """Of the temporaries of a block of rows, where more than one register tile of rows fit."""
+    most_lane_vectors: int = 8
+    """Vectors per row of a register tile of few rows."""
+    packed_step_bytes: int = 1024
+    """Terms of a matrix so far apart fall into few sets of the first cache: it is packed (derived: 4 of 64 sets)."""
+    few_rows: int = 3
+    """Rows for which a matrix whose terms lie side by side is not packed."""
+    extreme_vectors: int = 2
+    """Vectors in which a maximum is found side by side: derived, one alone waits for each comparison."""
+
     # Tiles over time steps. Measured by program_speed.py.
     time_steps: int = 8
     """Steps of a tile: derived, an eighth of the transfers is left."""

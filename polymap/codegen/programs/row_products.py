@@ -1,0 +1,305 @@
+"""Products of a block of rows: C functions that keep the sums of some rows and lanes in vector registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from polymap.codegen.native import ELEMENT_BYTES
+from polymap.codegen.programs.row_plan import RowPlan, Tile
+
+
+def _vector(plan: RowPlan) -> str:
+    return f"{plan.c_type}_lanes"
+
+
+def _row_counts(plan: RowPlan, tile: Tile) -> list[int]:
+    """Return how many rows register tiles have: all of them, and what is left of a block or of the last block."""
+    left = {plan.block % tile.rows, plan.count % plan.block % tile.rows} - {0}
+    return [*([tile.rows] if plan.block >= tile.rows else []), *sorted(left, reverse=True)]
+
+
+def _panels(plan: RowPlan, tile: Tile) -> list[tuple[int, int, int]]:
+    """Return (first lane, vectors, lanes of the last vector) of panels, one for all whole ones."""
+    extent = plan.form.extent((tile.product.lane,))
+    width = tile.vectors * plan.lanes
+    found = [(0, tile.vectors, plan.lanes)] if extent >= width else []
+    left = extent % width
+    if left:
+        vectors = -(-left // plan.lanes)
+        found.append((extent - left, vectors, left - (vectors - 1) * plan.lanes))
+    return found
+
+
+_PICK = """#ifdef __clang__
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (lane_numbers){__VA_ARGS__})
+#endif
+"""
+# Of vectors in which `half` neighbours twice belong to one sum each: both halves are added, those of the second behind.
+_JOIN = """static inline {vector} join_{half}(const {vector} a, const {vector} b)
+{{
+    return PICK(a, b, {low}) + PICK(a, b, {high});
+}}
+"""
+# A square of elements, so that its columns are rows: each round puts the elements of two halves side by side.
+_TURN = """static inline void turn(const {kind} *from, long step, {kind} *to, long to_step)
+{{
+    {vector} v[{lanes}], t[{lanes}];
+    for (long l = 0; l < {lanes}; ++l)
+        v[l] = *(const {vector}_any *)(from + l * step);
+{rounds}
+    for (long l = 0; l < {lanes}; ++l)
+        *({vector}_any *)(to + l * to_step) = v[l];
+}}
+"""
+_ROUND = """    for (long l = 0; l < {half}; ++l) {{
+        {to}[2 * l] = PICK({of}[l], {of}[l + {half}], {low});
+        {to}[2 * l + 1] = PICK({of}[l], {of}[l + {half}], {high});
+    }}
+"""
+
+
+def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
+    """Yield the types of the vectors, and the functions of the register tiles."""
+    if not plan.tiles:
+        return
+    bytes_, kind, vector = ELEMENT_BYTES[plan.c_type], plan.c_type, _vector(plan)
+    whole = f"__attribute__((vector_size({plan.lanes * bytes_})))"
+    yield f"typedef {kind} {vector} {whole};\n"
+    any_ = f"__attribute__((vector_size({plan.lanes * bytes_}), aligned({bytes_}), may_alias))"
+    yield f"typedef {kind} {vector}_any {any_};\n"
+    turns = any(_is_turned(plan, tile) for tile in plan.tiles.values())
+    dots = [
+        each for each in plan.tiles.values() if each.is_dot and plan.form.extent((each.product.lane,)) >= plan.lanes
+    ]
+    if turns or dots:
+        yield f"typedef int{8 * bytes_}_t lane_numbers {whole};\n{_PICK}"
+    if turns:
+        yield _turn_text(plan)
+    if dots:
+        yield from _join_texts(plan)
+    for tile in plan.tiles.values():
+        if tile in dots:
+            yield "\n".join(_dot_text(plan, tile, name)) + "\n"
+        for rows in () if tile.is_dot else _row_counts(plan, tile):
+            for _, vectors, rest in _panels(plan, tile):
+                yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _turn_text(plan: RowPlan) -> str:
+    lanes, half = plan.lanes, plan.lanes // 2
+    pairs = [(lane, lane + lanes) for lane in range(lanes)]
+    ends = [_numbers(each for pair in part for each in pair) for part in (pairs[:half], pairs[half:])]
+    count = lanes.bit_length() - 1
+    rounds = [
+        _ROUND.format(half=half, to="tv"[number % 2], of="vt"[number % 2], low=ends[0], high=ends[1])
+        for number in range(count)
+    ]
+    if count % 2:
+        rounds.append(f"    for (long l = 0; l < {lanes}; ++l)\n        v[l] = t[l];\n")
+    return _TURN.format(kind=plan.c_type, vector=_vector(plan), lanes=lanes, rounds="".join(rounds).rstrip("\n"))
+
+
+def _join_texts(plan: RowPlan) -> Iterator[str]:
+    lanes, half = plan.lanes, plan.lanes // 2
+    while half:
+        firsts = range(0, 2 * lanes, 2 * half)
+        low = _numbers(first + each for first in firsts for each in range(half))
+        high = _numbers(first + half + each for first in firsts for each in range(half))
+        yield _JOIN.format(vector=_vector(plan), half=half, low=low, high=high)
+        half //= 2
+
+
+def _dot_text(plan: RowPlan, tile: Tile, name: str) -> list[str]:
+    """Return the function that finds as many sums of one row as a vector has lanes, and stores them."""
+    kind, vector, lanes = plan.c_type, _vector(plan), plan.lanes
+    terms = plan.form.extent((tile.product.term,))
+    of_lanes = plan.form.factors(tile.product.statement.reads[tile.product.b]).get(tile.product.lane, 0)
+    whole, rest = terms - terms % lanes, terms % lanes
+    own = f"{name}_product{tile.number}"
+    lines = [f"static inline {vector} {own}_of(const {kind} *a, const {kind} *b)", "{", f"    {vector} s = {{0}};"]
+    if rest:
+        lines += [f"    {vector} u = {{0}}, v = {{0}};", f"    memcpy(&u, a + {whole}, {rest} * sizeof *a);"]
+        lines += [f"    memcpy(&v, b + {whole}, {rest} * sizeof *b);", "    s = u * v;"]
+    if whole:
+        lines.append(f"    for (long k = 0; k < {whole}; k += {lanes})")
+        lines.append(f"        s += *(const {vector}_any *)(a + k) * *(const {vector}_any *)(b + k);")
+    lines += ["    return s;", "}"]
+    parts = [f"{own}_of(a, b + {of_lanes * lane})" for lane in range(lanes)]
+    half = lanes // 2
+    while half:
+        parts = [f"join_{half}({one}, {other})" for one, other in zip(parts[::2], parts[1::2], strict=True)]
+        half //= 2
+    lines += [f"WIDE static void {own}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
+    lines += [f"    const {vector} s = {parts[0]};".replace(" join_", "\n        join_")]
+    sums = "+=" if _adds(plan, tile) else "="
+    return [*lines, f"    *({vector}_any *)to {sums} s;", "}"]
+
+
+def _is_turned(plan: RowPlan, tile: Tile) -> bool:
+    """Return whether a matrix is packed by squares whose columns become rows."""
+    factors = plan.form.factors(tile.product.statement.reads[tile.product.b])
+    lanes, terms = (plan.form.extent((dim,)) for dim in (tile.product.lane, tile.product.term))
+    is_large = tile.packed >= 0 and min(lanes, terms) >= plan.lanes
+    return is_large and factors.get(tile.product.term, 0) == 1 and factors.get(tile.product.lane, 0) != 1
+
+
+def _name(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, rest: int) -> str:
+    part = "" if rest == plan.lanes else f"_{rest}"
+    return f"{name}_product{tile.number}_{rows}x{vectors}{part}"
+
+
+def _steps(plan: RowPlan, tile: Tile) -> tuple[int, int, int, int]:
+    """Return the elements between rows of a, between terms of a and of the matrix, and between rows of sums."""
+    form, product = plan.form, tile.product
+    a, target = product.statement.reads[product.a], product.statement.target
+    factors = form.factors(a)
+    rows = plan.stride(a.tensor) if form.is_scratch(a.tensor) else form.row_step(a)
+    terms = 1 if form.is_scratch(a.tensor) else factors.get(product.term, 0)
+    of_matrix = form.factors(product.statement.reads[product.b]).get(product.term, 0)
+    matrix = tile.vectors * plan.lanes if tile.packed >= 0 else of_matrix
+    to = plan.stride(target.tensor) if form.is_scratch(target.tensor) else form.row_step(target)
+    return rows, terms, matrix, to
+
+
+def _tile_text(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, rest: int) -> list[str]:
+    kind, vector, lanes = plan.c_type, _vector(plan), plan.lanes
+    of_rows, of_terms, of_matrix, of_sums = _steps(plan, tile)
+    cells = [(row, v) for row in range(rows) for v in range(vectors)]
+    whole = rest == lanes or plan.form.is_scratch(tile.product.statement.target.tensor)
+    own = _name(plan, tile, name, rows, vectors, rest)
+    lines = [f"WIDE static void {own}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
+    lines += [f"    {vector} s{row}_{v} = {{0}};" for row, v in cells]
+    lines.append(f"    for (long k = 0; k < {plan.form.extent((tile.product.term,))}; ++k) {{")
+    lines += [f"        const {vector} b{v} = *(const {vector}_any *)(b + {v * lanes});" for v in range(vectors)]
+    for row in range(rows):
+        lines += [f"        s{row}_{v} += a[{row * of_rows}] * b{v};" for v in range(vectors)]
+    lines += [f"        a += {of_terms};", f"        b += {of_matrix};", "    }"]
+    sums = "+=" if _adds(plan, tile) else "="
+    for row, v in cells:
+        place = f"to + {row * of_sums + v * lanes}"
+        if whole or v < vectors - 1:
+            lines.append(f"    *({vector}_any *)({place}) {sums} s{row}_{v};")
+        elif sums == "=":
+            lines.append(f"    memcpy({place}, &s{row}_{v}, {rest} * sizeof *to);")
+        else:
+            lines += [f"    for (long l = 0; l < {rest}; ++l)", f"        ({place})[l] += s{row}_{v}[l];"]
+    return [*lines, "}"]
+
+
+def _adds(plan: RowPlan, tile: Tile) -> bool:
+    """Return whether a product is added to values that an earlier statement has written."""
+    target, own = tile.product.statement.target.tensor, tile.product.statement
+    names = [each.name for each in plan.form.workload.statements if each.target.tensor == target]
+    return names.index(own.name) > 0
+
+
+def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
+    """Return the code that copies a matrix into panels of lanes, term by term, unless it is the one that is there."""
+    if tile.packed < 0:
+        return []
+    form, product = plan.form, tile.product
+    factors, extents = form.factors(product.statement.reads[product.b]), form.workload.extents()
+    width, extent, terms = tile.vectors * plan.lanes, extents[product.lane], extents[product.term]
+    array, number = matrix.split(" + ", 1)[0], tile.number
+    offset = matrix.split(" + ", 1)[1] if " + " in matrix else "0"
+    of_lanes, of_terms = factors.get(product.lane, 0), factors.get(product.term, 0)
+    lines = [
+        f"if (packed{number} != {offset}) {{",
+        f"    packed{number} = {offset};",
+        f"    const {plan.c_type} *const from = {array} + packed{number};",
+        f"    {plan.c_type} *to = scratch + {tile.packed};",
+    ]
+    turned = _is_turned(plan, tile)
+    for first, count in ((0, extent - extent % width), (extent - extent % width, extent)):
+        if first == count:
+            continue
+        own = min(width, count - first)
+        squares = own - own % plan.lanes if turned else 0
+        whole = terms - terms % plan.lanes
+        lines.append(f"    for (long j = {first}; j < {count}; j += {width}, to += {width * terms}) {{")
+        if squares and whole:
+            lines += [
+                f"        for (long k = 0; k < {whole}; k += {plan.lanes})",
+                f"            for (long l = 0; l < {squares}; l += {plan.lanes})",
+                f"                turn(from + (j + l) * {of_lanes} + k, {of_lanes}, to + k * {width} + l, {width});",
+            ]
+        else:
+            squares = whole = 0
+        copies = [(0, terms, squares, own)] if squares < own else []
+        copies += [(whole, terms, 0, squares)] if squares and whole < terms else []
+        for low, high, left, right in copies:
+            lines += [
+                f"        for (long k = {low}; k < {high}; ++k)",
+                f"            for (long l = {left}; l < {right}; ++l)",
+                f"                to[k * {width} + l] = from[(j + l) * {of_lanes} + k * {of_terms}];",
+            ]
+        if own < width:
+            lines += [
+                f"        for (long k = 0; k < {terms}; ++k)",
+                f"            for (long l = {own}; l < {width}; ++l)",
+                f"                to[k * {width} + l] = 0;",
+            ]
+        lines.append("    }")
+    return [*lines, "}"]
+
+
+def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) -> list[str]:
+    """Return the loops over register tiles of a block."""
+    if tile.is_dot:
+        return _dots(plan, tile, name, a, matrix, to)
+    of_rows, _, of_matrix, of_sums = _steps(plan, tile)
+    width, terms = tile.vectors * plan.lanes, plan.form.extent((tile.product.term,))
+    source = f"scratch + {tile.packed}" if tile.packed >= 0 else matrix
+    of_panels = terms * of_matrix if tile.packed >= 0 else width
+    lines: list[str] = []
+    for first, vectors, rest in _panels(plan, tile):
+        count = plan.form.extent((tile.product.lane,)) // width if first == 0 and vectors == tile.vectors else 1
+        panel = f"p * {of_panels}" if count > 1 else f"{first // width * of_panels}"
+        at = f"p * {width}" if count > 1 else f"{first}"
+        lines.append(f"for (long p = 0; p < {count}; ++p) {{" if count > 1 else "{")
+        lines += [f"    const {plan.c_type} *const b = {source} + {panel};", "    long u = 0;"]
+        for rows in _row_counts(plan, tile):
+            own = _name(plan, tile, name, rows, vectors, rest)
+            call = f"{own}({a} + u * {of_rows}, b, {to} + u * {of_sums} + {at});"
+            if rows == tile.rows:
+                lines += [f"    for (; u + {rows} <= rows; u += {rows})", f"        {call}"]
+            else:
+                lines += [f"    if (rows - u == {rows})", f"        {call}"]
+        lines.append("}")
+    return lines
+
+
+def _dots(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) -> list[str]:
+    """Return the loop that finds each sum along its terms, which lie side by side: of few rows, each matrix is read
+    once."""
+    of_rows, _, _, of_sums = _steps(plan, tile)
+    product = tile.product
+    extents = plan.form.workload.extents()
+    of_lanes = plan.form.factors(product.statement.reads[product.b]).get(product.lane, 0)
+    extent = extents[product.lane]
+    whole, symbol = extent - extent % plan.lanes, "+=" if _adds(plan, tile) else "="
+    lines: list[str] = []
+    if whole:
+        lines.append(f"for (long l = 0; l < {whole}; l += {plan.lanes}) {{")
+        for row in range(plan.count):
+            at, sums = f"{a} + {row * of_rows}", f"{to} + {row * of_sums}"
+            lines.append(f"    {name}_product{tile.number}({at}, {matrix} + l * {of_lanes}, {sums} + l);")
+        lines.append("}")
+    if whole == extent:
+        return lines
+    lines += [f"for (long l = {whole}; l < {extent}; ++l) {{"]
+    for row in range(plan.count):
+        lines += [
+            f"    {plan.c_type} s{row} = 0;",
+            f"#pragma omp simd reduction(+:s{row})",
+            f"    for (long k = 0; k < {extents[product.term]}; ++k)",
+            f"        s{row} += ({a} + {row * of_rows})[k] * ({matrix} + l * {of_lanes})[k];",
+            f"    ({to} + {row * of_sums})[l] {symbol} s{row};",
+        ]
+    return [*lines, "}"]

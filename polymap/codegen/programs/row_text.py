@@ -1,0 +1,282 @@
+"""The C function of a program that runs by blocks of rows: products in vector registers, lanes in vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polymap.codegen.lower import EXTREMES, LINE_BYTES, OPENMP_HINTS, RESTRICT, Name, c_expression, expression
+from polymap.codegen.native import NativeFunction, signature
+from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
+from polymap.codegen.programs.row_plan import RowPlan, row_plan
+from polymap.codegen.programs.row_products import call_of_tiles, packing_lines, product_texts
+from polymap.codegen.programs.vector_math import has_functions, helpers, in_vectors
+from polymap.codegen.source import TUNING, Core
+from polymap.ir import Access, Apply, Operator, Read, Statement, Workload
+
+_HEAD = """#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+"""
+# clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
+_WIDE = """#if defined(__clang__)
+#define WIDE __attribute__((min_vector_width({bits})))
+#else
+#define WIDE
+#endif
+"""
+# Quotients by one value of a row are products with its reciprocal where that has full precision.
+_PLAIN_DIVISORS = {"float": ("1e-30f", "1e30f"), "double": ("1e-300", "1e300")}
+_STARTS = {Operator.ADD: "0", Operator.MULTIPLY: "1", Operator.MAX: "-HUGE_VAL", Operator.MIN: "HUGE_VAL"}
+
+
+def row_function(
+    workload: Workload, facts: Core, *, name: str, threads: int = 1, remark: str = ""
+) -> NativeFunction | None:
+    """Return the function that computes a program by blocks of rows; None for programs of another form.
+
+    Sums are added up in another order, products are fused with additions, and exp and tanh are those of vector_math.py.
+    """
+    form = row_form(workload)
+    plan = None if form is None or not _pays(form) else row_plan(form, facts)
+    if form is None or plan is None:
+        return None
+    products = "".join(product_texts(plan, name))
+    lines = [*_loop_over_blocks(plan, name, threads)]
+    body = "\n".join(lines)
+    comment = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in remark.splitlines())
+    head = f"/*\n{comment} */\n" if comment else ""
+    head += _HEAD + RESTRICT + (OPENMP_HINTS if "#pragma" in body else "") + _WIDE.format(bits=facts.vector_bits)
+    head += (EXTREMES if "MAX(" in body or "MIN(" in body else "") + helpers(body)
+    text = f"{head}{products}\nWIDE {signature(name, form.callers)}\n{{\n{body}\n}}\n"
+    return NativeFunction(name, text, form.callers, None, 0, "")
+
+
+def _pays(form: RowForm) -> bool:
+    """Return whether a form has more than plain loops over lanes have."""
+    has_products = any(isinstance(each, Product) for each in form.steps)
+    return (
+        len(form.steps) > 1 or has_products or any(map(has_functions, (s.expression for s in form.workload.statements)))
+    )
+
+
+def _loop_over_blocks(plan: RowPlan, name: str, threads: int) -> list[str]:
+    form = plan.form
+    blocks = -(-plan.count // plan.block)
+    groups = form.extent(form.outer)
+    lines: list[str] = []
+    pad = "    "
+    if threads > 1:
+        lines.append(f"#pragma omp parallel for schedule(static) num_threads({threads})")
+        lines.append(f"    for (long part = 0; part < {threads}; ++part) {{")
+        pad = "        "
+    inner = [*_scratch(plan), *_own_part(groups * blocks, threads)]
+    inner += [f"long packed{each.number} = -1;" for each in plan.tiles.values() if each.packed >= 0]
+    inner.append("for (long at = first; at < last; ++at) {")
+    inner += [f"    {line}" for line in (*_indices(plan, blocks), *_steps(plan, name))]
+    inner += ["}", *(["free(scratch);"] if _is_heap(plan) else [])]
+    lines += [f"{pad}{line}".rstrip() for line in inner]
+    return [*lines, "    }"] if threads > 1 else lines
+
+
+def _is_heap(plan: RowPlan) -> bool:
+    return plan.bytes > TUNING.temporaries_on_stack_bytes
+
+
+def _scratch(plan: RowPlan) -> list[str]:
+    kind = plan.c_type
+    if not _is_heap(plan):
+        return [f"{kind} scratch[{plan.size}] __attribute__((aligned({LINE_BYTES})));"]
+    size = plan.bytes + -plan.bytes % LINE_BYTES
+    return [
+        f"{kind} *const scratch = ({kind} *)aligned_alloc({LINE_BYTES}, {size});",
+        "if (!scratch)",
+        "    abort(); /* no memory for the temporary arrays */",
+    ]
+
+
+def _own_part(total: int, threads: int) -> list[str]:
+    if threads == 1:
+        return [f"const long first = 0, last = {total};"]
+    return [f"const long first = {total}L * part / {threads}, last = {total}L * (part + 1) / {threads};"]
+
+
+def _indices(plan: RowPlan, blocks: int) -> list[str]:
+    """Return the declarations of a block's group, its first row and how many it has, and its temporaries."""
+    form, extents = plan.form, plan.form.workload.extents()
+    lines: list[str] = []
+    rest = "at"
+    if blocks > 1:
+        lines.append(f"const long row = at % {blocks} * {plan.block};")
+        rest = f"at / {blocks}"
+        left = f"{plan.count} - row"
+        is_even = plan.count % plan.block == 0
+        lines.append(
+            f"const long rows = {plan.block if is_even else f'{left} < {plan.block} ? {left} : {plan.block}'};"
+        )
+    else:
+        lines += ["const long row = 0;", f"const long rows = {plan.count};"]
+    for number, dim in reversed(list(enumerate(form.outer))):
+        lines.append(f"const long g{number} = {rest}{f' % {extents[dim]}' if number else ''};")
+        rest = f"{rest} / {extents[dim]}"
+    for tensor, place in plan.places.items():
+        lines.append(f"{plan.c_type} *const {pointer(plan, tensor)} = scratch + {place};")
+    return lines
+
+
+def pointer(plan: RowPlan, tensor: str) -> str:
+    """Return the name of a tensor's array in C; temporaries are those of a block."""
+    return (
+        plan.form.forms[tensor].parameter
+        if not plan.form.is_scratch(tensor)
+        else f"t_{plan.form.forms[tensor].parameter}"
+    )
+
+
+def start(plan: RowPlan, access: Access, row: str) -> str:
+    """Return the address of the first element that an access touches in a row."""
+    form = plan.form
+    if form.is_scratch(access.tensor):
+        step, terms, row = plan.stride(access.tensor), [], row.removeprefix("row + ")
+        row = "" if row == "row" else row
+    else:
+        factors = form.factors(access)
+        terms = [f"g{n} * {factors[dim]}" for n, dim in enumerate(form.outer) if factors.get(dim)]
+        step = form.row_step(access)
+    if step and row:
+        terms.append(f"({row}) * {step}" if " " in row else f"{row} * {step}")
+    return " + ".join([pointer(plan, access.tensor), *terms])
+
+
+def _steps(plan: RowPlan, name: str) -> list[str]:
+    lines: list[str] = []
+    done: set[str] = set()
+    for number, step in enumerate(plan.form.steps):
+        if isinstance(step, Product):
+            tile = plan.tiles[number]
+            matrix, target = step.statement.reads[step.b], step.statement.target
+            lines += packing_lines(plan, tile, start(plan, matrix, ""))
+            a = start(plan, step.statement.reads[step.a], "row")
+            lines += call_of_tiles(plan, tile, name, a, start(plan, matrix, ""), start(plan, target, "row"))
+            done.add(target.tensor)
+        else:
+            lines += _sweep(plan, step, done)
+            done |= {each.target.tensor for each in step.statements}
+    return lines
+
+
+def _sweep(plan: RowPlan, step: Sweep, done: set[str]) -> list[str]:
+    """Return a loop over the rows of a block, with one over their lanes. done: tensors that have values."""
+    inside = _Inside(plan, step, frozenset(done))
+    body = inside.lines()
+    if inside.divisors:
+        by_products = _Inside(plan, step, frozenset(done), inside.divisors)
+        products, (least, most) = by_products.lines(), _PLAIN_DIVISORS[plan.c_type]
+        size = "fabsf" if plan.c_type == "float" else "fabs"
+        plain = [f"{size}({each}) > {least} && {size}({each}) < {most}" for each in inside.divisors]
+        heads = [f"const {plan.c_type} r{n} = 1 / {each};" for n, each in enumerate(inside.divisors)]
+        body = [f"if ({' && '.join(plain)}) {{", *_indented([*heads, *products]), "} else {", *_indented(body), "}"]
+    return ["for (long u = 0; u < rows; ++u) {", *_indented(body), "}"]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+class _Inside:
+    """The code of one row of a sweep. divisors: values of the row that lanes are divided by; reciprocals: those whose
+    reciprocals are variables."""
+
+    def __init__(self, plan: RowPlan, step: Sweep, done: frozenset[str], reciprocals: Sequence[str] = ()) -> None:
+        self.plan, self.step, self.done = plan, step, set(done)
+        self.divisors: list[str] = []
+        self.reciprocals = reciprocals
+        self.names: dict[tuple[Access, bool], str] = {}
+        self.head: list[str] = []
+
+    def lines(self) -> list[str]:
+        if not self.step.extent:
+            return [line for each in self.step.statements for line in self._assign(each, "")]
+        before: list[str] = []
+        after: list[str] = []
+        body: list[str] = []
+        sums: list[str] = []
+        for number, (each, lane) in enumerate(zip(self.step.statements, self.step.lanes, strict=True)):
+            if lane in each.target.dims:
+                body += self._assign(each, lane)
+                continue
+            place = self._element(each.target, "")
+            first = place if each.target.tensor in self.done else _STARTS[each.operator]
+            value = self._value(each, lane)
+            if self.step.finds_extreme:
+                return self._extreme(each, place, first, value)
+            symbol = "+" if each.operator is Operator.ADD else "*"
+            before.append(f"{self.plan.c_type} s{number} = {first};")
+            body.append(f"s{number} = s{number} {symbol} {value};")
+            after.append(f"{place} = s{number};")
+            sums.append(f" reduction({symbol}:s{number})")
+        loop = [f"#pragma omp simd{''.join(sums)}", f"for (long i = 0; i < {self.step.extent}; ++i) {{"]
+        return [*self.head, *before, *loop, *(f"    {line}" for line in body), "}", *after]
+
+    def _extreme(self, each: Statement, place: str, first: str, value: str) -> list[str]:
+        """Return a maximum or minimum in several parts, which compilers find vectors for; what is no number loses."""
+        parts, extent = TUNING.extreme_vectors * self.plan.lanes, self.step.extent
+        symbol = ">" if each.operator is Operator.MAX else "<"
+        whole, rest = extent - extent % parts, extent % parts
+        kind = self.plan.c_type
+        update = [
+            f"const {kind} v = {value};",
+            f"part[l] = v {symbol} part[l] ? v : part[l];",
+        ]
+        lines = [*self.head, f"{kind} part[{parts}];", f"for (long l = 0; l < {parts}; ++l)", f"    part[l] = {first};"]
+        if whole:
+            lines += [f"for (long j = 0; j < {whole}; j += {parts})", f"    for (long l = 0; l < {parts}; ++l) {{"]
+            lines += ["        const long i = j + l;", *(f"        {line}" for line in update), "    }"]
+        if rest:
+            lines += [f"for (long l = 0; l < {rest}; ++l) {{", f"    const long i = {whole} + l;"]
+            lines += [*(f"    {line}" for line in update), "}"]
+        length = parts
+        while length > 1:
+            length //= 2
+            lines += [f"for (long l = 0; l < {length}; ++l)"]
+            lines += [f"    part[l] = part[l + {length}] {symbol} part[l] ? part[l + {length}] : part[l];"]
+        return [*lines, f"{place} = part[0];"]
+
+    def _assign(self, each: Statement, lane: str) -> list[str]:
+        place, value = self._element(each.target, lane), self._value(each, lane)
+        is_first = each.operator is Operator.ASSIGN or each.target.tensor not in self.done
+        self.done.add(each.target.tensor)
+        if is_first:
+            return [f"{place} = {value};"]
+        if each.operator in (Operator.ADD, Operator.MULTIPLY):
+            return [f"{place} = {place} {'+' if each.operator is Operator.ADD else '*'} {value};"]
+        return [f"{place} = {'MAX' if each.operator is Operator.MAX else 'MIN'}({value}, {place});"]
+
+    def _value(self, each: Statement, lane: str) -> str:
+        kinds = tuple(self.plan.form.kind for _ in each.reads)
+        value = in_vectors(each.expression, kinds, self.plan.form.kind)
+        operands = tuple(Name(self._element(access, lane)) for access in each.reads)
+        if isinstance(value, Apply) and value.operation == "/" and lane:
+            left, right = value.arguments
+            if isinstance(right, Read) and lane not in each.reads[right.access].dims:
+                divisor = operands[right.access].text
+                if divisor in self.reciprocals:
+                    other = Name(f"r{self.reciprocals.index(divisor)}")
+                    operands = (*operands, other)
+                    value = Apply("*", (left, Read(len(operands) - 1)))
+                elif divisor not in self.divisors:
+                    self.divisors.append(divisor)
+        return f"({expression(c_expression(value, operands, {}))})"
+
+    def _element(self, access: Access, lane: str) -> str:
+        """Return an element; of the lane `i` where the access moves along lanes."""
+        moves = bool(lane) and lane in access.dims
+        where = start(self.plan, access, "row + u")
+        if not moves:
+            return f"*({where})"
+        if (access, True) not in self.names:
+            name = f"x{len(self.names)}"
+            self.names[access, True] = name
+            const = "" if any(each.target.tensor == access.tensor for each in self.step.statements) else "const "
+            self.head.append(f"{const}{self.plan.c_type} *const {name} = {where};")
+        return f"{self.names[access, True]}[i]"

@@ -1,0 +1,55 @@
+"""Functions to ship compile as C99 and as C++ without a warning, with gcc and with clang."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import polymap as pm
+
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-march=native", "-c", "-o", "/dev/null")
+ROWS = """void f(int n, double A[n][n], double x[n]) {
+  for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) x[i] += A[i][j] * A[j][i]; }"""
+GEMM = """void g(int n, float C[n][n], float A[n][n], float B[n][n]) {
+  for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) for (int k = 0; k < n; k++) C[i][j] += A[i][k] * B[k][j]; }"""
+BYTES = {"I": "uint8", "W": "int8", "O": "int32"}
+
+
+def _function(kind: str) -> tuple[pm.CompiledFunction, int]:
+    options: dict[str, Any] = {"threads": 2} if kind in ("attention", "product") else {}
+    match kind:
+        case "layer":
+            work = pm.conv2d(K=24, C=40, H=9, W=9, R=3, S=3, padding=1, stride=2, bits=32)
+            options |= {"layout": "NCHW"}
+        case "bytes":
+            work = pm.conv2d(K=32, C=16, H=7, W=7, R=3, S=3, padding=1, types=BYTES)
+            options |= {"tail": ["bias", "relu", pm.Requantize(scale=0.01, zero_point=-128, to="int8")]}
+        case "product":
+            work = pm.matmul(m=37, n=41, k=43, bits=64)
+        case "attention":
+            work = pm.attention(heads=4, queries=40, keys=50, dim=24, types="float32")
+        case "region":
+            work = pm.from_c(ROWS, {"n": 70})
+        case _:
+            work = pm.from_c(GEMM, {"n": 100})
+    return pm.compile(work, "host_cpu", **options), options.get("threads", 1)
+
+
+@pytest.mark.parametrize("kind", ["layer", "bytes", "product", "attention", "region", "contraction"])
+def test_texts_are_c99_and_cpp_without_warnings(kind: str, tmp_path: Path) -> None:
+    function, threads = _function(kind)
+    openmp = "-fopenmp" if threads > 1 else "-fopenmp-simd"
+    declarations = f"#include <stdint.h>\n{function.function.declarations}"
+    for words in (("gcc", "-std=c99"), ("clang", "-std=c99"), ("g++", "-xc++"), ("clang++", "-xc++")):
+        is_c = words[0] in ("gcc", "clang")
+        file = tmp_path / "function.c"
+        file.write_text((declarations if is_c else "") + function.source)
+        strict = ("-Wmissing-prototypes",) if is_c else ()
+        strict += ("-Wpedantic",) if words[0] == "gcc" and kind == "contraction" else ()
+        done = subprocess.run(
+            [*words, openmp, *WARNINGS, *strict, str(file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{kind}, {words[0]}: {done.stderr[:2000]}"
