@@ -210,7 +210,7 @@ def test_the_command_line_reads_files(tmp_path: Path, capsys: pytest.CaptureFixt
         ("%A[%i] : memref<12xf64>\n    %y", "%A[%i, 0] : memref<12xf64>\n    %y", "line 3: %A has 1 axes, not 2"),
         ("%A[%i] : memref<12xf64>\n    %y", "%C[%i] : memref<12xf64>\n    %y", "line 3: %C is no memref"),
         ("mulf %1, %first", "mulf %1, %last", "line 12: %last is not defined"),
-        ("cmpf ogt", "cmpf ugt", "line 14: the comparison ugt is not read"),
+        ("cmpf ogt", "cmpf ugt", "line 14: the comparison .ugt. is not read"),
         ("memref<f64>) {", "memref<f16>) {", "line 1: the type 'f16' is not read"),
         ("memref<f64>) {", "memref<4xf64, strided<[2]>>) {", "line 1: the type .* is not read"),
         ("((d0 * 5 - 7) mod 12)>(%i)", "(d1)>(%i)", "line 10: 'd1' is neither dim nor symbol"),
