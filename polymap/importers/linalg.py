@@ -284,6 +284,8 @@ def _part(operation: Any, bits: int | None, known: Sizes) -> tuple[Part, list[in
     shapes = [known.shape(each) for each in operands]
     axes = [[_index(result) for result in each.results] for each in maps]
     sizes = _sizes(maps[0].num_dims, axes, shapes, known)
+    if [each.type for each in operation.results] not in ([], [operands[count].type]):
+        raise NotMapped("its result has another type than the tensor that it writes")
     for result in operation.results:
         known.note(result, [sizes[next(iter(axis))] if list(axis.values()) == [1] else -1 for axis in axes[count]])
     return _statement(operation, block, axes, sizes, bits)
@@ -365,6 +367,14 @@ def _sizes(count: int, axes: list[list[dict[int, int]]], shapes: list[tuple[int,
         raise NotMapped(f"a dynamic size, or a tensor without elements{known.advice()}")
     if len(sizes) < count:
         raise NotMapped("a dim that no axis has alone, so that its size is unknown")
+    for indices, shape in zip(axes, shapes, strict=True):
+        if len(indices) != len(shape):
+            raise NotMapped(f"an indexing map of {len(indices)} results for a tensor of {len(shape)} axes")
+        for axis, size in zip(indices, shape, strict=True):
+            ends = [factor * (sizes[dim] - 1) for dim, factor in axis.items()]
+            low, high = sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
+            if low < 0 or high >= size >= 0:
+                raise NotMapped(f"an index runs from {low} to {high} on an axis of {size} elements")
     return [sizes[dim] for dim in range(count)]
 
 
