@@ -166,7 +166,9 @@ class _Machine:
         if enabled is not None and enabled.plain is not True:
             if enabled.plain is False:
                 return []
-            self._told.no_equal(enabled.place, f"enabled is {enabled.told()}, which Python decides", "It is enabled here.")
+            self._told.no_equal(
+                enabled.place, f"enabled is {enabled.told()}, which Python decides", "It is enabled here."
+            )
         level = [self._memory(value)] if value.tag == "!Memory" else []
         return [*self._fanouts(value), *level]
 
@@ -205,7 +207,7 @@ class _Machine:
         return fields
 
     def tell_names(self, tensors: set[str]) -> None:
-        """Tell words of sets that are no roles, levels or tensors. tensors: of the workload; without one they may be."""
+        """Tell words of sets that are no roles, levels or tensors. tensors: of the workload, empty without one."""
         for value, word in self._named:
             if word not in tensors:
                 what = f"{word[:60]} in the set {value.told()} is no role, memory above or tensor of the workload"
@@ -394,7 +396,9 @@ def _layers(
     _tell_scales(fields, told)
     if "persistent_tensors" in fields and fields["persistent_tensors"].plain is not None:
         place = fields["persistent_tensors"].place
-        told.note(place, "persistent_tensors stay in memory there while other einsums run: each einsum is asked alone here")
+        told.note(
+            place, "persistent_tensors stay in memory there while other einsums run: each einsum is asked alone here"
+        )
     for value in fields["einsums"].items("einsums"):
         with told.collecting():
             own = {"einsum": value} if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
@@ -434,10 +438,11 @@ def _tell_scales(fields: dict[str, Value], told: Findings) -> None:
 def _ranks(own: dict[str, Value]) -> set[str]:
     """Return the names of ranks of an einsum's projections."""
     accesses = own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []
-    tables = [each.plain["projection"].plain for each in accesses if each.is_table and "projection" in each.plain]
+    given = [each.table("an access").get("projection") for each in accesses]
+    tables = [each.table("projection") for each in given if each is not None and each.is_table]
     texts = _ACCESS.findall(own["einsum"].text("einsum")) if "einsum" in own else []
     named = {part.partition(":")[0].strip() for _, text in texts for part in text.split(",")}
-    return named | {rank for table in tables if isinstance(table, dict) for rank in table}
+    return named | {rank for table in tables for rank in table}
 
 
 def _sizes(fields: dict[str, Value]) -> dict[str, int]:
@@ -524,7 +529,7 @@ def _widths(
             named[text] = bits
         elif twice := [tensor for tensor in among or () if found.setdefault(tensor, bits) != bits]:
             raise each.refuse(f"bits_per_value has two widths of {', '.join(sorted(twice))}")
-    found |= named | given
+    found |= {**named, **given}
     missing = [tensor for tensor in tensors if tensor not in found]
     if missing:
         raise where.refuse(f"there are no bits_per_value of {', '.join(missing)}", "Give bits_per_value: {All: 8}.")
@@ -551,7 +556,8 @@ def _roles(own: dict[str, Value], accesses: list[tuple[str, list[str]]]) -> dict
 
 def _network(layers: list[AccelforgeLayer], edges: Mapping[str, tuple[str, tuple[str, ...]]]) -> Network:
     nodes = [
-        MappedNode(each.name, "einsum", (Part(each.workload, is_product=len(edges[each.name][1]) > 1),)) for each in layers
+        MappedNode(each.name, "einsum", (Part(each.workload, is_product=len(edges[each.name][1]) > 1),))
+        for each in layers
     ]
     makers = {output: name for name, (output, _) in edges.items()}
     pairs = [(makers[tensor], name) for name, (_, inputs) in edges.items() for tensor in inputs if tensor in makers]

@@ -162,6 +162,9 @@ def _part(
         if each.tensor not in bits or each.tensor not in links:
             missing = "operand_precision" if each.tensor not in bits else "memory_operand_links"
             raise value.refuse(f"{missing} says nothing of {each.tensor}")
+    unknown = [each for access in dropped for each in access.indices if each not in sizes and each not in words]
+    if unknown:
+        raise value.refuse(f"the equation has the index {unknown[0][:60]}", f"loop_dims: {', '.join(sizes)[:200]}.")
     right = " * ".join(each.text(words) for each in read)
     letters = {letter for each in (target, *read) for letter in each.indices}
     used = {dim for dim in sizes if dim in letters or any(dim in re.findall(r"\w+", words.get(w, "")) for w in letters)}
@@ -216,7 +219,9 @@ def _tell_padding(name: str, fields: dict[str, Value], sizes: dict[str, int], to
         extents[match[1]] = int(left or 1) * (sizes[one] - 1) + int(right or 1) * (sizes[other] - 1) + 1
     for word in given["pr_loop_dims"]:
         if word.text("pr_loop_dims").lower() not in extents:
-            raise word.refuse(f"pr_loop_dims names {word.told()}, which no relation does", f"Known: {', '.join(extents)}.")
+            raise word.refuse(
+                f"pr_loop_dims names {word.told()}, which no relation does", f"Known: {', '.join(extents)}."
+            )
     lists = {word: len(each) for word, each in given.items() if each}
     if len({*lists.values()}) > 1 or (lists and "pr_loop_dims" not in lists):
         raise fields[next(iter(lists))].refuse(f"{lists} are no lists of one length", "Give one item for each.")
@@ -236,7 +241,11 @@ def tell_unused(read: list[tuple[Layer, dict[str, Value]]], mappings: list[dict[
         if layers:
             for value, dim in _named(mapping):
                 if dim not in dims:
-                    told.note(value.place, f"no layer of this mapping has a dim {dim[:60]}", did_you_mean(dim[:60], tuple(dims)))
+                    told.note(
+                        value.place,
+                        f"no layer of this mapping has a dim {dim[:60]}",
+                        did_you_mean(dim[:60], tuple(dims)),
+                    )
         elif mapping["name"].plain != "default":
             names = [word for layer, _ in read for word in (layer.name, layer.operator)]
             what = f"no layer takes the mapping {mapping['name'].told()}"
@@ -298,9 +307,7 @@ def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dic
     return {dim: factor for dim, factor in factors.items() if factor > 1}
 
 
-def _order(
-    value: Value, sizes: dict[str, int], fanouts: Mapping[str, Mapping[str, int]], told: Findings
-) -> list[str]:
+def _order(value: Value, sizes: dict[str, int], fanouts: Mapping[str, Mapping[str, int]], told: Findings) -> list[str]:
     """Return the dims of a temporal ordering, outermost first; tells one in which a dim has several loops."""
     found: list[str] = []
     for each in value.items("temporal_ordering"):

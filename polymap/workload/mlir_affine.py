@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, answers_in_words, expected_text, shown
 from polymap.ir import InputError, Mistake, Workload
-from polymap.workload.mlir_text import Cursor, Map, Token, nested, refusal, tokens_of
+from polymap.workload.mlir_text import Cursor, Map, Token, nested, tokens_of
 from polymap.workload.tuning import TUNING
 
 _OPERATION = re.compile(r"\"?[a-z_]\w*\.[a-z_][\w.]*\"?")
