@@ -220,12 +220,12 @@ class _Writer(Cursor):
         if not kind.startswith("memref"):
             self._values[word] = _Value(self.named(word), kind, 0)
             return [f"{self.c_type(kind)} {self.named(word)}"]
-        sizes = [self.named(f"{word}_{axis}") for axis, size in self.axes(kind) if size == "?"]
+        sizes = [self.named(f"{word}#{axis}") for axis, size in self.axes(kind) if size == "?"]
         return [*(f"int {each}" for each in sizes), self.array(word, kind)]
 
     def array(self, word: str, kind: str) -> str:
         """Return the declaration of a memref, which is noted."""
-        sizes = tuple(self.named(f"{word}_{axis}") if size == "?" else size for axis, size in self.axes(kind))
+        sizes = tuple(self.named(f"{word}#{axis}") if size == "?" else size for axis, size in self.axes(kind))
         self._shapes[word], self._versions[word], self._kinds[word] = sizes, 0, kind.replace(" ", "")
         element = _MEMREF.fullmatch(kind.replace(" ", ""))
         assert element is not None, "axes() has read the type"
@@ -392,7 +392,7 @@ class _Writer(Cursor):
             raise self.refusal(f"{len(sizes)} sizes for {shown(kind)}")
         for axis, size in self.axes(kind):
             if size == "?":
-                free = self.named(f"{word}_{axis}")
+                free = self.named(f"{word}#{axis}")
                 declared = declared.replace(f"[{free}]", f"[{(given := sizes.pop(0))}]", 1)
                 self._shapes[word] = tuple(given if each == free else each for each in self._shapes[word])
         return [f"{declared};"]
