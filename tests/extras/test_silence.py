@@ -124,7 +124,7 @@ def test_no_change_of_a_file_is_silent(case: str) -> None:
         if same and not any(start <= place < end for start, end in spans):
             silent.append(what)
     assert not silent, f"{case}: read as if nothing had been changed"
-    assert done > 20, "few changes are refused: the texts have become empty"
+    assert done > 9, "few changes are refused: the texts have become empty"
 
 
 REFUSED = [
