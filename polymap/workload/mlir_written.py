@@ -99,11 +99,12 @@ class _Writer:
         arguments = [
             self._argument(each) for each in self._program.outside if each.name not in axes and each.value is None
         ]
-        for each in self._program.outside:
-            if each.name in axes and each.value is None:
-                self._dim(each, *axes[each.name])
-            elif each.value is not None:
-                self._declare(each)
+        valued = {each.name: each for each in self._program.outside if each.value is not None}
+        for name, (array, axis) in axes.items():  # declared or not, as sizes of `from_c`
+            if name not in valued:
+                self._dim(name, array, axis)
+        for each in valued.values():
+            self._declare(each)
         self._block(self._program.body)
         head = f"  func.func @{self._program.name}({', '.join(arguments)}) {{"
         return ["module {", head, *self._lines, "    return", "  }", "}"]
@@ -119,13 +120,13 @@ class _Writer:
         self._known[declared.name] = _Known(word, kind if kind in FLOATS else "index")
         return f"{word}: {_TYPES[kind] if kind in FLOATS else 'index'}"
 
-    def _dim(self, size: Declare, array: Declare, axis: int) -> None:
+    def _dim(self, size: str, array: Declare, axis: int) -> None:
         """Write the size of an axis."""
-        if size.name in self._set:
-            raise self._refusal(size.line, f"the parameter {size.name} is assigned", "Copy it into a variable.")
+        if size in self._set:
+            raise self._refusal(array.line, f"the parameter {size} is assigned", "Copy it into a variable.")
         place = self._new(f"arith.constant {axis} : index")
         word = self._new(f"memref.dim %{array.name}, {place} : {self._memref(array)}")
-        self._known[size.name] = _Known(word, "index")
+        self._known[size] = _Known(word, "index")
 
     def _kind(self, declared: Declare) -> str:
         if declared.element_type not in _TYPES:
