@@ -424,8 +424,23 @@ def _layers(
                 made = einsum(text, sizes=extents, bits=widths, roles=_roles(own, accesses), name=name)
             except PolymapError as error:
                 raise value.refuse(f"{name}: {error.mistakes[0].what}", error.mistakes[0].hint) from None
+            _tell_skipped(own, sizes, made, told)
             layers.append(AccelforgeLayer(name, made))
             edges[name] = (output, tuple(tensor for tensor, _ in inputs))
+
+
+def _tell_skipped(own: dict[str, Value], sizes: dict[str, int], made: Workload, told: Findings) -> None:
+    """Tell ranks that are smaller than their indices: accesses beyond them are skipped there."""
+    for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
+        fields = each.table("an access")
+        if fields["projection"].is_table:
+            shape = made.tensor(fields["name"].text("name")).shape
+            for rank, size in zip(fields["projection"].table("projection"), shape, strict=True):
+                if sizes.get(rank, size) < size:
+                    what = f"the rank {rank} has {sizes[rank]} elements, and its indices {size}"
+                    told.no_equal(
+                        fields["projection"].place, what, "Accesses beyond a rank are skipped there, not here."
+                    )
 
 
 def _tell_scales(fields: dict[str, Value], told: Findings) -> None:

@@ -170,6 +170,7 @@ TOLD = [
     ("{All: 8, W: 4}", "{All: 8, O | I: 4}", "two widths of I, O"),
     ("name: conv", "name: conv\n    n_instances: 2", "n_instances is 2"),
     ("weight: W, output", "weight: X, output", "renames.weight is 'X', no tensor"),
+    ("{N: 2,", "{H: 10, N: 2,", "the rank H has 10 elements, and its indices 11"),
     ("[k, c, r]}", "[k, c, r], density: 0.5}", "an access.density is not read"),
 ]
 
