@@ -302,7 +302,7 @@ def _transform(options: Options) -> int:
     file = shown(file).strip("'\"")
     with interrupts_wait():
         from polymap.codegen.source import transform_c, workload_of_text
-        from polymap.io import from_openscop
+        from polymap.io import c_to_affine, from_openscop
         from polymap.report.page import transform_page
         from polymap.report.text import transform_document, transform_text
         from polymap.transform import schedule_from_text
@@ -325,7 +325,7 @@ def _transform(options: Options) -> int:
     documents = [Document(options.report, transform_page(made.report))] if options.report is not None else []
     target = options.output or "-"
     if target != "-" or options.json != "-":  # else the text is in the JSON document
-        documents.append(Document(target, made))
+        documents.append(Document(target, c_to_affine(made, file=target) if target.endswith(".mlir") else made))
     summary, document = transform_text(made.report), head_document("transform") | transform_document(made.report)
     if target != "-":
         _answer(options, document, lambda: summary, documents)

@@ -20,6 +20,7 @@ from polymap.ir import (
     MemoryLevel,
     PolymapError,
     Workload,
+    did_you_mean,
 )
 from polymap.networks import MappedNode, Network, Part, network_of_nodes
 from polymap.workload import einsum
@@ -28,6 +29,15 @@ _COMPONENT = ("name", "size", "leak_power", "area", "actions", "tensors", "spati
               "extra_attributes_for_component_model", "enabled")  # fmt: skip
 _ACTION = ("name", "energy", "throughput", "bits_per_action", "latency")
 _SPATIAL = ("name", "fanout", "reuse", "may_reuse", "min_usage")
+_ACCESS_FIELDS = ("name", "projection", "output", "persistent", "backing_storage_size_scale", "bits_per_value")
+_SCALES = ("n_instances", "backing_storage_size_scale")
+_NODES = {
+    "!Storage": ("tensors", "component"),
+    "!Temporal": ("rank_variable", "tile_shape"),
+    "!Spatial": ("rank_variable", "tile_shape", "name", "component"),
+    "!Compute": ("einsum", "component"),
+}
+"""Fields of the nodes of mappings; all are needed."""
 _WORKLOAD = ("rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "persistent_tensors", "einsums")
 _EINSUM = ("name", "einsum", "tensor_accesses", "iteration_space_shape", "shape", "renames", "rank_sizes",
            "is_copy_operation", "n_instances")  # fmt: skip
@@ -78,14 +88,16 @@ def from_accelforge(
     told = Findings(strict=strict)
     paths = [Path(each) for each in folders]
     files = Files("from_accelforge", paths, dict(values or {}))
-    machine = told.attempt(lambda: _Machine(told).read(_part(files, arch, "arch")))
+    reader = _Machine(told)
+    machine = told.attempt(lambda: reader.read(_part(files, arch, "arch")))
     layers: list[AccelforgeLayer] = []
     edges: dict[str, tuple[str, tuple[str, ...]]] = {}
     if workload is not None:
         told.attempt(lambda: _layers(_part(files, workload, "workload"), layers, edges, told))
     tree = None
     if mapping is not None:
-        tree = told.attempt(lambda: _mapping(_part(files, mapping, "mapping"), layers, told))
+        tree = told.attempt(lambda: _mapping(_part(files, mapping, "mapping"), layers, machine, told))
+    reader.tell_names({tensor.name for layer in layers for tensor in layer.workload.tensors})
     told.stop()
     assert machine is not None, "mistakes of the machine are raised"
     network = _network(layers, edges) if layers else None
@@ -122,10 +134,11 @@ class _Machine:
         self._told = told
         self._kept: dict[str, frozenset[str]] = {}  # level -> roles that it must keep
         self._clock: Fraction | None = None  # operations per second of a compute unit
+        self._named: list[tuple[Value, str]] = []  # words of sets that are taken for tensors
 
     def read(self, arch: Value) -> Architecture:
         """Return the machine."""
-        fields = arch.table("arch")
+        fields = arch.fields("arch", ("nodes", "extra_attributes_for_all_component_models"), self._told)
         if "nodes" not in fields:
             raise arch.refuse("arch has no nodes")
         values = fields["nodes"].items("arch.nodes")
@@ -149,11 +162,20 @@ class _Machine:
         if value.tag not in ("!Memory", "!Container"):
             self._told.no_equal(value.place, f"{value.tag or 'a node without a tag'} has no equal here")
             return []
+        enabled = value.table("a node").get("enabled")
+        if enabled is not None and enabled.plain is not True:
+            if enabled.plain is False:
+                return []
+            self._told.no_equal(
+                enabled.place, f"enabled is {enabled.told()}, which Python decides", "It is enabled here."
+            )
         level = [self._memory(value)] if value.tag == "!Memory" else []
         return [*self._fanouts(value), *level]
 
     def _fanouts(self, value: Value) -> list[MemoryLevel | Fanout | ComputeUnit]:
         fields = value.table("a node")
+        if value.tag == "!Container":
+            fields = value.fields("a container", ("name", "spatial", "enabled"), self._told)
         found: list[MemoryLevel | Fanout | ComputeUnit] = []
         for each in fields["spatial"].items("spatial") if "spatial" in fields else []:
             own = each.fields("spatial", _SPATIAL, self._told)
@@ -162,18 +184,38 @@ class _Machine:
             if "min_usage" in own or "reuse" in own:
                 what = "min_usage and reuse limit AccelForge's search, not this one: constraints do that here"
                 self._told.note(each.place, what)
+            shared = own.get("may_reuse", own.get("reuse"))
+            if shared is not None and not self._set(shared) >= frozenset(ROLE_WORDS):
+                what = f"tensors that are not among {shared.told()} have no multicast there"
+                self._told.no_equal(shared.place, what, "Here fan-outs share what their units read alike.")
             found.append(Fanout(own["name"].text("name"), own["fanout"].integer("fanout")))
         return found
 
     def _compute(self, value: Value) -> ComputeUnit:
-        fields = value.fields("the compute unit", _COMPONENT, self._told)
+        fields = self._component("the compute unit", value)
         actions = self._actions(fields, ("compute",), value)
         energy, rate, _ = actions.get("compute", (Fraction(0), None, 1))
         self._clock = rate
         return ComputeUnit(_name(fields, value), pj=energy * _PJ_PER_J)
 
+    def _component(self, what: str, value: Value) -> dict[str, Value]:
+        """Return the fields of a component."""
+        fields = value.fields(what, _COMPONENT, self._told)
+        leak = fields.get("leak_power")
+        if leak is not None and leak.plain not in (None, 0):
+            self._told.no_equal(leak.place, f"leak_power is {leak.told()}", "No energy of leakage is counted here.")
+        return fields
+
+    def tell_names(self, tensors: set[str]) -> None:
+        """Tell words of sets that are no roles, levels or tensors. tensors: of the workload, empty without one."""
+        for value, word in self._named:
+            if word not in tensors:
+                what = f"{word[:60]} in the set {value.told()} is no role, memory above or tensor of the workload"
+                told = self._told.no_equal if tensors else self._told.note
+                told(value.place, what, did_you_mean(word[:60], (*tensors, *self._kept, *(r[1:] for r in ROLE_WORDS))))
+
     def _memory(self, value: Value) -> MemoryLevel:
-        fields = value.fields("a memory", _COMPONENT, self._told)
+        fields = self._component("a memory", value)
         name = _name(fields, value)
         actions = self._actions(fields, ("read", "write"), value)
         bits = {width for _, _, width in actions.values()} or {1}
@@ -219,17 +261,33 @@ class _Machine:
             name = own["name"].text("name") if "name" in own else ""
             if name not in names:
                 raise each.refuse(f"the action {name[:40]!r} is not read", f"{' and '.join(names)} are.")
+            if name in found:
+                raise each.refuse(f"the action {name} is given twice")
             if "energy" not in own:
                 self._told.no_equal(each.place, f"{name} has no energy: a component model would find it", "State it.")
             energy = _number(own["energy"], "energy") if "energy" in own else Fraction(0)
             if energy is None:
                 raise each.refuse(f"{name} has an infinite energy")
-            rate = _number(own["throughput"], "throughput") if "throughput" in own else None
+            rate = self._rate(own)
             bits = own["bits_per_action"].integer("bits_per_action") if "bits_per_action" in own else 1
             found[name] = (energy, rate, bits)
         if "actions" not in fields and "component_class" in fields:
             what = "the component has no actions: its class would find their energies"
             self._told.no_equal(value.place, what, "State actions: [{name: read, energy: ...}].")
+        return found
+
+    def _rate(self, own: dict[str, Value]) -> Fraction | None:
+        """Return the actions per second; None for any number."""
+        given = [name for name in ("throughput", "latency") if name in own and own[name].plain is not None]
+        if len(given) > 1 and own["latency"].plain == 0:  # no delay beside the throughput
+            given = ["throughput"]
+        if len(given) > 1:
+            raise own["latency"].refuse("both throughput and latency", "Give throughput = 1 / latency.")
+        found = _number(own[given[0]], given[0]) if given else None
+        if given == ["latency"]:
+            return 1 / found if found else None
+        if found == 0:
+            raise own["throughput"].refuse("throughput is 0", "Expected actions per second, or inf.")
         return found
 
     def _rates(
@@ -275,6 +333,8 @@ class _Machine:
         known = {word[1:]: frozenset((word,)) for word in ROLE_WORDS}
         known |= {"All": frozenset(ROLE_WORDS), "Nothing": frozenset(), "Intermediates": frozenset()}
         known |= {"Inputs": frozenset(ROLE_WORDS[:2]), "Outputs": frozenset(ROLE_WORDS[2:]), **self._kept}
+        self._named += [(value, word) for word in words if word.isidentifier() and word not in known]
+        known |= {word: frozenset((word,)) for word in words if word.isidentifier() and word not in known}
         found = _evaluated(words, known)
         if found is None:
             raise value.refuse(f"the set {value.told()} is not read", "Write it like input | weight, or ~output.")
@@ -297,9 +357,9 @@ def _evaluated(words: list[str], known: Mapping[str, frozenset[str]]) -> frozens
                 raise IndexError(at)
             at += 1
             return inner
-        if not word.isidentifier():
+        if word not in known:
             raise IndexError(at)
-        return known.get(word, frozenset((word,)))
+        return known[word]
 
     def level(place: int) -> frozenset[str]:
         nonlocal at
@@ -333,26 +393,71 @@ def _layers(
     if "einsums" not in fields:
         raise file.refuse("the workload has no einsums")
     common = _sizes(fields)
+    _tell_scales(fields, told)
+    if "persistent_tensors" in fields and fields["persistent_tensors"].plain is not None:
+        place = fields["persistent_tensors"].place
+        told.note(
+            place, "persistent_tensors stay in memory there while other einsums run: each einsum is asked alone here"
+        )
     for value in fields["einsums"].items("einsums"):
         with told.collecting():
             own = {"einsum": value} if isinstance(value.plain, str) else value.fields("an einsum", _EINSUM, told)
-            accesses = _accesses(own, value)
+            _tell_scales(own, told)
+            accesses, given = _accesses(own, value, told)
             (output, target), *inputs = accesses
+            ranks = _ranks(own)
             name = own["name"].text("name") if "name" in own else output
+            if name in edges:
+                raise value.refuse(f"two einsums have the name {name[:60]}")
             sizes = common | _sizes(own)
             dims = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", " ".join(index for _, each in accesses for index in each)))
             extents = {each: sizes[each] if each in sizes else sizes.get(each.upper(), 0) for each in dims}
             unknown = [each for each, size in extents.items() if size < 1]
             if unknown:
                 raise value.refuse(f"{name} has no sizes for {', '.join(unknown)}", "Give iteration_space_shape.")
+            spare = [each for each in _sizes(own) if each.lower() not in map(str.lower, (*dims, *ranks))]
+            if spare:
+                told.note(value.place, f"{name}: nothing is indexed by {', '.join(spare)[:100]}")
             text = f"{output}[{', '.join(target)}] += " + " * ".join(f"{t}[{', '.join(i)}]" for t, i in inputs)
-            widths = _widths(fields.get("bits_per_value"), [tensor for tensor, _ in accesses])
+            widths = _widths(fields.get("bits_per_value"), given, accesses, own, value)
             try:
                 made = einsum(text, sizes=extents, bits=widths, roles=_roles(own, accesses), name=name)
             except PolymapError as error:
                 raise value.refuse(f"{name}: {error.mistakes[0].what}", error.mistakes[0].hint) from None
+            _tell_skipped(own, sizes, made, told)
             layers.append(AccelforgeLayer(name, made))
             edges[name] = (output, tuple(tensor for tensor, _ in inputs))
+
+
+def _tell_skipped(own: dict[str, Value], sizes: dict[str, int], made: Workload, told: Findings) -> None:
+    """Tell ranks that are smaller than their indices: accesses beyond them are skipped there."""
+    for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
+        fields = each.table("an access")
+        if fields["projection"].is_table:
+            shape = made.tensor(fields["name"].text("name")).shape
+            for rank, size in zip(fields["projection"].table("projection"), shape, strict=True):
+                if sizes.get(rank, size) < size:
+                    what = f"the rank {rank} has {sizes[rank]} elements, and its indices {size}"
+                    told.no_equal(
+                        fields["projection"].place, what, "Accesses beyond a rank are skipped there, not here."
+                    )
+
+
+def _tell_scales(fields: dict[str, Value], told: Findings) -> None:
+    """Tell what makes more of an einsum or of a tensor."""
+    for name in _SCALES:
+        if name in fields and fields[name].plain != 1:
+            told.no_equal(fields[name].place, f"{name} is {fields[name].told()}", "Each einsum is asked once here.")
+
+
+def _ranks(own: dict[str, Value]) -> set[str]:
+    """Return the names of ranks of an einsum's projections."""
+    accesses = own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []
+    given = [each.table("an access").get("projection") for each in accesses]
+    tables = [each.table("projection") for each in given if each is not None and each.is_table]
+    texts = _ACCESS.findall(own["einsum"].text("einsum")) if "einsum" in own else []
+    named = {part.partition(":")[0].strip() for _, text in texts for part in text.split(",")}
+    return named | {rank for table in tables for rank in table}
 
 
 def _sizes(fields: dict[str, Value]) -> dict[str, int]:
@@ -372,26 +477,35 @@ def _sizes(fields: dict[str, Value]) -> dict[str, int]:
     return found
 
 
-def _accesses(own: dict[str, Value], value: Value) -> list[tuple[str, list[str]]]:
-    """Return (tensor, index per axis) of each access, the output first."""
+def _accesses(
+    own: dict[str, Value], value: Value, told: Findings
+) -> tuple[list[tuple[str, list[str]]], dict[str, int]]:
+    """Return (tensor, index per axis) of each access, the output first, and the bits that accesses give."""
     if "einsum" in own:
         match = _EINSUM_TEXT.fullmatch(own["einsum"].text("einsum"))
         inputs = _ACCESS.findall(match[3]) if match else []
         if match is None or not inputs or re.sub(r"[\s*]", "", _ACCESS.sub("", match[3])):
             raise own["einsum"].refuse("the einsum is no product", "Expected O[m, n] = A[m, k] * B[k, n].")
-        return [(tensor, _split(text)) for tensor, text in ((match[1], match[2]), *inputs)]
+        if "tensor_accesses" in own:
+            raise own["einsum"].refuse("both einsum and tensor_accesses", "Give one of them.")
+        return [(tensor, _split(text)) for tensor, text in ((match[1], match[2]), *inputs)], {}
     found: list[tuple[bool, str, list[str]]] = []
+    bits: dict[str, int] = {}
     for each in own["tensor_accesses"].items("tensor_accesses") if "tensor_accesses" in own else []:
-        fields = each.table("an access")
+        fields = each.fields("an access", _ACCESS_FIELDS, told)
+        _tell_scales(fields, told)
         if "name" not in fields or "projection" not in fields:
             raise each.refuse("an access needs name and projection")
         given = fields["projection"]
         axes = given.items("projection") if given.is_list else list(given.table("projection").values())
         is_output = "output" in fields and fields["output"].flag("output")
-        found.append((is_output, fields["name"].text("name"), [axis.text("an index") for axis in axes]))
+        name = fields["name"].text("name")
+        found.append((is_output, name, [axis.text("an index") for axis in axes]))
+        if "bits_per_value" in fields and fields["bits_per_value"].plain is not None:
+            bits[name] = fields["bits_per_value"].integer("bits_per_value")
     if [is_output for is_output, _, _ in found].count(True) != 1 or len(found) < 2:
         raise value.refuse("an einsum needs one access with output: True, and inputs")
-    return [(tensor, index) for _, tensor, index in sorted(found, key=lambda each: not each[0])]
+    return [(tensor, index) for _, tensor, index in sorted(found, key=lambda each: not each[0])], bits
 
 
 def _split(text: str) -> list[str]:
@@ -399,50 +513,107 @@ def _split(text: str) -> list[str]:
     return [part.rpartition(":")[2].strip() for part in text.split(",") if part.strip()]
 
 
-def _widths(value: Value | None, tensors: list[str]) -> dict[str, int] | int:
-    """Return the bits of each tensor: of its name, else of All, else 1."""
-    table = {} if value is None else value.table("bits_per_value")
-    found = {name: each.integer("bits_per_value") for name, each in table.items()}
-    return {tensor: found.get(tensor, found.get("All", 1)) for tensor in tensors}
+def _sets(accesses: list[tuple[str, list[str]]]) -> dict[str, frozenset[str]]:
+    """Return the sets of tensors of an einsum by their names."""
+    tensors = [tensor for tensor, _ in accesses]
+    known = {tensor: frozenset((tensor,)) for tensor in tensors}
+    known |= {"All": frozenset(tensors), "Nothing": frozenset(), "Outputs": frozenset(tensors[:1])}
+    return known | {"Inputs": frozenset(tensors[1:])}
+
+
+def _widths(
+    value: Value | None,
+    given: Mapping[str, int],
+    accesses: list[tuple[str, list[str]]],
+    own: dict[str, Value],
+    where: Value,
+) -> dict[str, int]:
+    """Return the bits of each tensor: given with its access, else of the sets that name it, a tensor's own name before
+    sets."""
+    known = _sets(accesses)
+    known |= {role: frozenset((tensor,)) for tensor, role in (_roles(own, accesses) or {}).items()}
+    tensors = [tensor for tensor, _ in accesses]
+    found: dict[str, int] = {}
+    named: dict[str, int] = {}
+    for text, each in ({} if value is None else value.table("bits_per_value")).items():
+        bits = each.integer("bits_per_value")
+        among = _evaluated(re.findall(r"\w+|\S", text), known)
+        if among is None and not text.isidentifier():
+            raise each.refuse(f"bits_per_value of {text[:60]!r} are not read", f"Known: {', '.join(known)[:200]}.")
+        if text in tensors:
+            named[text] = bits
+        elif twice := [tensor for tensor in among or () if found.setdefault(tensor, bits) != bits]:
+            raise each.refuse(f"bits_per_value has two widths of {', '.join(sorted(twice))}")
+    found |= {**named, **given}
+    missing = [tensor for tensor in tensors if tensor not in found]
+    if missing:
+        raise where.refuse(f"there are no bits_per_value of {', '.join(missing)}", "Give bits_per_value: {All: 8}.")
+    return {tensor: found[tensor] for tensor in tensors}
 
 
 def _roles(own: dict[str, Value], accesses: list[tuple[str, list[str]]]) -> dict[str, str] | None:
-    """Return tensor -> role as `renames` says; None where it says nothing."""
-    table = own["renames"].table("renames") if "renames" in own and own["renames"].is_table else {}
-    names = {each.plain: role for role, each in table.items() if role in ("input", "weight", "output")}
-    return {tensor: names[tensor] for tensor, _ in accesses if tensor in names} or None
+    """Return tensor -> role as `renames` says; None where it says nothing. Other names are names of sets."""
+    known = _sets(accesses)
+    table = own["renames"].table("renames") if "renames" in own and own["renames"].plain else {}
+    found: dict[str, str] = {}
+    for role, each in table.items():
+        text = each.text(f"renames.{role}")
+        tensors = _evaluated(re.findall(r"\w+|\S", text), known)
+        if tensors is None:
+            hint = did_you_mean(text[:60], tuple(known))
+            raise each.refuse(f"renames.{role} is {text[:60]!r}, no tensor of the einsum", hint)
+        if role in ("input", "weight", "output"):
+            found |= dict.fromkeys(tensors, role)
+        elif close := [word for word in ("input", "weight", "output") if word in role.lower()]:
+            raise each.refuse(f"renames.{role} is no role", f"Did you mean '{close[0]}'?")
+    return found or None
 
 
 def _network(layers: list[AccelforgeLayer], edges: Mapping[str, tuple[str, tuple[str, ...]]]) -> Network:
-    nodes = [MappedNode(each.name, "einsum", (Part(each.workload, is_product=True),)) for each in layers]
+    nodes = [
+        MappedNode(each.name, "einsum", (Part(each.workload, is_product=len(edges[each.name][1]) > 1),))
+        for each in layers
+    ]
     makers = {output: name for name, (output, _) in edges.items()}
     pairs = [(makers[tensor], name) for name, (_, inputs) in edges.items() for tensor in inputs if tensor in makers]
     return network_of_nodes("accelforge", nodes, edges=pairs)
 
 
-def _mapping(file: Value, layers: list[AccelforgeLayer], told: Findings) -> LoopTree | None:
+def _mapping(
+    file: Value, layers: list[AccelforgeLayer], machine: Architecture | None, told: Findings
+) -> LoopTree | None:
     """Return the mapping of one einsum."""
-    fields = file.table("the mapping")
-    nodes: list[dict[str, object]] = []
+    fields = file.fields("the mapping", ("nodes",), told)
     if len(layers) > 1 or "nodes" not in fields:
         told.no_equal(file.place, "a mapping of several einsums, or without nodes", "Those of one layer are read.")
         return None
-    for each in fields["nodes"].items("mapping.nodes"):
-        own = each.table("a node")
-        match each.tag:
-            case "!Storage":
-                tensors = [tensor.text("a tensor") for tensor in own["tensors"].items("tensors")]
-                nodes.append({"store": own["component"].text("component"), "tensors": tensors})
-            case "!Temporal":
-                nodes.append({"for": own["rank_variable"].text("rank_variable"), "tile": own["tile_shape"].plain})
-            case "!Spatial":
-                loop = {"par": own["rank_variable"].text("rank_variable"), "tile": own["tile_shape"].plain}
-                nodes.append({**loop, "over": own["name"].text("name")})
-            case "!Compute":
-                nodes.append({"compute": "S"})
-            case _:
-                raise each.refuse(f"{each.tag or 'a node without a tag'} is not read in the mapping of one einsum")
+    nodes = [_node(each, layers, machine) for each in fields["nodes"].items("mapping.nodes")]
     try:
         return mapping_from_document({"nodes": nodes})
     except PolymapError as error:
         raise file.refuse(error.mistakes[0].what, error.mistakes[0].hint) from None
+
+
+def _node(value: Value, layers: list[AccelforgeLayer], machine: Architecture | None) -> dict[str, object]:
+    """Return a node of a mapping as a document has it."""
+    if value.tag not in _NODES:
+        raise value.refuse(f"{value.tag or 'a node without a tag'} is not read in the mapping of one einsum")
+    own = value.fields(f"a node {value.tag}", _NODES[value.tag])
+    for name in _NODES[value.tag]:
+        if name not in own:
+            raise value.refuse(f"a node {value.tag} has no {name}")
+    if value.tag == "!Storage":
+        tensors = [tensor.text("a tensor") for tensor in own["tensors"].items("tensors")]
+        return {"store": own["component"].text("component"), "tensors": tensors}
+    if value.tag == "!Compute":
+        for name, known in (
+            ("einsum", [each.name for each in layers]),
+            ("component", [] if machine is None else [machine.nodes[-1].name]),
+        ):
+            if known and own[name].text(name) not in known:
+                raise own[name].refuse(f"{name} is {own[name].told()}", f"Known: {', '.join(known)}.")
+        return {"compute": "S"}
+    loop = {"for" if value.tag == "!Temporal" else "par": own["rank_variable"].text("rank_variable")}
+    own["component"].text("component") if "component" in own else ""
+    over = {} if value.tag == "!Temporal" else {"over": own["name"].text("name")}
+    return {**loop, "tile": own["tile_shape"].plain, **over}

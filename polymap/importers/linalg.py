@@ -12,6 +12,7 @@ from polymap.importers.calls import Call, NotMapped, Operand
 from polymap.importers.linalg_named import generalized
 from polymap.importers.linalg_sizes import Sizes, owner_of
 from polymap.importers.nodes import OUTER, Inner, Loops, Nodes, extra
+from polymap.importers.stablehlo import LAYERS, VIEWS, as_linalg
 from polymap.inputs import answers_in_words, expected_text
 from polymap.ir import Apply, Expression, InputError, Mistake, Number, Read
 from polymap.networks import Network, Part
@@ -20,7 +21,9 @@ from polymap.workload import einsum
 _DIALECTS = ("builtin", "func", "linalg", "arith", "tensor", "memref", "math", "affine", "scf")
 _FRAMES = ("builtin.module", "func.func", "func.return")
 _VIEWS = ("tensor.", "memref.", "arith.constant", "linalg.transpose", "linalg.fill", "linalg.index", "linalg.broadcast",
-          "linalg.pack", "linalg.unpack")  # fmt: skip
+          "linalg.pack", "linalg.unpack", *VIEWS)  # fmt: skip
+_NAMES_OF = ("linalg.", "stablehlo.")
+"""Of operations that are written as linalg.generic."""
 _ENDS = (".return", ".yield", ".terminator")  # of operations of other dialects that end a block
 _OPERATIONS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min"}
 _FUNCTIONS = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "absf": "fabs",
@@ -36,9 +39,10 @@ def from_linalg(
     """Return the network of the operations of linalg in a module of MLIR; needs the extra `xdsl`.
 
     Every `linalg.generic` and named operation is a layer: its indexing maps are the indices, and its body is the
-    accumulation (`+=`, `max=`, `min=`) or an elementwise function. Operations on tensors and memrefs that compute
-    nothing are views, all others unmapped. bits: of all tensors, instead of their element types. sizes: of the dynamic
-    axes of arguments, and integer arguments, by their names: {"a[0]": 128, "n": 4}; "f.a[0]" in the function f alone.
+    accumulation (`+=`, `max=`, `min=`) or an elementwise function. So are products, convolutions, elementwise
+    operations and reductions of StableHLO. Operations on tensors and memrefs that compute nothing are views, all others
+    unmapped. bits: of all tensors, instead of their element types. sizes: of the dynamic axes of arguments, and integer
+    arguments, by their names: {"a[0]": 128, "n": 4}; "f.a[0]" in the function f alone.
     Raises InputError (PM643) for a text that is no such module, (PM641) for sizes that it does not have or contradicts,
     MissingPackageError without the package.
     """
@@ -78,7 +82,8 @@ class _Reader:
                 continue
             node = f"{name}#{self._count}"
             self._count += 1
-            enters = name.startswith("scf.") or (bool(each.regions) and not name.startswith("linalg."))
+            is_layer = name.startswith("linalg.") or name in LAYERS
+            enters = name.startswith("scf.") or (bool(each.regions) and not is_layer)
             times = self._times(each, inner) if enters else None
             self.sizes.carry(each)
             is_view = name.startswith(_VIEWS) or (enters and times is not None)
@@ -131,7 +136,7 @@ class _Reader:
 
 def _name(operation: Any) -> str:
     """Return an operation's name as the text has it, also where xdsl does not know the operation."""
-    if operation.name == "linalg.generic" and str(getattr(operation.library_call, "data", "")).startswith("linalg."):
+    if operation.name == "linalg.generic" and str(getattr(operation.library_call, "data", "")).startswith(_NAMES_OF):
         return operation.library_call.data
     found = operation.attributes.get("op_name__") if operation.name == "builtin.unregistered" else None
     return str(getattr(found, "data", operation.name))
@@ -145,7 +150,7 @@ def _parsed(text: str) -> _Parsed:
     errors = extra("xdsl.utils.exceptions", "from_linalg")
     told = (errors.ParseError, errors.VerifyException, errors.DiagnosticException, *_DAMAGE, RecursionError)
     base, reason = extra("xdsl.parser", "from_linalg").Parser, ""
-    for written in dict.fromkeys((generalized(text), text)):
+    for written in dict.fromkeys((generalized(as_linalg(text)), text)):
         # Not verified: xdsl refuses named operations whose operands have several element types, which MLIR allows.
         skips = _Skips(told)
         try:
@@ -165,7 +170,7 @@ _START = rf'(?:{_RESULTS}|{_OPERATION}|return\b|"[\w.$]+"\s*\()'
 _NEXT = re.compile(rf"\s*(?://[^\n]*\s*)*(?:{_START}|\}}|\^|\Z|[#!][\w.$]+\s*=|\{{-#)")
 _BODY = re.compile(rf"\{{\s*(?://[^\n]*\s*)*(?:{_START}|\^|\}}\s*(?:\n|\Z))")
 _HEAD = re.compile(r"\s*(?:((?:%[\w$.-]+(?::\d+)?[\s,]*)+)=\s*)?\"?([A-Za-z_]\w*(?:\.[\w.$]+)?)")
-_NAMED = re.compile(r"[^\n]*\blibrary_call = \"(linalg\.\w+)\"")  # what was written as linalg.generic
+_NAMED = re.compile(r"[^\n]*\blibrary_call = \"((?:linalg|stablehlo)\.\w+)\"")  # what was written as linalg.generic
 _NAMES = re.compile(r"%([\w$.-]+)")
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[][(){}<>]|\n|[^][(){}<>\n"/-]+|.', re.DOTALL)
 
@@ -284,6 +289,8 @@ def _part(operation: Any, bits: int | None, known: Sizes) -> tuple[Part, list[in
     shapes = [known.shape(each) for each in operands]
     axes = [[_index(result) for result in each.results] for each in maps]
     sizes = _sizes(maps[0].num_dims, axes, shapes, known)
+    if [each.type for each in operation.results] not in ([], [operands[count].type]):
+        raise NotMapped("its result has another type than the tensor that it writes")
     for result in operation.results:
         known.note(result, [sizes[next(iter(axis))] if list(axis.values()) == [1] else -1 for axis in axes[count]])
     return _statement(operation, block, axes, sizes, bits)
@@ -321,7 +328,12 @@ def _statement(
     dims = {dim for place in (*reads, count) for axis in axes[place] for dim in axis}
     if any(size > 1 and dim not in dims for dim, size in enumerate(sizes)):
         raise NotMapped("a dim that no access of the body uses")
-    made = einsum(text, sizes={f"d{dim}": sizes[dim] for dim in sorted(dims)}, bits=width, name=_name(operation)[7:])
+    made = einsum(
+        text,
+        sizes={f"d{dim}": sizes[dim] for dim in sorted(dims)},
+        bits=width,
+        name=_name(operation).rpartition(".")[2],
+    )
     expression = _renumbered(value, {place: number for number, place in enumerate(reads)})
     statement = replace(made.statements[0], expression=expression)
     scalars = [place for place in reads if not axes[place]]  # zero points
@@ -365,6 +377,14 @@ def _sizes(count: int, axes: list[list[dict[int, int]]], shapes: list[tuple[int,
         raise NotMapped(f"a dynamic size, or a tensor without elements{known.advice()}")
     if len(sizes) < count:
         raise NotMapped("a dim that no axis has alone, so that its size is unknown")
+    for indices, shape in zip(axes, shapes, strict=True):
+        if len(indices) != len(shape):
+            raise NotMapped(f"an indexing map of {len(indices)} results for a tensor of {len(shape)} axes")
+        for axis, size in zip(indices, shape, strict=True):
+            ends = [factor * (sizes[dim] - 1) for dim, factor in axis.items()]
+            low, high = sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
+            if low < 0 or high >= size >= 0:
+                raise NotMapped(f"an index runs from {low} to {high} on an axis of {size} elements")
     return [sizes[dim] for dim in range(count)]
 
 

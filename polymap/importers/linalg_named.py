@@ -197,7 +197,7 @@ def _written(operation: _Operation) -> str | None:
     elements = _elements(operation)
     if elements is None or len(elements) != 3 or len(given[1]) != 3:
         return None
-    return _generic(operation, *given, _accumulation(elements, pool[2] if pool is not None else "product"))
+    return _generic(operation, *given, accumulation(elements, pool[2] if pool is not None else "product"))
 
 
 def _maps(spec: str, attributes: str) -> tuple[str, list[str]] | None:
@@ -257,7 +257,8 @@ def _is_map(text: str) -> bool:
     return text.startswith(("affine_map", "#"))
 
 
-def _accumulation(elements: list[str], kind: str) -> str:
+def accumulation(elements: list[str], kind: str) -> str:
+    """Return the body of a product, or of another accumulation, of elements of these types, the result's last."""
     left, right, out = elements
     head = f"^bb0(%$x: {left}, %$y: {right}, %$z: {out}): "
     family = "f" if _is_float(out) else "i"
@@ -294,11 +295,11 @@ def _elementwise(operation: _Operation, name: str) -> str | None:
     dims = ", ".join(f"d{place}" for place in range(found[1].count("x")))
     maps = _given_maps(operation.attributes) or (dims, [dims] * (count + 1))
     arguments = ", ".join(f"%$x{place}: {element}" for place in range(count))
-    body = _applied(_UNARY.get(name) or _BINARY[name], count, element)
+    body = applied(_UNARY.get(name) or _BINARY[name], count, element)
     return _generic(operation, *maps, f"^bb0({arguments}, %$z: {element}): {body}linalg.yield %$s : {element}")
 
 
-def _applied(word: str, count: int, element: str) -> str:
+def applied(word: str, count: int, element: str) -> str:
     """Return an operation on the first arguments of a body, whose result is %s."""
     family = "f" if _is_float(element) else "i"
     if word == "^2":

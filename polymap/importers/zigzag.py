@@ -6,8 +6,8 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from polymap.importers.timeloop import Files, FileWarning, Findings
-from polymap.importers.zigzag_layers import Layer, constraints_of, layer_of, mappings_of
+from polymap.importers.timeloop import Files, FileWarning, Findings, Value
+from polymap.importers.zigzag_layers import Layer, constraints_of, layer_of, mappings_of, tell_unused
 from polymap.importers.zigzag_machine import Machine, machine_of
 from polymap.inputs import answers_in_words, expected_kind
 from polymap.ir import Architecture, InputError, Workload
@@ -55,21 +55,39 @@ def from_zigzag(
     told.stop()
     assert machine is not None, "mistakes of the machine are raised"
     layers: list[ZigzagLayer] = []
-    read: list[Layer] = []
+    read: list[tuple[Layer, dict[str, Value]]] = []
     for value in [] if workload is None else files.read(_source(workload)).items("the workload"):
         with told.collecting():
             layer, own = layer_of(value, mappings, told)
             layers.append(
                 ZigzagLayer(layer.name, layer.part.workload, constraints_of(own, layer.sizes, machine.array, told))
             )
-            read.append(layer)
-    _tell_outermost(machine, read, told)
+            read.append((layer, own))
     told.stop()
-    return ZigzagFiles(machine.arch, tuple(layers), _network(read) if read else None, told.warnings)
+    found = [layer for layer, _ in read]
+    _check_numbers(found, told)
+    _tell_outermost(machine, found, told)
+    if read:
+        tell_unused(read, mappings, told)
+    told.stop()
+    return ZigzagFiles(machine.arch, tuple(layers), _network(found) if found else None, told.warnings)
 
 
 def _source(source: object) -> str | Path:
     return source if isinstance(source, str) else expected_kind(source, Path, "the path", InputError)
+
+
+def _check_numbers(layers: list[Layer], told: Findings) -> None:
+    """Tell numbers of layers that are given twice, and sources that are no layer's."""
+    numbers = [each.number for each in layers]
+    for place, layer in enumerate(layers):
+        with told.collecting():
+            if layer.number in numbers[:place]:
+                raise layer.where.refuse(f"two layers have the id {layer.number}")
+            for operand, source in layer.reads.items():
+                if source not in numbers:
+                    known = f"ids: {', '.join(map(str, numbers))[:100]}."
+                    raise layer.where.refuse(f"operand_source.{operand} is {source}, which is no layer's id", known)
 
 
 def _network(layers: list[Layer]) -> Network:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from polymap.importers.timeloop import Findings, Value
 from polymap.importers.zigzag_machine import ROLES, Array
-from polymap.ir import Apply, PolymapError, Read, Workload
+from polymap.ir import Apply, PolymapError, Read, Workload, did_you_mean
 from polymap.networks import Part
 from polymap.workload import einsum
 
@@ -26,6 +27,7 @@ _PRODUCTS = ("Conv", "Conv_downsample", "Gemm")
 class Layer(NamedTuple):
     """A layer. reads: the number of the layer that each operand comes from; itself for constants."""
 
+    where: Value
     number: int
     name: str
     operator: str
@@ -62,7 +64,18 @@ def layer_of(value: Value, mappings: list[dict[str, Value]], told: Findings) -> 
     mapping = _own(mappings, name, operator)
     sizes = _sizes(fields)
     part = _part(name, operator, fields, sizes, _links(mapping), told)
-    return Layer(number, name, operator, sizes, _sources(fields, number), part), mapping
+    _check_operands(fields, mapping, part.workload)
+    return Layer(value, number, name, operator, sizes, _sources(fields, number), part), mapping
+
+
+def _check_operands(fields: dict[str, Value], mapping: dict[str, Value], workload: Workload) -> None:
+    """Raise InputError for operands that are named and that the equation has not; ZigZag's own may be left over."""
+    known = dict.fromkeys((*(each.name for each in workload.tensors), *_LINKS, "O_final"))
+    for word, given in (*fields.items(), *mapping.items()):
+        if word in ("operand_precision", "operand_source", "memory_operand_links") and given.is_table:
+            for name, value in given.table(word).items():
+                if name not in known:
+                    raise value.refuse(f"{word}.{name[:60]} is no operand", did_you_mean(name[:60], tuple(known)))
 
 
 def _own(mappings: list[dict[str, Value]], name: str, operator: str) -> dict[str, Value]:
@@ -106,7 +119,7 @@ def _sizes(fields: dict[str, Value]) -> dict[str, int]:
 
 
 def _sources(fields: dict[str, Value], number: int) -> dict[str, int]:
-    if "operand_source" not in fields or not fields["operand_source"].is_table:
+    if "operand_source" not in fields or fields["operand_source"].plain is None:
         return {}
     table = fields["operand_source"].table("operand_source")
     return {tensor: value.integer(f"operand_source.{tensor}", 0) for tensor, value in table.items()}
@@ -149,6 +162,9 @@ def _part(
         if each.tensor not in bits or each.tensor not in links:
             missing = "operand_precision" if each.tensor not in bits else "memory_operand_links"
             raise value.refuse(f"{missing} says nothing of {each.tensor}")
+    unknown = [each for access in dropped for each in access.indices if each not in sizes and each not in words]
+    if unknown:
+        raise value.refuse(f"the equation has the index {unknown[0][:60]}", f"loop_dims: {', '.join(sizes)[:200]}.")
     right = " * ".join(each.text(words) for each in read)
     letters = {letter for each in (target, *read) for letter in each.indices}
     used = {dim for dim in sizes if dim in letters or any(dim in re.findall(r"\w+", words.get(w, "")) for w in letters)}
@@ -168,7 +184,7 @@ def _part(
         raise value.refuse(f"the layer {name[:60]}: {error.mistakes[0].what}") from None
     if match[6] == "+" and len(read) == 2:
         made = _summed(made)
-    _tell_padding(name, fields, told)
+    _tell_padding(name, fields, sizes, told)
     if not is_product and operator in _PRODUCTS:
         told.note(value.place, f"the layer {name[:60]} is a {operator}, and nothing is multiplied: it has no MACs")
     return Part(made, is_product)
@@ -190,20 +206,66 @@ def _bits(fields: dict[str, Value], told: Findings) -> dict[str, int]:
     return found
 
 
-def _tell_padding(name: str, fields: dict[str, Value], told: Findings) -> None:
-    if "padding" not in fields or fields["padding"].plain is None:
-        return
-    numbers = [each for pair in fields["padding"].items("padding") for each in pair.items("padding")]
-    if any(each.integer("padding", 0) for each in numbers):
+def _tell_padding(name: str, fields: dict[str, Value], sizes: dict[str, int], told: Findings) -> None:
+    """Tell padding, and inputs that have fewer elements than their indices: pr_loop_sizes of pr_loop_dims."""
+    given = {word: [] if word not in fields or fields[word].plain is None else fields[word].items(word)
+             for word in ("padding", "pr_loop_dims", "pr_loop_sizes")}  # fmt: skip
+    relations = fields["dimension_relations"].items("dimension_relations") if "dimension_relations" in fields else []
+    extents: dict[str, int] = {}
+    for value in relations:
+        match = _RELATION.fullmatch(value.text("a relation").replace(" ", "").lower())
+        assert match is not None, "_indices has read it"
+        left, one, right, other = match.groups()[1:]
+        extents[match[1]] = int(left or 1) * (sizes[one] - 1) + int(right or 1) * (sizes[other] - 1) + 1
+    for word in given["pr_loop_dims"]:
+        if word.text("pr_loop_dims").lower() not in extents:
+            raise word.refuse(
+                f"pr_loop_dims names {word.told()}, which no relation does", f"Known: {', '.join(extents)}."
+            )
+    lists = {word: len(each) for word, each in given.items() if each}
+    if len({*lists.values()}) > 1 or (lists and "pr_loop_dims" not in lists):
+        raise fields[next(iter(lists))].refuse(f"{lists} are no lists of one length", "Give one item for each.")
+    pads = [each.integer("padding", 0) for pair in given["padding"] for each in pair.items("padding")]
+    pairs = zip(given["pr_loop_dims"], given["pr_loop_sizes"], strict=False)
+    short = [value for word, value in pairs if value.integer("pr_loop_sizes") < extents[word.plain.lower()]]
+    if any(pads) or short:
         what = f"the layer {name[:60]} has padding: its elements are read like others here, ZigZag reads none"
-        told.note(fields["padding"].place, what)
+        told.note(fields["padding" if any(pads) else "pr_loop_sizes"].place, what)
+
+
+def tell_unused(read: list[tuple[Layer, dict[str, Value]]], mappings: list[dict[str, Value]], told: Findings) -> None:
+    """Tell mappings that no layer takes, and dims that none of the layers of a mapping has."""
+    for mapping in mappings:
+        layers = [layer for layer, own in read if own is mapping]
+        dims = dict.fromkeys(dim for layer in layers for dim in layer.sizes)
+        if layers:
+            for value, dim in _named(mapping):
+                if dim not in dims:
+                    told.note(
+                        value.place,
+                        f"no layer of this mapping has a dim {dim[:60]}",
+                        did_you_mean(dim[:60], tuple(dims)),
+                    )
+        elif mapping["name"].plain != "default":
+            names = [word for layer, _ in read for word in (layer.name, layer.operator)]
+            what = f"no layer takes the mapping {mapping['name'].told()}"
+            told.note(mapping["name"].place, what, did_you_mean(str(mapping["name"].plain)[:60], names))
+
+
+def _named(mapping: dict[str, Value]) -> Iterator[tuple[Value, str]]:
+    """Yield the dims that a mapping names, which `constraints_of` has read."""
+    for word, given in mapping.items():
+        for each in given.plain.values() if word == "spatial_mapping" and given.is_table else ():
+            yield from ((one, one.text(word).partition(",")[0].strip().lower()) for one in each.items(word))
+        for each in given.items(word) if word == "temporal_ordering" and given.plain else ():
+            yield each, each.items(word)[0].text(word).lower()
 
 
 def constraints_of(mapping: dict[str, Value], sizes: dict[str, int], array: Array, told: Findings) -> dict[str, object]:
     """Return what a mapping demands, as `explore(constraints=)` reads it: spatial mappings as factors of fan-outs, a
     temporal ordering as the order of loops."""
     found: dict[str, object] = {}
-    fanouts: dict[str, object] = {}
+    fanouts: dict[str, dict[str, int]] = {}
     spatial = mapping.get("spatial_mapping")
     units = {} if spatial is None or spatial.plain is None else spatial.table("spatial_mapping")
     for unit, value in units.items():
@@ -211,9 +273,9 @@ def constraints_of(mapping: dict[str, Value], sizes: dict[str, int], array: Arra
             raise value.refuse(f"the array has no dimension {unit[:60]}", f"Known: {', '.join(array.sizes)}.")
         fanouts[unit] = _spread(unit, value, sizes, array)
     if fanouts:
-        found["fanouts"] = fanouts
+        found["fanouts"] = {unit: _demands(spread, sizes) for unit, spread in fanouts.items()}
     if "temporal_ordering" in mapping and mapping["temporal_ordering"].plain:
-        order = _order(mapping["temporal_ordering"], sizes, told)
+        order = _order(mapping["temporal_ordering"], sizes, fanouts, told)
         found |= {"order": order} if len(order) > 1 else {}
     hint = mapping.get("spatial_mapping_hint")
     if hint is not None and hint.plain:
@@ -221,8 +283,14 @@ def constraints_of(mapping: dict[str, Value], sizes: dict[str, int], array: Arra
     return found
 
 
-def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dict[str, object]:
-    """Return the factors of a fan-out; all other dims are forbidden there."""
+def _demands(spread: dict[str, int], sizes: dict[str, int]) -> dict[str, object]:
+    """Return the factors of a fan-out as a demand: all other dims are forbidden there."""
+    demands: dict[str, object] = {"factors": spread, "forbid": [dim for dim in sizes if dim not in spread]}
+    return {name: demand for name, demand in demands.items() if demand}
+
+
+def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dict[str, int]:
+    """Return the factors of a fan-out over 1."""
     factors: dict[str, int] = {}
     for each in value.items(f"spatial_mapping.{unit}"):
         dim, _, number = each.text(f"spatial_mapping.{unit}").replace(" ", "").lower().partition(",")
@@ -233,18 +301,13 @@ def _spread(unit: str, value: Value, sizes: dict[str, int], array: Array) -> dic
         if dim in factors:
             raise each.refuse(f"{dim} stands twice in spatial_mapping.{unit}")
         factors[dim] = min(int(number[:18]), sizes.get(dim, 1))  # as ZigZag does
-    total = 1
-    for factor in factors.values():
-        total *= factor
+    total = prod(factors.values())
     if total > array.sizes[unit]:
         raise value.refuse(f"{total} units of {unit} are asked for, and there are {array.sizes[unit]}")
-    spread = {dim: factor for dim, factor in factors.items() if factor > 1}
-    others = [dim for dim in sizes if dim not in spread]
-    demands: dict[str, object] = {"factors": spread, "forbid": others}
-    return {name: demand for name, demand in demands.items() if demand}
+    return {dim: factor for dim, factor in factors.items() if factor > 1}
 
 
-def _order(value: Value, sizes: dict[str, int], told: Findings) -> list[str]:
+def _order(value: Value, sizes: dict[str, int], fanouts: Mapping[str, Mapping[str, int]], told: Findings) -> list[str]:
     """Return the dims of a temporal ordering, outermost first; tells one in which a dim has several loops."""
     found: list[str] = []
     for each in value.items("temporal_ordering"):
@@ -252,8 +315,13 @@ def _order(value: Value, sizes: dict[str, int], told: Findings) -> list[str]:
         if len(pair) != 2:
             raise each.refuse("a loop of temporal_ordering is no pair", 'Expected a dim and a size: [OX, 112], or "*".')
         dim = pair[0].text("a dim").lower()
+        given = None if pair[1].plain == "*" else pair[1].integer("a loop of temporal_ordering")
         if sizes.get(dim, 1) == 1:
             continue
+        trips = -(-sizes[dim] // prod(spread.get(dim, 1) for spread in fanouts.values()))
+        if dim not in found and given not in (None, trips):
+            what = f"temporal_ordering has a loop of {given} over {dim}, which runs {trips} times here"
+            told.no_equal(pair[1].place, what, f'Write [{pair[0].plain}, "*"].')
         if dim in found:
             what = f"temporal_ordering has several loops over {dim}: an order of loops here names each dim once"
             told.no_equal(each.place, what)

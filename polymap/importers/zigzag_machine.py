@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -96,6 +97,7 @@ def _array(value: Value, told: Findings) -> Array:
     sizes = [each.integer("a size") for each in fields["sizes"].items("sizes")]
     if len(dims) != len(sizes) or len({*dims}) != len(dims):
         raise fields["sizes"].refuse(f"{len(sizes)} sizes for the dimensions {', '.join(dims)}", "Give one for each.")
+    check_numbers(fields, ("unit_area", "multiplier_area"))
     energy = next((fields[name] for name in ("unit_energy", "multiplier_energy") if name in fields), None)
     if energy is None:
         raise value.refuse("operational_array has no unit_energy", "Expected unit_energy: 0.04 (pJ of one operation).")
@@ -118,16 +120,16 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
     dims = _words(fields["served_dimensions"], "served_dimensions", None if array is None else tuple(array.sizes))
     ports = _ports(name, fields)
     read, write = _bandwidths(name, fields["ports"], ports, told)
-    energies = [fields[word].number(word) if word in fields and fields[word].plain is not None else 0
-                for word in ("r_cost", "w_cost")]  # fmt: skip
+    energies = [_energy(name, word, value, fields, told) for word in ("r_cost", "w_cost")]
+    check_numbers(fields, ("area", "latency"))
     is_shared = {each.kind for each in ports} == {"read_write"}
     doubled = [fields[each] for each in ("force_double_buffering", "double_buffering_support") if each in fields]
     level = MemoryLevel(
         name,
         capacity_bits=fields["size"].integer("size"),
         word_bits=read,
-        read_pj=Fraction(energies[0]),
-        write_pj=Fraction(energies[1]) * read / write,  # of a write's own width
+        read_pj=energies[0],
+        write_pj=energies[1] * read / write,  # of a write's own width
         bandwidth_bits_per_cycle=Fraction(read) if is_shared else None,
         read_bandwidth_bits_per_cycle=None if is_shared else Fraction(read),
         write_bandwidth_bits_per_cycle=None if is_shared else Fraction(write),
@@ -136,6 +138,21 @@ def _memory(name: str, value: Value, array: Array | None, told: Findings) -> _Me
         must_hold=tuple(ROLES[each] for each in operands),
     )
     return _Memory(level, fields["size"].integer("size"), operands, frozenset(dims), value)
+
+
+def _energy(name: str, word: str, value: Value, fields: dict[str, Value], told: Findings) -> Fraction:
+    if word in fields and fields[word].plain is not None:
+        return Fraction(fields[word].number(word))
+    if "auto_cost_extraction" not in fields or not fields["auto_cost_extraction"].plain:
+        told.no_equal(value.place, f"memory {name} has no {word}", "With strict=False it is 0.")
+    return Fraction(0)
+
+
+def check_numbers(fields: dict[str, Value], names: tuple[str, ...]) -> None:
+    """Raise InputError for one of these fields that no count depends on and that is no number >= 0."""
+    for name in names:
+        if name in fields and fields[name].plain is not None:
+            fields[name].number(name)
 
 
 def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -151,6 +168,7 @@ def _words(value: Value, what: str, known: tuple[str, ...] | None) -> tuple[str,
 def _ports(name: str, fields: dict[str, Value]) -> list[_Port]:
     """Return the ports that an operand uses: as they are listed, or (version 2) by their numbers."""
     found: list[_Port] = []
+    names: list[str] = []
     if any(word in fields for word in ("r_bw", "w_bw")):
         return _numbered_ports(name, fields)
     for port in fields["ports"].items("ports"):
@@ -167,8 +185,12 @@ def _ports(name: str, fields: dict[str, Value]) -> list[_Port]:
         least = one["bandwidth_min"].integer("bandwidth_min") if "bandwidth_min" in one else most
         if least > most:
             raise one["bandwidth_min"].refuse(f"bandwidth_min is {least} and bandwidth_max {most}")
+        label = one["name"].text("name")
+        if label in names or not label:
+            raise one["name"].refuse(f"{name} has two ports of the name {label[:60]!r}, or one without")
+        names.append(label)
         if one["allocation"].items("allocation"):
-            found.append(_Port(one["name"].text("name"), kind, least, most))
+            found.append(_Port(label, kind, least, most))
     if not found:
         raise fields["ports"].refuse(f"memory {name} has no port with an allocation")
     return found
@@ -190,7 +212,10 @@ def _numbered_ports(name: str, fields: dict[str, Value]) -> list[_Port]:
             raise fields["ports"].refuse(f"memory {name} has no {width}")
         most = fields[width].integer(width)
         given = fields.get(grain)
-        widths[kind] = (most if given is None or given.plain is None else given.integer(grain), most)
+        least = most if given is None or given.plain is None else given.integer(grain)
+        if given is not None and least > most:
+            raise given.refuse(f"{grain} is {least} and {width} {most}")
+        widths[kind] = least, most
     widths["read_write"] = widths["read"]
     if fields["r_bw"].plain != fields["w_bw"].plain and "rw_port" in fields and fields["rw_port"].integer("rw_port", 0):
         raise fields["rw_port"].refuse(f"memory {name} has a read-write port, and r_bw differs from w_bw")
@@ -198,10 +223,12 @@ def _numbered_ports(name: str, fields: dict[str, Value]) -> list[_Port]:
     found: dict[str, _Port] = {}
     for table in fields["ports"].items("ports"):
         for direction, port in table.fields("ports", _DIRECTIONS).items():
-            label = port.text(direction)
-            kind = kinds.get(label.partition("_")[0])
-            if kind is None:
+            match = re.fullmatch(r"(rw|r|w)_port_(\d{1,9})", port.text(direction))
+            if match is None:
                 raise port.refuse(f"{direction} is {port.told()}", "Expected r_port_1, w_port_1 or rw_port_1.")
+            label, kind, count = match[0], kinds[match[1]], fields.get(f"{match[1]}_port")
+            if count is not None and not 1 <= int(match[2]) <= count.integer(f"{match[1]}_port", 0):
+                raise port.refuse(f"{direction} is {label}, and {match[1]}_port {count.told()}")
             found[label] = _Port(label, kind, *widths[kind])
     if not found:
         raise fields["ports"].refuse(f"memory {name} has no ports")

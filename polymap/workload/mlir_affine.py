@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from polymap.inputs import LIMITS, answers_in_words, expected_text, shown
 from polymap.ir import InputError, Mistake, Workload
-from polymap.workload.mlir_text import Cursor, Map, Token, nested, refusal, tokens_of
+from polymap.workload.mlir_text import Cursor, Map, Token, nested, tokens_of
 from polymap.workload.tuning import TUNING
 
 _OPERATION = re.compile(r"\"?[a-z_]\w*\.[a-z_][\w.]*\"?")
@@ -26,7 +26,12 @@ _INFIX = {"addf": "+", "addi": "+", "subf": "-", "subi": "-", "mulf": "*", "muli
           "remsi": "%"}  # fmt: skip
 _CHOICES = {"maximumf": "fmax", "maxnumf": "fmax", "minimumf": "fmin", "minnumf": "fmin"}
 _ORDERS = {"maxsi": ">", "minsi": "<"}
-_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_COMPARISONS = {
+    "cmpi": {"eq": "==", "ne": "!=", "slt": "<", "sle": "<=", "sgt": ">", "sge": ">="},
+    "cmpf": {"oeq": "==", "une": "!=", "olt": "<", "ole": "<=", "ogt": ">", "oge": ">="},
+}
+_NARROW = ("i8", "i16")
+"""Integers that C computes in int: results wrap around only where they are cast."""
 _CASTS = ("extf", "truncf", "sitofp", "fptosi", "extsi", "trunci", "index_cast")
 _MATH = {"exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "absf": "fabs",
          "powf": "pow", "floor": "floor", "ceil": "ceil", "erf": "erf"}  # fmt: skip
@@ -129,7 +134,9 @@ class _Writer(Cursor):
         self._shapes: dict[str, tuple[str, ...]] = {}
         self._versions: dict[str, int] = {}
         self._names: dict[str, str] = {}
-        self._yielded: list[str] = []
+        self._kinds: dict[str, str] = {}
+        self._yielded: list[_Value] = []
+        self._returned = False
         self._block = self._blocks = self._depth = 0
 
     def named(self, name: str) -> str:
@@ -147,6 +154,7 @@ class _Writer(Cursor):
     def module(self) -> list[str]:
         """Return the lines of the one function that has a body."""
         found: list[list[str]] = []
+        depth = 0
         while self.peek():
             word = self.take()
             if word.startswith("#"):
@@ -157,19 +165,26 @@ class _Writer(Cursor):
                     if self.take() == "attributes":
                         self.skip()
                 self.take("{")
+                depth += 1
             elif word == "func.func":
                 function = self.function()
                 found += [function] if function else []
-            elif word not in ("}",):
-                raise refusal(self.file, self.tokens[self.at - 1].line, f"{shown(word)} begins no function")
+            elif word == "}" and depth:
+                depth -= 1
+            else:
+                raise self.refusal(f"{shown(word)} begins no function")
+        if depth:
+            raise self.refusal("a module is not closed")
         if len(found) != 1:
             raise self.refusal(f"there are {len(found)} functions with a body", "Give the text of one.")
         return found[0]
 
     def function(self) -> list[str]:
         """Return the lines of a function, none without a body."""
-        while not self.peek().startswith("@"):
+        while self.peek() in ("private", "public", "nested"):
             self.take()
+        if not self.peek().startswith("@"):
+            raise self.refusal(f"{shown(self.peek())} stands where the name of a function is expected")
         name = re.sub(r"\W", "_", self.take()[1:]) or "f"
         arguments: list[str] = []
         if not self.peek(1).startswith("%"):
@@ -188,27 +203,30 @@ class _Writer(Cursor):
         if self.peek() != "{":
             return []
         self.take("{")
+        self._returned = False
         body = self.body()
+        if not self._returned:
+            raise self.refusal("the function ends without a return")
         head = f"void {name}({', '.join(sorted(arguments, key=lambda each: '[' in each))}) {{"
         return [head, *body, "}"]
 
     def argument(self) -> list[str]:
         """Return the parameters of C that an argument is."""
         word = self.take()
-        if not word.startswith("%"):
-            raise self.refusal("an argument without a name")
+        if not word.startswith("%") or word in self._values or word in self._shapes:
+            raise self.refusal(f"{shown(word)} names no argument, or a second one")
         self.take(":")
         kind = self.type()
         if not kind.startswith("memref"):
             self._values[word] = _Value(self.named(word), kind, 0)
             return [f"{self.c_type(kind)} {self.named(word)}"]
-        sizes = [self.named(f"{word}_{axis}") for axis, size in self.axes(kind) if size == "?"]
+        sizes = [self.named(f"{word}#{axis}") for axis, size in self.axes(kind) if size == "?"]
         return [*(f"int {each}" for each in sizes), self.array(word, kind)]
 
     def array(self, word: str, kind: str) -> str:
         """Return the declaration of a memref, which is noted."""
-        sizes = tuple(self.named(f"{word}_{axis}") if size == "?" else size for axis, size in self.axes(kind))
-        self._shapes[word], self._versions[word] = sizes, 0
+        sizes = tuple(self.named(f"{word}#{axis}") if size == "?" else size for axis, size in self.axes(kind))
+        self._shapes[word], self._versions[word], self._kinds[word] = sizes, 0, kind.replace(" ", "")
         element = _MEMREF.fullmatch(kind.replace(" ", ""))
         assert element is not None, "axes() has read the type"
         brackets = "".join(f"[{size}]" for size in sizes) or "[1]"
@@ -231,7 +249,7 @@ class _Writer(Cursor):
 
     def body(self) -> list[str]:
         """Return the lines of a block, up to its closing brace, which is taken."""
-        outer, self._blocks = self._block, self._blocks + 1
+        outer, self._blocks, values = self._block, self._blocks + 1, dict(self._values)
         self._block = self._blocks
         self._depth += 1
         if self._depth > LIMITS.depth:
@@ -239,7 +257,7 @@ class _Writer(Cursor):
         lines: list[str] = []
         while not self.takes("}"):
             lines += [f"  {line}" for line in self.operation()]
-        self._block, self._depth = outer, self._depth - 1
+        self._block, self._depth, self._values = outer, self._depth - 1, values
         return lines
 
     def operation(self) -> list[str]:
@@ -253,37 +271,47 @@ class _Writer(Cursor):
         word = self.take()
         dialect, _, name = word.partition(".")
         if word in ("return", "func.return"):
-            self.tail()
+            self.returned(results)
             return []
-        if dialect == "affine" and name in ("for", "parallel", "if", "load", "store", "yield"):
+        none = dialect == "affine" and name in ("parallel", "if", "store", "yield")
+        if word not in _KNOWN or dialect in ("func", "builtin"):
+            raise self.refusal(f"{shown(word)} is not read")
+        if (dialect, name) != ("affine", "for") and len(results) != (0 if none or name == "dealloc" else 1):
+            hint = "Store them." if word == "affine.if" else ""
+            raise self.refusal(f"{word} has {len(results)} results", hint)
+        if any(each in self._values and self._values[each].block == self._block for each in results):
+            raise self.refusal(f"{results[0]} is defined twice")
+        if none or (dialect == "affine" and name in ("for", "load")):
             return getattr(self, f"affine_{name}")(results)
         if dialect == "memref":
             return self.memory(name, results)
-        if word not in _KNOWN:
-            raise refusal(self.file, self.tokens[self.at - 1].line, f"{shown(word)} is not read")
-        if len(results) != 1:
-            raise self.refusal(f"{word} has {len(results)} results, not one")
         self._values[results[0]] = self.map_value(name) if dialect == "affine" else self.arithmetic(dialect, name)
         return []
 
-    def tail(self) -> str:
-        """Take operands' attributes and types up to the next operation; returns the last type."""
-        last = ""
+    def returned(self, results: list[str]) -> None:
+        """Note the end of the function."""
+        if self.peek().startswith("%") or results:
+            raise self.refusal("a function that returns values is not read", "Store them into an argument.")
         self.skip_attributes()
-        while self.peek() not in ("}", "") and not self.starts():
-            last = self.type()
-            self.skip_attributes()
-        return last
+        if self._depth != 1 or self.peek() != "}":
+            raise self.refusal("a return stands elsewhere than at the end of the function")
+        self._returned = True
 
-    def starts(self) -> bool:
-        """Whether an operation begins here."""
-        if self.peek() in ("return", "func.return") or self.peek() in _KNOWN:
-            return True
-        return (
-            self.peek().startswith("%")
-            and self.peek(1) in ("=", ":", ",")
-            and self.line > self.tokens[self.at - 1].line
-        )
+    def signature(self) -> list[str]:
+        """Return the types behind operands: `: T, U` or `: T to U`."""
+        self.skip_attributes()
+        self.take(":")
+        found = [self.type()]
+        while self.peek() in (",", "to"):
+            self.take()
+            found.append(self.type())
+        self.skip_attributes()
+        return [each.replace(" ", "") for each in found]
+
+    def expect(self, found: Sequence[str], expected: Sequence[str]) -> None:
+        """Refuse types other than those of the operands."""
+        if list(found) != list(expected):
+            raise self.refusal(f"the types are {', '.join(found)}, and {', '.join(expected)} are expected")
 
     def use(self, word: str) -> _Value:
         """Return a value that is read here; a load that this is no longer true of becomes a variable."""
@@ -299,7 +327,6 @@ class _Writer(Cursor):
     def affine_load(self, results: list[str]) -> list[str]:
         word = self.take()
         text, kind = self.element(word)
-        self.tail()
         (name,) = results
         if name not in self.kept:
             self._values[name] = _Value(text, kind, self._block, frozenset(((name, word, self._versions[word]),)))
@@ -311,26 +338,22 @@ class _Writer(Cursor):
         value = self.use(self.take())
         self.take(",")
         word = self.take()
-        text, _ = self.element(word)
-        self.tail()
+        text, kind = self.element(word)
+        self.expect([value.kind], [kind])
         self._versions[word] += 1
         return [f"{text} = {value.text};"]
 
     def element(self, word: str) -> tuple[str, str]:
-        """Return an element of a memref and the type, from its subscripts on."""
+        """Return an element of a memref and the type, from its subscripts on, up to the end of the operation."""
         if word not in self._shapes:
             raise self.refusal(f"{word} is no memref that is read")
         self.take("[")
         indices = self.listed(lambda: self.expression(self.index), "]")
         if len(indices) != len(self._shapes[word]):
             raise self.refusal(f"{word} has {len(self._shapes[word])} axes, not {len(indices)}")
-        at = self.at
-        while not self.peek().startswith("memref<"):
-            self.take()
-        found = _MEMREF.fullmatch(self.take().replace(" ", ""))
-        self.at = at
-        if found is None:
-            raise self.refusal(f"the type of {word} is not read")
+        self.expect(self.signature(), [self._kinds[word]])
+        found = _MEMREF.fullmatch(self._kinds[word])
+        assert found is not None, "axes() has read the type"
         return self.named(word) + ("".join(f"[{each}]" for each in indices) or "[0]"), found[2]
 
     def index(self) -> str:
@@ -347,13 +370,13 @@ class _Writer(Cursor):
     def memory(self, name: str, results: list[str]) -> list[str]:
         """Return the lines of an operation of memref."""
         if name == "dealloc":
-            self.take()
-            self.tail()
+            word = self.take()
+            self.expect(self.signature(), [self._kinds.get(word, "a memref")])
             return []
         if name == "dim":
             word, _ = self.take(), self.take(",")
             axis = self.use(self.take()).text
-            self.tail()
+            self.expect(self.signature(), [self._kinds.get(word, "a memref")])
             known = self._shapes.get(word, ())
             if not axis.isdigit() or int(axis) >= len(known):
                 raise self.refusal(f"axis {axis} of {word} is not known")
@@ -362,12 +385,14 @@ class _Writer(Cursor):
         sizes: list[str] = []
         if self.takes("("):
             sizes = self.listed(lambda: self.use(self.take()).text, ")")
-        kind = self.tail()
+        kind, *others = self.signature()
         (word,) = results
         declared = self.array(word, kind)
+        if others or kind.count("?") != len(sizes):
+            raise self.refusal(f"{len(sizes)} sizes for {shown(kind)}")
         for axis, size in self.axes(kind):
             if size == "?":
-                free = self.named(f"{word}_{axis}")
+                free = self.named(f"{word}#{axis}")
                 declared = declared.replace(f"[{free}]", f"[{(given := sizes.pop(0))}]", 1)
                 self._shapes[word] = tuple(given if each == free else each for each in self._shapes[word])
         return [f"{declared};"]
@@ -402,8 +427,10 @@ class _Writer(Cursor):
 
         self.listed(pair, ")")
         self.take("->")
-        self.take("(")
-        kinds = self.listed(self.type, ")")
+        kinds = self.listed(self.type, ")") if self.takes("(") else [self.type()]
+        self.expect([each.kind for each in starts], kinds)
+        if not results or results[0].partition(":")[2] not in (str(len(inner)), "" if len(inner) == 1 else "-"):
+            raise self.refusal(f"the loop carries {len(inner)} values, and has {len(results)} results")
         words = [results[0] if len(inner) == 1 else f"{results[0].partition(':')[0]}#{at}" for at in range(len(inner))]
         names = [self.named(word) for word in words]
         for word, name, kind in zip((*words, *inner), (*names, *names), (*kinds, *kinds), strict=True):
@@ -416,7 +443,7 @@ class _Writer(Cursor):
 
     def yielded(self, carried: list[str]) -> list[str]:
         """Return the lines that set the variables of a loop to what its block, which ended here, has yielded."""
-        texts, self._yielded = self._yielded, []
+        texts, self._yielded = [each.text for each in self._yielded], []
         if len(texts) != len(carried):
             raise self.refusal(f"a block yields {len(texts)} values, not {len(carried)}")
         for place, text in enumerate(texts):
@@ -427,9 +454,15 @@ class _Writer(Cursor):
     def affine_yield(self, results: list[str]) -> list[str]:
         self._yielded = []
         while self.peek().startswith("%"):
-            self._yielded.append(self.use(self.take()).text)
-            self.takes(",")
-        self.tail()
+            self._yielded.append(self.use(self.take()))
+            if not self.takes(","):
+                break
+        if self._yielded:
+            self.expect(self.signature(), [each.kind for each in self._yielded])
+        else:
+            self.skip_attributes()
+        if self.peek() != "}":
+            raise self.refusal("a yield stands elsewhere than at the end of its block")
         return []
 
     def enter(self, variables: Sequence[str]) -> None:
@@ -447,8 +480,6 @@ class _Writer(Cursor):
         for variable in variables:
             self._names.pop(variable, None)
             self._values[variable] = _Value(self.named(variable), "index", self._block)
-        while self.peek() != "{":
-            self.take()
         self.take("{")
 
     def affine_parallel(self, results: list[str]) -> list[str]:
@@ -474,8 +505,6 @@ class _Writer(Cursor):
         return [*lines, *body, "}" * len(names)]
 
     def affine_if(self, results: list[str]) -> list[str]:
-        if results:
-            raise self.refusal("affine.if with results is not read", "Store them.")
         found = self.map()
         test = " && ".join(f"{text} {compare} 0" for text, compare in self.applied(found))
         if self.takes("attributes"):
@@ -501,7 +530,7 @@ class _Writer(Cursor):
     def map_value(self, name: str) -> _Value:
         """Return the value of affine.apply, affine.min or affine.max."""
         texts = [text for text, _ in self.applied(self.map())]
-        self.tail()
+        self.skip_attributes()
         return _Value(nested(name if name != "apply" else "max", texts), "index", self._block)
 
     # Maps.
@@ -544,14 +573,28 @@ class _Writer(Cursor):
             used.append(self.use(self.take()))
             if not self.takes(","):
                 break
-        kind = self.tail()
+        kinds = self.signature()
+        kind = kinds[-1]
+        self.expect(*self.typed(dialect, name, kinds, used))
         texts = [each.text if re.fullmatch(r"[\w.\[\]]+", each.text) else f"({each.text})" for each in used]
-        text = self.computed(dialect, name, compare, texts, kind)
+        if "i1" in kinds[:1] and name not in ("select", "extsi", "trunci") and compare not in ("eq", "ne"):
+            raise self.refusal(f"{dialect}.{name} of i1 is not read")
+        text = self.computed(dialect, name, compare, texts, kinds)
         reads = frozenset(read for each in used for read in each.reads)
         return _Value(text, "i1" if compare else kind, self._block, reads)
 
-    def computed(self, dialect: str, name: str, compare: str, texts: list[str], kind: str) -> str:
+    def typed(self, dialect: str, name: str, kinds: list[str], used: list[_Value]) -> tuple[list[str], list[str]]:
+        """Return the types of the operands as the operation says, and as they are."""
+        actual = [each.kind for each in used]
+        if name in _CASTS:
+            return kinds[:1] + kinds[2:], actual
+        if name == "select":
+            return ["i1", *kinds[-1:] * 2], actual
+        return kinds * max(1, len(actual)), actual
+
+    def computed(self, dialect: str, name: str, compare: str, texts: list[str], kinds: list[str]) -> str:
         """Return an operation as C."""
+        kind = kinds[-1]
         suffix = "f" if kind == "f32" else ""
         arity = (
             3 if name == "select" else 1 if name in ("negf", *_CASTS) or (dialect == "math" and name != "powf") else 2
@@ -561,21 +604,24 @@ class _Writer(Cursor):
         if dialect == "math":
             return f"{_MATH[name]}{suffix}({', '.join(texts)})"
         if compare:
-            sign = _COMPARISONS.get(compare[-2:])
-            if sign is None or compare[0] == "u":
-                raise self.refusal(f"the comparison {compare} is not read")
+            sign = _COMPARISONS[name].get(compare)
+            if sign is None:
+                hint = f"{', '.join(_COMPARISONS[name])} are."
+                raise self.refusal(f"the comparison {shown(compare)} is not read", hint)
             return f"{texts[0]} {sign} {texts[1]}"
         if name == "select":
             return f"{texts[0]} ? {texts[1]} : {texts[2]}"
         if name == "negf":
             return f"-{texts[0]}"
         if name in _CASTS:
+            texts = [f"(-{texts[0]})"] if (name, kinds[0]) == ("extsi", "i1") else texts  # true is -1
             return texts[0] if kind == "index" else f"({self.c_type(kind)}) {texts[0]}"
         if name in _CHOICES:
             return f"{_CHOICES[name]}{suffix}({', '.join(texts)})"
         if name in _ORDERS:
             return f"{texts[0]} {_ORDERS[name]} {texts[1]} ? {texts[0]} : {texts[1]}"
-        return f"{texts[0]} {_INFIX[name]} {texts[1]}"
+        text = f"{texts[0]} {_INFIX[name]} {texts[1]}"
+        return f"({self.c_type(kind)}) ({text})" if kind in _NARROW else text
 
     def constant(self) -> _Value:
         """Return the value of a constant."""
@@ -584,7 +630,9 @@ class _Writer(Cursor):
         word = self.take()
         if word in ("true", "false"):
             return _Value(str(int(word == "true")), "i1", self._block)
-        kind = self.tail() if self.peek() == ":" else "i64"
+        kind, *others = self.signature() if self.peek() == ":" else ["i64"]
+        if others or kind not in _TYPES:
+            raise self.refusal(f"the type {shown(', '.join((kind, *others)))} is not read")
         if not re.fullmatch(r"\d+(\.\d*([eE][-+]?\d+)?)?", word):
             raise self.refusal(f"the constant {shown(word)} is not read")
         suffix = {"f32": "f", "i64": "L"}.get(kind, "")

@@ -98,6 +98,8 @@ class Cursor:
     def skip(self) -> None:
         """Take what stands in brackets, the opening one first."""
         opening = self.take()
+        if opening not in _CLOSING:
+            raise self.refusal(f"{shown(opening)} stands where a bracket is expected")
         while self.peek() != _CLOSING[opening]:
             if self.peek() in _CLOSING:
                 self.skip()

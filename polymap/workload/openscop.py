@@ -155,12 +155,15 @@ class _Reading:
             pass
         head, statements, names, arrays = list[str](), list[list[Relation]](), tuple[str, ...](), dict[int, str]()
         bodies: dict[int, tuple[tuple[str, ...], str]] = {}
+        last: tuple[int, str] = (0, "")
+        counts: list[tuple[int, str]] = []  # of relations, before each DOMAIN
         while (found := self._next())[1] != "</OpenScop>":
             number, line = found
             if line in RELATIONS:
                 relation = self._relation(line, number)
                 if line == "DOMAIN":
                     statements.append([relation])
+                    counts.append(last)
                 elif line != "CONTEXT" and not statements:
                     raise self.refusal(number, f"{line} stands before the first DOMAIN")
                 elif line != "CONTEXT":
@@ -173,9 +176,18 @@ class _Reading:
                     bodies[len(statements) - 1] = self._body(inside, number)
                 elif line == "<arrays>":
                     arrays = dict(self._array(*each) for each in inside[1:])
+                    if not inside or inside[0][1] != str(len(inside) - 1) or len(arrays) < len(inside) - 1:
+                        raise self.refusal(number, "<arrays> do not begin with how many they are, or name one twice")
             elif not statements:
                 head.append(line)
+            elif not line.isdigit():
+                raise self.refusal(number, f"{shown(line)} is no part of a statement")
+            last = found
         self._check_head(head, len(statements))
+        for (number, line), relations in zip(counts, statements, strict=True):
+            if line != str(len(relations)):
+                what = f"{shown(line)} relations are announced, and the statement has {len(relations)}"
+                raise self.refusal(number, what)
         return Scop(names, tuple(self._statements(statements, bodies, names)), arrays)
 
     def _next(self) -> tuple[int, str]:

@@ -131,8 +131,12 @@ def _check_accesses(number: int, statement: ScopStatement, scop: Scop, file: str
     inputs, values = [dim(name) for name in statement.iterators], [Affine((), size) for size in sizes.values()]
     in_file: set[tuple[bool, Access]] = set()
     for relation in statement.accesses:
+        if len(relation.parts) != 1:
+            raise _refusal(number, f"{relation.kind} has {len(relation.parts)} parts")
         array, *index = outputs_of(relation.parts[0], inputs, values)
-        name = scop.arrays.get(array.constant, "")
+        if array.terms or array.constant not in scop.arrays:
+            raise _refusal(number, f"{relation.kind} names no array of <arrays> in its first output")
+        name = scop.arrays[array.constant]
         if name in arrays:
             in_file.add((relation.kind != "READ", Access(name, tuple(index))))
     if {_as_text(each) for each in in_text} != {_as_text(each) for each in in_file}:

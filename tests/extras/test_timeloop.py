@@ -286,6 +286,15 @@ def test_attributes_that_are_not_understood_are_told(memory: str, told: str) -> 
     assert told in str(caught.value)
 
 
+def test_a_bandwidth_alone_is_left_out_and_an_empty_mapping_refused() -> None:
+    text = TREE % ("", f"{PLAIN}, read_bandwidth: 2", "")
+    found = pm.from_timeloop(CONV_PROBLEM, text, strict=False)
+    assert ["read_bandwidth alone" in each.what for each in found.warnings] == [True]
+    assert found[1].levels[1].read_bandwidth_bits_per_cycle is None
+    with pytest.raises(pm.errors.InputError, match="PM661.*the mapping is empty"):
+        pm.from_timeloop(CONV_PROBLEM, text, "mapping: []\n", strict=False)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -210,7 +211,7 @@ def test_the_command_line_reads_files(tmp_path: Path, capsys: pytest.CaptureFixt
         ("%A[%i] : memref<12xf64>\n    %y", "%A[%i, 0] : memref<12xf64>\n    %y", "line 3: %A has 1 axes, not 2"),
         ("%A[%i] : memref<12xf64>\n    %y", "%C[%i] : memref<12xf64>\n    %y", "line 3: %C is no memref"),
         ("mulf %1, %first", "mulf %1, %last", "line 12: %last is not defined"),
-        ("cmpf ogt", "cmpf ugt", "line 14: the comparison ugt is not read"),
+        ("cmpf ogt", "cmpf ugt", "line 14: the comparison .ugt. is not read"),
         ("memref<f64>) {", "memref<f16>) {", "line 1: the type 'f16' is not read"),
         ("memref<f64>) {", "memref<4xf64, strided<[2]>>) {", "line 1: the type .* is not read"),
         ("((d0 * 5 - 7) mod 12)>(%i)", "(d1)>(%i)", "line 10: 'd1' is neither dim nor symbol"),
@@ -223,3 +224,122 @@ def test_what_is_not_read_is_refused_with_its_line(old: str, new: str, message: 
     assert old in SWAP, "the text has changed"
     with pytest.raises(pm.errors.InputError, match=f"PM287.*{message}"):
         pm.io.affine_to_c(SWAP.replace(old, new, 1))
+
+
+def rewritten(text: str) -> str:
+    """Return a text of MLIR as C, written as MLIR again."""
+    return pm.io.c_to_affine(pm.io.affine_to_c(text))
+
+
+def test_what_is_written_is_read_back_and_computes_the_same(tmp_path: Path) -> None:
+    a, b, c = arrays((7, 5), (5, 4), (7, 4))
+    found = c.copy()
+    matmul(a, b, c, 6)
+    compiled(rewritten(MATMUL), tmp_path)(6, 4, 4, pointer(a), pointer(b), pointer(found))
+    np.testing.assert_array_equal(found, c)
+    (tmp_path / "swap").mkdir()
+    values, largest = arrays((12,), (1,))
+    found, best = values.copy(), largest.copy()
+    swap(values, largest)
+    compiled(rewritten(SWAP), tmp_path / "swap")(pointer(found), pointer(best))
+    np.testing.assert_array_equal(found, values)
+    np.testing.assert_array_equal(best, largest)
+    (tmp_path / "stencil").mkdir()
+    numbers = arrays((11,))[0].astype(np.int32)
+    read = numbers.copy()
+    stencil(numbers, 4)
+    compiled(rewritten(STENCIL), tmp_path / "stencil")(4, 11, pointer(read))
+    np.testing.assert_array_equal(read, numbers)
+    for text in (MATMUL, SWAP, STENCIL):
+        twice = rewritten(rewritten(text))
+        names = [re.sub(r"%\w+", "%", each) for each in (twice, rewritten(twice))]
+        assert names[0] == names[1], "what is written is written again but for names"
+
+
+KERNELS = {
+    "solve": """void solve(double A[9][9], double b[9], double x[9]) {
+  for (int i = 0; i <= 8; i++) {
+    double s = b[i];
+    for (int j = 0; j < i; j++) s -= A[i][j] * x[j];
+    x[i] = s / (fabs(A[i][i]) + 1.5e0);
+  }
+}""",
+    "clipped": """static const double top = 4;
+void clipped(double A[9][9], double b[9], double x[9]) {
+  const int last = 8;
+  double best = -1e30;
+  for (int i = last; i < 9 && 0 == 0; i++) x[i] = 0;
+  for (int i = 0; i < 9; i++)
+    for (int j = i > 3 ? i : 3; last >= j; j += 2) {
+      double v = A[i][last - j];
+      best = fmax(best, v > top ? top : v);
+      if (i + j < 12 && j != 4 && j >= 2*i) x[i] += best; else if (i == j) { x[j] = -v + i; }
+    }
+  b[0] = best;
+}""".replace(" && 0 == 0", "").replace(" && j != 4", ""),
+    "mixed": """void mixed(double A[9][9], double b[9], double x[9]) {
+  float t[9];
+  signed char c[9];
+  long total = 0;
+  for (int i = 0; i < 9; i++) { t[i] = A[i][8 - i] / 3; c[i] = (signed char)(100 * t[i]); }
+  for (int i = 0; i < 9; i++) total += c[i] % 7 * i - 2;
+  for (int i = 0; i < 9; i++) x[i] = t[i] * b[i] + total;
+}""",
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_c_as_mlir_computes_what_gcc_computes(name: str, tmp_path: Path) -> None:
+    source = KERNELS[name]
+    (tmp_path / "given.c").write_text(HEADER + source, encoding="utf-8")
+    command = ["gcc", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-o", tmp_path / "given.so", tmp_path / "given.c"]
+    subprocess.run([*command, "-lm"], check=True)
+    given, made = getattr(ctypes.CDLL(str(tmp_path / "given.so")), name), compiled(pm.io.c_to_affine(source), tmp_path)
+    expected, found = arrays((9, 9), (9,), (9,)), arrays((9, 9), (9,), (9,))
+    given(*map(pointer, expected))
+    made(*map(pointer, found))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_transformed_programs_are_written_as_mlir(tmp_path: Path) -> None:
+    text = """func.func @st(%A: memref<20xf64>) {
+  affine.for %s = 0 to 4 {
+    affine.for %i = 1 to 19 {
+      %a = affine.load %A[%i - 1] : memref<20xf64>
+      %b = affine.load %A[%i + 1] : memref<20xf64>
+      %c = arith.addf %a, %b : f64
+      affine.store %c, %A[%i] : memref<20xf64>
+    }
+  }
+  return
+}
+"""
+    (tmp_path / "st.mlir").write_text(text, encoding="utf-8")
+    assert main(["transform", str(tmp_path / "st.mlir"), "--tile", "3", "-o", str(tmp_path / "tiled.mlir")]) == 0
+    tiled = (tmp_path / "tiled.mlir").read_text(encoding="utf-8")
+    assert tiled.count("affine.for") == 4, tiled
+    (expected,), (found,) = arrays((20,)), arrays((20,))
+    compiled(text, tmp_path)(pointer(expected))
+    (tmp_path / "tiled").mkdir()
+    compiled(tiled, tmp_path / "tiled")(pointer(found))
+    np.testing.assert_array_equal(expected, found)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("for (int i = 8; i >= 0; i--) x[i] = 1;", "line 2: a loop that does not count up"),
+        ("for (int i = 0; i < 9; i++) if (x[i] > 0) x[i] = 1;", "line 2: .*condition"),
+        ("for (int i = 0; i < 9; i++) x[i / 2] = 1;", r"line 2: the subscript i / 2 is not affine"),
+        ("for (int i = 0; i < 9; i++) x[i] = x[i] > 0 ? x[8 - i] : 0;", "line 2: a choice one side of which reads"),
+        ("unsigned u = 3; for (int i = 0; i < 9; i++) x[i] = u;", "line 2: u is of a type"),
+        ("for (int i = 0; i * i < 9; i++) x[i] = 1;", "line 2: a loop whose end is no bound"),
+        ("int i; for (i = 0; i < 9; i++) x[i] = 1; x[0] = i;", "line 2: i is not declared"),
+        ("for (int i = 0; i < 9; i++) x[i] = cbrt(x[i]);", "line 2: the function cbrt has no equal"),
+    ],
+    ids=map(str, range(8)),
+)
+def test_what_affine_loops_cannot_say_is_refused(line: str, message: str) -> None:
+    with pytest.raises(pm.errors.InputError, match=f"PM288.*{message}"):
+        pm.io.c_to_affine(f"void f(double x[9]) {{\n  {line}\n}}")

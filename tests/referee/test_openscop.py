@@ -52,7 +52,7 @@ k
 s = 1/a[k][k];
 </body>
 # Statement 1
-4
+5
 DOMAIN
 2
 4 6 2 0 1 1
@@ -91,7 +91,7 @@ k l
 a[l][k] = a[l][k]*s;
 </body>
 # Statement 2
-2
+3
 DOMAIN
 2 4 1 0 0 1
    1    1    0   -1
@@ -212,3 +212,27 @@ def test_what_is_no_file_is_refused_in_words(old: str, new: str, message: str) -
     assert old in text, "the text has changed"
     with pytest.raises(pm.errors.InputError, match=message):
         pm.io.workload_from_openscop(text.replace(old, new, 1), {"n": 5})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\n5\nDOMAIN", "\n6\nDOMAIN", "PM437.*'6' relations are announced, and the statement has 5"),
+        ("    1  1 -1 -1\n", "    1  1 -1 -1\n    1  1 -1 -1\n", "PM437.*is no part of a statement"),
+        ("0  -1   0   0  0  0  1", "0  -1   0   0  1  0  1", "PM438.*WRITE names no array"),
+        ("0  -1   0   0  0  0  1", "0  -1   0   0  0  0  3", "PM438.*WRITE names no array"),
+        ("\n2\n1 A", "\n3\n1 A", "PM437.*<arrays> do not begin with how many they are"),
+        ("2 B", "1 B", "PM437.*or name one twice"),
+    ],
+    ids=map(str, range(6)),
+)
+def test_counts_rows_and_arrays_that_do_not_fit_are_refused(old: str, new: str, message: str) -> None:
+    nest = pm.from_c(
+        "void f(double A[20][20], double B[20]) {\n  for (int i = 1; i < 19; i++)\n    for (int j = 0; j < i; j++)\n"
+        "      A[i][j] = A[i-1][j] + B[j];\n}",
+        {},
+    )
+    text = pm.io.to_openscop(pm.Schedule.original(nest))
+    assert old in text, text
+    with pytest.raises(pm.errors.InputError, match=message):
+        pm.io.openscop_to_c(text.replace(old, new, 1))

@@ -113,7 +113,7 @@ class _Builder:
             self.nodes.append({"compute": part.name, "pj": Fraction(0)} | self.pj_of(part))
             self.slots.append(Slot("compute", part.name))
             return
-        memory = memory_of(part.attributes, is_list=self.is_list)
+        memory = memory_of(part.attributes, self.told, is_list=self.is_list)
         if self.bits not in (0, memory.bits):
             what = f"words of {part.name} have {memory.bits} bits, of the outermost level {self.bits}"
             hint = f"A word is one element on both, as Timeloop counts: bits of traffic are those of {self.bits}."

@@ -199,7 +199,7 @@ class Memory(NamedTuple):
         return self.level | whole
 
 
-def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:
+def memory_of(attributes: Attributes, told: Findings, *, is_list: bool) -> Memory:
     """Return what the attributes of a memory say. is_list: of version 0.4, where a datawidth is required and copies
     share a memory only where the file says so; before, a data word has 16 bits where nothing is said."""
     bits = attributes.integer("word_bits") or (None if is_list else TUNING.word_bits)
@@ -217,7 +217,7 @@ def memory_of(attributes: Attributes, *, is_list: bool) -> Memory:
         raise attributes.refuse("multiple_buffering", what, "Expected an integer >= 1.")
     if buffering is not None and words is not None:
         level["buffering"] = int(buffering)
-    return Memory(bits, cluster, level | _bandwidths(attributes, bits))
+    return Memory(bits, cluster, level | _bandwidths(attributes, bits, told))
 
 
 def _line(attributes: Attributes, bits: int, default_cluster: int | None) -> tuple[int, int]:
@@ -250,7 +250,7 @@ def _capacity_words(attributes: Attributes, bits: int, block: int) -> int | None
     return next(iter(given.values()), None)
 
 
-def _bandwidths(attributes: Attributes, bits: int) -> dict[str, Any]:
+def _bandwidths(attributes: Attributes, bits: int, told: Findings) -> dict[str, Any]:
     """Return the bandwidths of a copy in bits per cycle, from words per cycle."""
     both, shared, read, write = (attributes.number(name) for name in _BANDWIDTHS)
     if both is not None and shared is read is write is None:
@@ -260,8 +260,11 @@ def _bandwidths(attributes: Attributes, bits: int) -> dict[str, Any]:
         raise attributes.refuse(given[0], f"{attributes.name} has {' and '.join(given)}",
                                 "Give shared_bandwidth, or read_bandwidth and write_bandwidth.")  # fmt: skip
     if (read is None) != (write is None):
-        alone = "write" if read is None else "read"
-        raise attributes.refuse(f"{alone}_bandwidth", f"{attributes.name} has a {alone}_bandwidth alone",
-                                "Give both, or shared_bandwidth.")  # fmt: skip
+        alone = "write_bandwidth" if read is None else "read_bandwidth"
+        what = f"{attributes.name} has a {alone} alone"
+        told.no_equal(
+            attributes.fields[alone].place, what, "Give both, or shared_bandwidth; else accesses take no time."
+        )
+        return {}
     found = {"": shared, "read_": read, "write_": write}
     return {f"{way}bandwidth_bits_per_cycle": words * bits for way, words in found.items() if words is not None}

@@ -42,6 +42,8 @@ def mapping_of(section: Value, workload: Workload, machine: Machine, told: Findi
     where a directive says nothing; None where something is told. Raises InputError (PM661) with the line of what is not
     read: targets, dims and factors that do not exist or do not multiply to the extents."""
     found = _Loops(bypassed=dict(machine.bypassed))
+    if section.plain == [] and max(workload.extents().values(), default=1) > 1:
+        raise section.refuse("the mapping is empty", "Give the one that Timeloop's mapper found, or leave it out.")
     for directive in _directives(section, workload, machine, told):
         with told.collecting():
             _read_directive(directive, workload, machine, found)

@@ -34,7 +34,7 @@ _NETWORK_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 DUMMY_CLASS = "dummy_storage"
 _RANGE = re.compile(r"\[([0-9]{1,9})\.\.([0-9]{1,9})\]")
 
-_BRANCH_FIELDS = ("name", "local", "subtree", "attributes")
+_BRANCH_FIELDS = ("name", "local", "subtree", "attributes", "required_actions")
 _LOCAL_FIELDS = ("name", "class", "subclass", "attributes", "required_actions", "enabled")
 _LEAF_FIELDS = ("name", "attributes", "spatial", "constraints", "sparse_optimizations")
 _CONTAINER_FIELDS = (*_LEAF_FIELDS, "networks")

@@ -1,0 +1,136 @@
+"""StableHLO's products, convolutions, elementwise operations and reductions: counts from the shapes alone."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+
+import pytest
+
+import polymap as pm
+
+
+def tensor(sizes: list[int], element: str = "f32") -> str:
+    return f"tensor<{''.join(f'{size}x' for size in sizes)}{element}>"
+
+
+def module(types: list[str], line: str) -> str:
+    arguments = ", ".join(f"%arg{place}: {kind}" for place, kind in enumerate(types))
+    return f"module @jit_f {{\n  func.func public @main({arguments}) {{\n    {line}\n    return\n  }}\n}}\n"
+
+
+def only(text: str) -> pm.io.NetworkLayer:
+    found = pm.io.from_linalg(text)
+    assert not found.unmapped, found
+    (layer,) = found.layers
+    return layer
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_products_have_the_counts_of_their_shapes(seed: int) -> None:
+    rng = random.Random(seed)
+    batch, left, right, gone = ([rng.randint(2, 5) for _ in range(rng.randint(least, 2))] for least in (0, 0, 0, 1))
+    shapes, lists, out = list[list[int]](), list[list[list[int]]](), list(batch)
+    for free in (left, right):
+        axes = [("b", at) for at in range(len(batch))] + [("k", at) for at in range(len(gone))]
+        axes += [("f", at) for at in range(len(free))]
+        rng.shuffle(axes)
+        size = {"b": batch, "k": gone, "f": free}
+        shapes.append([size[kind][at] for kind, at in axes])
+        out += [free[at] for kind, at in axes if kind == "f"]  # in the order of the operand's axes
+        lists.append([[axes.index((kind, at)) for at in range(len(size[kind]))] for kind in "bk"])
+    (batches, contracted), (other_batches, others) = lists
+    pairs = f"batching_dims = {batches} x {other_batches}, " if batch else ""
+    types = [tensor(shapes[0], "i8"), tensor(shapes[1], "i8")]
+    line = (
+        f"%0 = stablehlo.dot_general %arg0, %arg1, {pairs}contracting_dims = {contracted} x {others}, "
+        f"precision = [DEFAULT, DEFAULT] : ({', '.join(types)}) -> {tensor(out, 'i32')}"
+    )
+    layer = only(module(types, line))
+    assert layer.macs == prod(out) * prod(gone)
+    tensors = {each.name: each for each in layer.workload.tensors}
+    assert sorted(tensors["T2"].shape) == sorted(out)
+    assert [(list(tensors[name].shape), tensors[name].bits) for name in ("T0", "T1")] == [
+        (shapes[0], 8),
+        (shapes[1], 8),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_convolutions_have_the_counts_of_their_shapes(seed: int) -> None:
+    rng = random.Random(seed)
+    rank, group, batch = rng.randint(1, 3), rng.choice([1, 1, 2, 4]), rng.randint(1, 3)
+    channels, features = rng.randint(1, 3), rng.randint(1, 3)
+    taps, steps, spread = ([rng.randint(1, 3) for _ in range(rank)] for _ in range(3))
+    pads = [[rng.randint(0, 2), rng.randint(0, 2)] for _ in range(rank)]
+    image = [rng.randint(7, 9) for _ in range(rank)]
+    out = [(size + sum(pad) - (tap - 1) * far - 1) // step + 1
+           for size, pad, tap, far, step in zip(image, pads, taps, spread, steps, strict=True)]  # fmt: skip
+    sizes = (
+        {"b": batch, "f": channels * group},
+        {"i": channels, "o": features * group},
+        {"b": batch, "f": features * group},
+    )
+    orders, kinds = list[list[str]](), list[str]()
+    for own, spatial in zip(sizes, (image, taps, out), strict=True):
+        whole = own | {str(axis): size for axis, size in enumerate(spatial)}
+        orders.append(rng.sample(sorted(whole), len(whole)))
+        kinds.append(tensor([whole[word] for word in orders[-1]]))
+    names = [f"[{', '.join(order)}]" for order in orders]
+    line = (
+        f"%0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = {names[0]}x{names[1]}->{names[2]}, "
+        f"window = {{stride = {steps}, pad = {pads}, rhs_dilate = {spread}}} "
+        f"{{batch_group_count = 1 : i64, feature_group_count = {group} : i64}} : ({kinds[0]}, {kinds[1]}) -> {kinds[2]}"
+    )
+    layer = only(module(kinds[:2], line))
+    assert layer.macs == batch * features * group * prod(out) * channels * prod(taps)
+    elements = {each.name: prod(each.shape) for each in layer.workload.tensors}
+    assert elements["T1"] == prod(taps) * channels * features * group
+    assert elements["T2"] == batch * features * group * prod(out)
+
+
+def test_elementwise_operations_reductions_and_views() -> None:
+    kind = tensor([4, 6])
+    text = module(
+        [kind, kind],
+        f"""%cst = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.add %arg0, %arg1 : {kind}
+    %1 = stablehlo.tanh %0 : {kind}
+    %2 = stablehlo.reduce(%1 init: %cst) applies stablehlo.add across dimensions = [1] :
+      ({kind}, tensor<f32>) -> tensor<4xf32>
+    %3 = stablehlo.reshape %2 : (tensor<4xf32>) -> tensor<2x2xf32>
+    %4 = stablehlo.sort %3 : tensor<2x2xf32>""",
+    )
+    found = pm.io.from_linalg(text)
+    assert [each.operator for each in found.layers] == ["stablehlo.add", "stablehlo.tanh", "stablehlo.reduce"]
+    assert [each.workload.extents() for each in found.layers][2] == {"d0": 4, "d1": 6}
+    assert [each.operator for each in found.unmapped] == ["stablehlo.sort"]
+    assert found.macs == 0
+
+
+LINE = (
+    "%0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [1]} "
+    "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : "
+    "(tensor<1x8x2xf32>, tensor<3x2x4xf32>) -> tensor<1x6x4xf32>"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("stride = [1]", "stride = [1], lhs_dilate = [2]"),
+        ("stride = [1]", "stride = [1], reverse = [true]"),
+        ("stride = [1]", "stride = [1], pad = [[-1, 1]]"),
+        ("stride = [1]", "stride = [2]"),  # reads beyond the input
+        ("batch_group_count = 1", "batch_group_count = 2"),
+        ("1x6x4xf32", "1x7x4xf32"),
+        ("3x2x4xf32", "3x3x4xf32"),
+        ("[b, 0, f]x", "[b, 0, 1, f]x"),
+        ("feature_group_count = 1", "feature_group_count = 3"),
+    ],
+)
+def test_other_convolutions_are_no_layers(old: str, new: str) -> None:
+    types = ["tensor<1x8x2xf32>", "tensor<3x2x4xf32>"]
+    assert only(module(types, LINE)).macs == 6 * 4 * 3 * 2
+    found = pm.io.from_linalg(module(types, LINE.replace(old, new, 1)))
+    assert [each.operator for each in found.unmapped] == ["stablehlo.convolution"], found
