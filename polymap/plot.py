@@ -3,7 +3,9 @@ what takes searches is in `pm.study`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping as Table, Sequence
+from typing import Never
 
 from polymap.checker import Verdict
 from polymap.costmodel import Cost
@@ -102,6 +104,10 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def __getattr__(name: str) -> Never:
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
 
 
 @answers_in_words
