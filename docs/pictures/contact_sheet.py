@@ -1,6 +1,7 @@
 """Draw every figure of polymap for one small convolution, and all of them on one sheet.
 
-python docs/pictures/contact_sheet.py FOLDER      writes NAME.svg of each and sheet.svg; with rsvg-convert also as PNG
+python docs/pictures/contact_sheet.py FOLDER      writes NAME.svg of each and sheet.svg; with chromium also PNG: each
+picture at 320, 800 and 1,600 px on a light and on a dark page, three to a file
 """
 
 from __future__ import annotations
@@ -120,13 +121,26 @@ def main(folder: Path) -> None:
     """Write the pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = figures()
-    convert = shutil.which("rsvg-convert")
     for name, text in {**pictures, "sheet": sheet(pictures)}.items():
-        path = folder / f"{name.replace(' ', '_')}.svg"
-        path.write_text(text, encoding="utf-8")
-        if convert:
-            subprocess.run([convert, "-o", str(path.with_suffix(".png")), str(path)], check=True)
-    print(f"{len(pictures)} figures in {folder}" + ("" if convert else "; PNG needs rsvg-convert"))
+        (folder / f"{name.replace(' ', '_')}.svg").write_text(text, encoding="utf-8")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    names = [name.replace(" ", "_") for name in pictures]
+    for first in range(0, len(names) if browser else 0, 3):
+        for width in (320, 800, 1600):
+            for theme, paper in (("light", "#ffffff"), ("dark", "#111827")):
+                photograph(str(browser), folder, names[first : first + 3], f"{first // 3:02}_{theme}", width, paper)
+    print(f"{len(pictures)} figures in {folder}" + ("" if browser else "; PNG needs chromium"))
+
+
+def photograph(browser: str, folder: Path, names: list[str], out: str, width: int, paper: str) -> None:
+    """Write a PNG of pictures side by side, each as wide as a page of `width` pixels makes it."""
+    style = f"body{{margin:8px;background:{paper}}}img{{width:{width}px;margin:4px;vertical-align:top}}"
+    page = folder / "page.html"
+    page.write_text(f"<style>{style}</style>" + "".join(f'<img src="{name}.svg">' for name in names), encoding="utf-8")
+    size = f"--window-size={(width + 10) * len(names) + 16},{width + 40}"
+    shot = f"--screenshot={folder / f'{out}_{width}.png'}"
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, shot, str(page)]
+    subprocess.run(words, check=True, capture_output=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ with lazy(__name__):
         Frame as Frame,
         head as head,
         round_axis as round_axis,
+        size_axis as size_axis,
         stairs as stairs,
         ticks_of as ticks_of,
         unit_after as unit_after,
