@@ -77,6 +77,7 @@ def figures() -> dict[str, str]:
         "schedule": pm.plot.schedule(pm.Schedule.original(stencil)),
         "layers": pm.plot.layers(answers[0]),
         "layers by machine": pm.plot.layers(answers),
+        "layers by dataflow": pm.plot.layers([families]),
         "machines": pm.plot.machines(table),
         "binding": pm.plot.binding(table),
         "fusion": pm.plot.fusion(pm.study.fusion(chain, _one_buffer(), "traffic:DRAM", work_limit=400)),
