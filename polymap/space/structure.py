@@ -43,7 +43,7 @@ from polymap.search.run import Options
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StructureScore:
-    """What the search says of a structure.
+    """The best mapping of a structure, and whether that is proven.
 
     status: OPTIMAL (no mapping of the structure with dividing tiles costs less), FEASIBLE (it is not known to be the
     best), INFEASIBLE (none is within capacities and limits) or TIMEOUT (none was found). value: of the objective,
