@@ -1,7 +1,7 @@
 """Draw every figure of polymap for one small convolution, and all of them on one sheet.
 
-python docs/pictures/contact_sheet.py FOLDER      writes NAME.svg of each and sheet.svg; with chromium also PNG: each
-picture at 320, 800 and 1,600 px on a light and on a dark page, three to a file
+python docs/pictures/contact_sheet.py FOLDER      writes NAME.svg of each and sheet.svg; with chromium also PNG: all
+pictures at 320, 800 and 1,600 px, on light and on dark pages
 """
 
 from __future__ import annotations
@@ -125,21 +125,20 @@ def main(folder: Path) -> None:
     for name, text in {**pictures, "sheet": sheet(pictures)}.items():
         (folder / f"{name.replace(' ', '_')}.svg").write_text(text, encoding="utf-8")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
-    names = [name.replace(" ", "_") for name in pictures]
-    for first in range(0, len(names) if browser else 0, 3):
-        for width in (320, 800, 1600):
-            for theme, paper in (("light", "#ffffff"), ("dark", "#111827")):
-                photograph(str(browser), folder, names[first : first + 3], f"{first // 3:02}_{theme}", width, paper)
+    for width in (320, 800, 1600) if browser else ():
+        for theme, paper in (("light", "#ffffff"), ("dark", "#111827")):
+            photograph(str(browser), folder, list(pictures), f"{theme}_{width}", width, paper)
     print(f"{len(pictures)} figures in {folder}" + ("" if browser else "; PNG needs chromium"))
 
 
 def photograph(browser: str, folder: Path, names: list[str], out: str, width: int, paper: str) -> None:
-    """Write a PNG of pictures side by side, each as wide as a page of `width` pixels makes it."""
-    style = f"body{{margin:8px;background:{paper}}}img{{width:{width}px;margin:4px;vertical-align:top}}"
+    """Write a PNG of all pictures in columns, each as wide as a page of `width` pixels makes it."""
+    style = f"body{{margin:8px;background:{paper};columns:4;column-gap:8px}}img{{width:{width}px;margin:4px 0}}"
+    images = (f'<img src="{name.replace(" ", "_")}.svg">' for name in names)
     page = folder / "page.html"
-    page.write_text(f"<style>{style}</style>" + "".join(f'<img src="{name}.svg">' for name in names), encoding="utf-8")
-    size = f"--window-size={(width + 10) * len(names) + 16},{width + 40}"
-    shot = f"--screenshot={folder / f'{out}_{width}.png'}"
+    page.write_text(f"<style>{style}</style>" + "".join(images), encoding="utf-8")
+    size = f"--window-size={4 * width + 40},{round(0.65 * width * len(names) / 4)}"
+    shot = f"--screenshot={folder / f'{out}.png'}"
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, shot, str(page)]
     subprocess.run(words, check=True, capture_output=True)
 
