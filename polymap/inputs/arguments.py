@@ -57,6 +57,8 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
             found.append(Mistake("PM123", f"{name} takes {told}", cure))
         if lacks:
             these = listing([f"'{each}'" for each in lacks])
+            if len(taken) < len(signature.parameters) and words:  # any word may be one of its sizes
+                these += f" (given: {', '.join(words)})"
             found.append(Mistake("PM123", f"{name} lacks the argument{'s'[: len(lacks) > 1]} {these}", cure))
         return found or [Mistake("PM123", f"{name}: {error}", cure)]
     return []
