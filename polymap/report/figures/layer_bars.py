@@ -202,7 +202,7 @@ def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
         middle = _LEFT + _CELL * (column + 0.5)
         shapes.append(svg.text(middle, bottom + 20, words, size=12, anchor="middle", bold=True))
     shapes.append(svg.text(_LEFT - 10, bottom + 20, "all, as often as they are", size=12, anchor="end"))
-    told = f"times: of the best {figure.what} for this layer"
+    told = f"times: of the best {figure.what} for this layer; ?: not proven"
     shapes.append(svg.text(28, bottom + 46, told, size=11.5, fill=svg.GREY))
     return svg.picture(_LEFT + _CELL * len(figure.machines) + 28, bottom + 64, figure.title, shapes, figure)
 
