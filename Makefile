@@ -29,9 +29,9 @@ help:
 venv: $(READY)
 
 $(READY): requirements-dev.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
 demo: $(READY)
@@ -47,9 +47,9 @@ extras: $(EXTRAS)/.ready
 	$(EXTRAS)/bin/python -m pytest -q tests/extras
 
 $(EXTRAS)/.ready: tests/extras/requirements.txt pyproject.toml
-	$(PYTHON) -m venv $(EXTRAS)
-	$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/extras/requirements.txt
-	$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(PYTHON) -m venv $(EXTRAS)
+	@$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/extras/requirements.txt
+	@$(EXTRAS)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
 soak: $(READY) $(EXTRAS)/.ready
@@ -90,8 +90,8 @@ bench-code: $(READY) $(PEERS)/.ready
 	$(BIN)/python benchmarks/code.py --torch $(PEERS)/bin/python
 
 $(PEERS)/.ready: benchmarks/contestants/requirements.txt
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/contestants/requirements.txt
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/contestants/requirements.txt
 	@touch $@
 
 clean:

@@ -14,7 +14,7 @@ if (sys.argv[:1] == ["-m"] and "polymap" in sys.orig_argv) or "".join(sys.argv[:
 
 from importlib import import_module
 
-from polymap.ir.display import when_first_shown
+from polymap.ir.display import when_first_reported, when_first_shown
 from polymap.lazy import lazy
 
 with lazy(__name__):
@@ -89,3 +89,4 @@ with lazy(__name__):
 
 # Values know nothing of reports: the first one that is printed or shown in a notebook loads them.
 when_first_shown(lambda: import_module("polymap.report.page.shown"))
+when_first_reported(lambda: import_module("polymap.report.page.results"))

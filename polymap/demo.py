@@ -22,7 +22,7 @@ from polymap.ir import Architecture, Mapping, Workload
 from polymap.poly import function
 from polymap.report.figures import roofline_text, traffic_text
 from polymap.report.page import ProgressLine
-from polymap.report.text import explain, figures_text, orders_text, space_text, status_text
+from polymap.report.text import explain, figures_text, orders_text, status_text
 from polymap.schedules import checkup
 from polymap.search.result import SearchResult
 from polymap.workload import dependences, domain_of, load_workload
@@ -40,7 +40,7 @@ def main(words: tuple[str, ...] = ()) -> int:
     _section("Loop orders", orders_text(checkup(workload)).splitlines())
     with ProgressLine() as progress:
         result = explore(workload, arch, "energy", tiles="divide", time_limit_s=120, on_progress=progress)
-    _section("Search", [space_text(result), status_text(result)])
+    _section("Search", [str(result.space), status_text(result)])
     if result.best is None or result.cost is None:
         return 3
     _report(workload, arch, result.best, result.cost, result)

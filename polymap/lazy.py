@@ -67,7 +67,8 @@ class lazy:
     def _get(self, name: str) -> object:
         """Return a name of the package, imported now."""
         if name not in self._home:
-            raise AttributeError(f"module '{self._package}' has no attribute '{name}'{self._place_of(name)}")
+            what = f"module '{self._package}' has no attribute '{name}'{self._place_of(name)}"
+            raise AttributeError(what, name=name, obj=sys.modules[self._package])
         from importlib import import_module
 
         module = self._home[name]

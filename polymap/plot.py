@@ -3,7 +3,9 @@ what takes searches is in `pm.study`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping as Table, Sequence
+from typing import Never
 
 from polymap.checker import Verdict
 from polymap.costmodel import Cost
@@ -17,6 +19,7 @@ from polymap.report.figures import (
     array_svg,
     bare_svg,
     buffer_curve_svg,
+    dataflow_matrix,
     dependence_graph,
     dependence_graph_svg,
     domain_figure,
@@ -104,6 +107,10 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def __getattr__(name: str) -> Never:
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
+
+
 @answers_in_words
 def mapping(result: SearchResult | Cost | Mapping, *, width_px: int = 860) -> Picture:
     """Return the loop nest of a mapping, what each level holds where, and what is filled and drained there.
@@ -147,15 +154,19 @@ def roofline(result: SearchResult | Cost | Sequence[SearchResult | Cost] | Table
 
 
 @answers_in_words
-def layers(answer: NetworkAnswer | Sequence[NetworkAnswer]) -> Picture:
+def layers(answer: NetworkAnswer | Sequence[NetworkAnswer] | Sequence[Comparison]) -> Picture:
     """Return what the layers of a network cost: one answer as a bar per layer, its energy by level; several (of one
-    network, on different machines) as a matrix of layers and machines.
+    network, on different machines) as a matrix of layers and machines; comparisons of `pm.compare` (one per layer, on
+    one machine) as a matrix of layers and dataflows.
 
     Raises OptionError for anything else, no answers, and answers about different layers or objectives.
     """
     given: object = answer
     if not is_list(given):
         return layer_bars_svg(layer_bars_figure(expected_kind(answer, NetworkAnswer, "the answer")))
+    if given and isinstance(given[0], Comparison):
+        compared = [expected_kind(each, Comparison, "a comparison") for each in given]
+        return layer_matrix_svg(dataflow_matrix(compared))
     answers = [expected_kind(each, NetworkAnswer, "an answer") for each in given]
     return layer_matrix_svg(layer_matrix(answers))
 

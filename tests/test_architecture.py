@@ -94,14 +94,22 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def names_taken() -> frozenset[tuple[str, str]]:
-    """Return (package or module, name) of everything that some module takes from another by name."""
-    return frozenset(
-        (str(node.module), alias.name)
-        for path in INSIDE
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    )
+    """Return (package or module, name) of everything that some module takes from another by name, or of a face that it
+    imports as a whole (`figures.machine_svg`)."""
+    found: set[tuple[str, str]] = set()
+    for path in INSIDE:
+        nodes = list(ast.walk(parsed(path)))
+        taken = {
+            (str(node.module), alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+        }
+        faces = {name: f"{module}.{name}" for module, name in taken if f"{module}.{name}" in PACKAGES}
+        found |= taken
+        found |= {
+            (faces[node.value.id], node.attr)
+            for node in nodes
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in faces
+        }
+    return frozenset(found)
 
 
 @cache

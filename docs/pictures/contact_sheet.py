@@ -1,6 +1,7 @@
 """Draw every figure of polymap for one small convolution, and all of them on one sheet.
 
-python docs/pictures/contact_sheet.py FOLDER      writes NAME.svg of each and sheet.svg; with rsvg-convert also as PNG
+python docs/pictures/contact_sheet.py FOLDER      writes NAME.svg of each and sheet.svg; with chromium also PNG: all
+pictures at 320, 800 and 1,600 px, on light and on dark pages
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ def figures() -> dict[str, str]:
         "schedule": pm.plot.schedule(pm.Schedule.original(stencil)),
         "layers": pm.plot.layers(answers[0]),
         "layers by machine": pm.plot.layers(answers),
+        "layers by dataflow": pm.plot.layers([families]),
         "machines": pm.plot.machines(table),
         "binding": pm.plot.binding(table),
         "fusion": pm.plot.fusion(pm.study.fusion(chain, _one_buffer(), "traffic:DRAM", work_limit=400)),
@@ -120,13 +122,25 @@ def main(folder: Path) -> None:
     """Write the pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = figures()
-    convert = shutil.which("rsvg-convert")
     for name, text in {**pictures, "sheet": sheet(pictures)}.items():
-        path = folder / f"{name.replace(' ', '_')}.svg"
-        path.write_text(text, encoding="utf-8")
-        if convert:
-            subprocess.run([convert, "-o", str(path.with_suffix(".png")), str(path)], check=True)
-    print(f"{len(pictures)} figures in {folder}" + ("" if convert else "; PNG needs rsvg-convert"))
+        (folder / f"{name.replace(' ', '_')}.svg").write_text(text, encoding="utf-8")
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    for width in (320, 800, 1600) if browser else ():
+        for theme, paper in (("light", "#ffffff"), ("dark", "#111827")):
+            photograph(str(browser), folder, list(pictures), f"{theme}_{width}", width, paper)
+    print(f"{len(pictures)} figures in {folder}" + ("" if browser else "; PNG needs chromium"))
+
+
+def photograph(browser: str, folder: Path, names: list[str], out: str, width: int, paper: str) -> None:
+    """Write a PNG of all pictures in columns, each as wide as a page of `width` pixels makes it."""
+    style = f"body{{margin:8px;background:{paper};columns:4;column-gap:8px}}img{{width:{width}px;margin:4px 0}}"
+    images = (f'<img src="{name.replace(" ", "_")}.svg">' for name in names)
+    page = folder / "page.html"
+    page.write_text(f"<style>{style}</style>" + "".join(images), encoding="utf-8")
+    size = f"--window-size={4 * width + 40},{round(0.65 * width * len(names) / 4)}"
+    shot = f"--screenshot={folder / f'{out}.png'}"
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, shot, str(page)]
+    subprocess.run(words, check=True, capture_output=True)
 
 
 if __name__ == "__main__":

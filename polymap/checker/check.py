@@ -33,7 +33,9 @@ class Reason(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """proven: what the text claims, and nothing of that rests on anybody's word: no mapping with dividing tiles costs
+    """What a certificate proves.
+
+    proven: what the text claims, and nothing of that rests on anybody's word: no mapping with dividing tiles costs
     less than `value`, or, where there is a `bound`, no mapping of any tile sizes costs less than that, and one costs
     `value`. unproven: what does, a line each. reason: what is wrong with the text ("": nothing was found). value,
     bound: in pJ, cycles, pJ x cycle, pJ x cycle^2 or bits. head: SHA-256 of workload, machine, constraints and

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import NoReturn, TypeVar
 
 from polymap.codegen.source import ORDERS
+from polymap.formatting import listing
 from polymap.inputs import LIMITS, as_fraction, is_long_integer, is_name, parse_integer, shown
 from polymap.ir import Mistake, OptionError, did_you_mean
 from polymap.report.text import SCHEMAS
@@ -617,11 +618,11 @@ class _Reader:
     def sizes(self, words: tuple[str, ...], least: int, *, is_model: bool = False) -> tuple[tuple[str, int], ...]:
         """Return name -> size. is_model: names are those of a model file, of any letters, or INPUT[AXIS]."""
         sizes: dict[str, int] = {}
+        strange: list[str] = []
         for word in words:
             name, _, digits = word.rpartition("=") if is_model else word.partition("=")
             if not (name.isprintable() and name if is_model else is_name(name)) or not digits:
-                like = "length=128, x[0]=1 or x=1x3x224x224" if is_model else "m=512"
-                self.mistakes.append(Mistake("PM557", f"{shown(word)} is no size", f"Sizes are written like {like}."))
+                strange.append(shown(word))
                 continue
             value = parse_integer(digits)
             if value is None or value < least:
@@ -635,6 +636,10 @@ class _Reader:
                 self.mistakes.append(Mistake("PM559", what, "Give it once."))
             else:
                 sizes[name] = value
+        if strange:
+            like = "length=128, x[0]=1 or x=1x3x224x224" if is_model else "m=512"
+            told = f"{listing(strange)} {'is no size' if len(strange) == 1 else 'are no sizes'}"
+            self.mistakes.append(Mistake("PM557", told, f"Sizes are written like {like}."))
         return tuple(sizes.items())
 
     def _refuse(self, option: str, value: str, hint: str) -> None:

@@ -7,7 +7,7 @@ from polymap.cli.arguments import LAYOUTS, SHELLS, commands
 from polymap.codegen.source import ORDERS
 from polymap.report.text import SCHEMAS
 from polymap.search.problem import SINGLE_FORMS
-from polymap.workload import LAYERS, builtin_names
+from polymap.workload import LAYERS, builtin_names, builtin_networks
 
 _FILES = (
     "--mapping",
@@ -25,7 +25,7 @@ _NEEDS_WORKLOAD = ("explore", "evaluate", "codegen", "check", "report", "compare
 _BASH = """\
 # polymap completion bash: put this line into ~/.bashrc:  eval "$(polymap completion bash)"
 _polymap() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" words=""
+    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" words="" first=""
     case "$before" in
 {values}
         {files}) COMPREPLY=($(compgen -f -- "$word")); return ;;
@@ -36,6 +36,7 @@ _polymap() {{
         case "${{COMP_WORDS[1]}}" in
 {options}
         esac
+        [ "$COMP_CWORD" -eq 2 ] && [ -n "$first" ] && [ "${{word:0:1}}" != "-" ] && words="$first"
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word") $(compgen -f -- "$word"))
     [ "$COMP_CWORD" -eq 1 ] && COMPREPLY=($(compgen -W "$words" -- "$word"))
@@ -68,14 +69,20 @@ def _values() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _words(name: str) -> tuple[str, ...]:
-    """Return the words that may follow a command beside its options."""
-    if name == "compare":
-        from polymap.study import FAMILIES  # loads the search
+def _families(name: str) -> tuple[str, ...]:
+    """Return the words that may follow the workload of a command."""
+    if name != "compare":
+        return ()
+    from polymap.study import FAMILIES  # loads the search
 
-        return (*builtin_names(), *LAYERS, *FAMILIES)
+    return FAMILIES
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Return the words that may follow a command: what it is about."""
+    networks = builtin_networks() if name in ("explore", "report") else ()
     own = {"schema": SCHEMAS, "completion": SHELLS, "help": tuple(commands())}
-    return (*builtin_names(), *LAYERS) if name in _NEEDS_WORKLOAD else own.get(name, ())
+    return (*networks, *builtin_names(), *LAYERS) if name in _NEEDS_WORKLOAD else own.get(name, ())
 
 
 def _bash() -> str:
@@ -85,8 +92,9 @@ def _bash() -> str:
         for option, words in _values().items()
     ]
     options = [
-        f'            {name}) words="{" ".join((*own, "--help", *_words(name)))}" ;;'
+        f'            {name}) words="{" ".join((*own, "--help", *_families(name)))}" first="{words}" ;;'
         for name, own in {**commands(), "help": ()}.items()
+        for words in (" ".join(_words(name)),)
     ]
     return _BASH.format(
         values="\n".join(values), files="|".join(_FILES), commands=" ".join(commands()), options="\n".join(options)
@@ -101,7 +109,7 @@ def _fish() -> str:
     for name, own in {**known, "help": ()}.items():
         inside = f"complete -c polymap -n '__fish_seen_subcommand_from {name}'"
         if _words(name):
-            lines.append(f"{inside} -a '{' '.join(_words(name))}'")
+            lines.append(f"{inside} -a '{' '.join((*_words(name), *_families(name)))}'")
         for option in own:
             words = _values().get(option)
             takes = f" -r -a '{' '.join(words)}'" if words else " -r" if option in _FILES else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from polymap.ir import Mistake, OptionError, did_you_mean
+from polymap.formatting import listing, plural
+from polymap.ir import Mistake, OptionError, closest, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,26 +41,24 @@ def _mistakes(function: Callable[..., object], args: tuple[object, ...], words: 
     try:
         signature.bind(*args, **words)
     except TypeError as error:
-        known = [name for name in signature.parameters if name != "self"]
-        name = f"{function.__name__}()"
+        taken = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        known = [each.name for each in taken if each.name != "self"]
+        unknown = [] if len(taken) < len(signature.parameters) else [word for word in words if word not in known]
+        placed = [each.name for each in taken if each.kind is not inspect.Parameter.KEYWORD_ONLY]
+        given = {*words, *placed[: len(args)], *(closest(word, known) for word in unknown)}
+        lacks = [each.name for each in taken if each.default is inspect.Parameter.empty and each.name not in given]
+        name, cure = f"{function.__name__}()", f"Its arguments: {', '.join(known)}."
         found = [
-            Mistake("PM123", f"{name} has no argument '{word}'", did_you_mean(word, known) or _all(known))
-            for word in words
-            if word not in known
+            Mistake("PM123", f"{name} has no argument '{word}'", did_you_mean(word, known) or cure) for word in unknown
         ]
-        plain = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.KEYWORD_ONLY]
-        missing = [
-            each.name
-            for number, each in enumerate(signature.parameters.values())
-            if each.default is inspect.Parameter.empty and each.name not in words
-            if each not in plain or number >= len(args)
-        ]
-        found += [Mistake("PM123", f"{name} lacks the argument '{each}'", _all(known)) for each in missing]
-        return found or [
-            Mistake("PM123", f"{name}: {error}", _all([each.name for each in plain if each.name in known]))
-        ]
+        if len(args) > len(placed) and not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in taken):
+            most = len([each for each in placed if each != "self"])
+            told = f"at most {plural(most, 'argument')} by position" if most else "its arguments by name"
+            found.append(Mistake("PM123", f"{name} takes {told}", cure))
+        if lacks:
+            these = listing([f"'{each}'" for each in lacks])
+            if len(taken) < len(signature.parameters) and words:  # any word may be one of its sizes
+                these += f" (given: {', '.join(words)})"
+            found.append(Mistake("PM123", f"{name} lacks the argument{'s'[: len(lacks) > 1]} {these}", cure))
+        return found or [Mistake("PM123", f"{name}: {error}", cure)]
     return []
-
-
-def _all(names: list[str]) -> str:
-    return f"Its arguments: {', '.join(names)}."

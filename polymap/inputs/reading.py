@@ -121,6 +121,21 @@ def expected_text(value: object, what: str, error: type[PolymapError] = InputErr
 
 
 _HELD_BY_RESULTS = {"Cost": ": the `cost` of this result", "Mapping": ": the `best` of this result"}
+_MADE_BY = {
+    "SearchResult": "pm.explore(workload, arch)",
+    "Cost": "pm.evaluate(workload, arch, mapping)",
+    "Sample": "pm.sample_mappings(workload, arch, n)",
+    "Comparison": "pm.compare(workload, arch)",
+    "Verdict": "pm.verify(result.certificate())",
+    "NetworkAnswer": "pm.explore_network(net, arch)",
+    "SweepTable": "pm.sweep(workloads, machines)",
+    "BufferCurve": "pm.study.buffer_curve(workload, arch, level, sizes)",
+    "CapacityCurve": "pm.study.capacity(workload, arch, level, sizes)",
+    "Sensitivity": "pm.study.sensitivity(workload, arch)",
+    "TileStudy": "pm.study.tiles(workload, arch, mapping, across, up)",
+    "WinnerStudy": "pm.study.winners(workload, arch, across, up)",
+    "Fusion": "pm.study.fusion(workload, arch)",
+}
 
 
 def expected_kind(value: object, kind: type[Kind], what: str, error: type[PolymapError] = OptionError) -> Kind:
@@ -128,7 +143,8 @@ def expected_kind(value: object, kind: type[Kind], what: str, error: type[Polyma
     if isinstance(value, kind):
         return value
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
-    given = _HELD_BY_RESULTS.get(kind.__name__, "") if type(value).__name__ == "SearchResult" else ""
+    held = _HELD_BY_RESULTS.get(kind.__name__, "") if type(value).__name__ == "SearchResult" else ""
+    given = held or (f", as {_MADE_BY[kind.__name__]} returns" if kind.__name__ in _MADE_BY else "")
     raise error(Mistake("PM120", f"{what} is {shown(value)}", f"Expected {article} {kind.__name__}{given}."))
 
 

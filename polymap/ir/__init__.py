@@ -25,6 +25,7 @@ with lazy(__name__):
         ScheduleError as ScheduleError,
         SolverError as SolverError,
         WorkloadError as WorkloadError,
+        closest as closest,
         did_you_mean as did_you_mean,
     )
     from polymap.ir.loopnest import (

@@ -1,4 +1,4 @@
-"""How values show themselves: a registry from type to text and picture, filled from above by `polymap.report`.
+"""How values show themselves: a registry from names of classes to texts and pictures, filled by `polymap.report`.
 
 The core values derive from `Shown` and know nothing of reports. What draws them is registered when it is imported, or
 by the hook of `when_first_shown` at the first print. A type without a text falls back to its `repr`.
@@ -7,42 +7,45 @@ by the hook of `when_first_shown` at the first print. A type without a text fall
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
-
-Value = TypeVar("Value")
+from typing import Any
 
 _SUMMARY = 15  # lines
 
 
+def _run(hooks: list[Callable[[], object]]) -> None:
+    """Run the waiting hooks, each once."""
+    while hooks:
+        hooks.pop(0)()
+
+
 class _Registry:  # no dataclass: `import polymap` loads this module, and would load a dozen others for it
     def __init__(self) -> None:
-        self.texts: dict[type, Callable[[object], str]] = {}
-        self.pictures: dict[type, Callable[[object], str]] = {}
-        self.tables: dict[type, Callable[[object], str]] = {}
+        self.texts: dict[str, Callable[[Any], str]] = {}
+        self.pictures: dict[str, Callable[[Any], str]] = {}
+        self.tables: dict[str, Callable[[Any], str]] = {}
         self.hooks: list[Callable[[], object]] = []
+        self.report_hooks: list[Callable[[], object]] = []
 
     def ready(self) -> None:
-        """Run the waiting hooks, each once."""
-        while self.hooks:
-            self.hooks.pop(0)()
+        _run(self.hooks)
 
 
 _REGISTRY = _Registry()
 
 
-def show_as_text(kind: type[Value], render: Callable[[Value], str]) -> None:
-    """Let `str(value)` of a `kind` be what `render` returns."""
-    _REGISTRY.texts[kind] = render  # type: ignore[assignment]  # the key says what the function takes
+def show_as_text(kind: str, render: Callable[[Any], str]) -> None:
+    """Let `str(value)` of a class of this name be what `render` returns."""
+    _REGISTRY.texts[kind] = render
 
 
-def show_as_picture(kind: type[Value], render: Callable[[Value], str]) -> None:
-    """Let notebooks show a `kind` as the SVG text that `render` returns."""
-    _REGISTRY.pictures[kind] = render  # type: ignore[assignment]  # as above
+def show_as_picture(kind: type | str, render: Callable[[Any], str]) -> None:
+    """Let notebooks show a `kind` (a class, or its name) as the SVG text that `render` returns."""
+    _REGISTRY.pictures[kind if isinstance(kind, str) else kind.__name__] = render
 
 
-def show_as_html(kind: type[Value], render: Callable[[Value], str]) -> None:
-    """Let notebooks show a `kind` as the HTML fragment that `render` returns."""
-    _REGISTRY.tables[kind] = render  # type: ignore[assignment]  # as above
+def show_as_html(kind: str, render: Callable[[Any], str]) -> None:
+    """Let notebooks show a class of this name as the HTML fragment that `render` returns."""
+    _REGISTRY.tables[kind] = render
 
 
 def when_first_shown(hook: Callable[[], object]) -> None:
@@ -50,15 +53,20 @@ def when_first_shown(hook: Callable[[], object]) -> None:
     _REGISTRY.hooks.append(hook)
 
 
-def make_ready() -> None:
-    """Load the renderings, if that has not happened yet."""
-    _REGISTRY.ready()
+def when_first_reported(hook: Callable[[], object]) -> None:
+    """Call `hook` before an answer's first report: it imports the module that registers them."""
+    _REGISTRY.report_hooks.append(hook)
+
+
+def load_reports() -> None:
+    """Load what makes reports of answers, if that has not happened yet."""
+    _run(_REGISTRY.report_hooks)
 
 
 def text_of(value: object) -> str:
     """Return the text of a value: its registered rendering, else its `repr`."""
     _REGISTRY.ready()
-    render = _REGISTRY.texts.get(type(value))
+    render = _REGISTRY.texts.get(type(value).__name__)
     if render is not None:
         return render(value)
     return object.__repr__(value) if type(value).__repr__ is Shown.__repr__ else repr(value)
@@ -75,14 +83,14 @@ def summary_of(value: object) -> str:
 def picture_of(value: object) -> str | None:
     """Return the SVG of a value, None where its type has no picture."""
     _REGISTRY.ready()
-    render = _REGISTRY.pictures.get(type(value))
+    render = _REGISTRY.pictures.get(type(value).__name__)
     return None if render is None else render(value)
 
 
 def html_of(value: object) -> str:
     """Return the value as HTML: its registered fragment, else its picture, else its text in a <pre>."""
     _REGISTRY.ready()
-    render = _REGISTRY.tables.get(type(value))
+    render = _REGISTRY.tables.get(type(value).__name__)
     if render is not None:
         return render(value)
     picture = picture_of(value)

@@ -98,12 +98,17 @@ class OutputError(PolymapError, OSError):
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """Return "Did you mean 'x'?" for the closest known word, or "Known: ..." where none is close."""
+    close = closest(word, known)
+    if close is not None:
+        return f"Did you mean '{close}'?"
+    return f"Known: {', '.join(known[:20])}." if known else ""
+
+
+def closest(word: str, known: Sequence[str]) -> str | None:
+    """Return the known word that is most like this one; None where none is."""
     same = [each for each in known if _letters(each) == _letters(word)]
     close = sorted(same, key=lambda each: each.lower() != word.lower())  # one of the other case alone is closest
-    close = close or get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"Known: {', '.join(known[:20])}." if known else ""
+    return next(iter(close or get_close_matches(word, known, n=1, cutoff=0.6)), None)
 
 
 def _letters(word: str) -> str:

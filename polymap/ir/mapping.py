@@ -66,7 +66,7 @@ class Spatial:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """One instance of `statement`."""
+    """The innermost node: each time, one instance of `statement` runs."""
 
     statement: str
 

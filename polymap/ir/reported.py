@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from polymap.ir.display import Shown, make_ready
+from polymap.ir.display import Shown, load_reports
 
 MaybeNone = Any
 """Beside the type of a field that is None only where a search found no mapping: `Mapping | MaybeNone` can be used
@@ -58,7 +58,7 @@ def prices_text(value: object, time_limit_s: float) -> str:
 
 
 def _reports_of(value: object) -> Reports[Any]:
-    make_ready()
+    load_reports()
     return _REPORTS[type(value)]
 
 

@@ -57,9 +57,9 @@ class OtherAmount:
 
 @dataclass(frozen=True, slots=True)
 class NextChange:
-    """Where more capacity first changes the optimum. none_to_bits: proven to be worth nothing up to here, None: however
-    large. from_bits: a capacity that is worth something, with the best value known there; None where none is known. The
-    change is exact where the two differ by one step of what tiles can take (`is_exact`)."""
+    """How far a buffer has to grow before the optimum improves. none_to_bits: up to this capacity, growth is proven to
+    gain nothing (None: at any capacity). from_bits: a capacity at which the optimum is known to be better, and its best
+    known value; None where none is known. The change is exact where no tile size lies between the two (`is_exact`)."""
 
     none_to_bits: int | None
     from_bits: int | None

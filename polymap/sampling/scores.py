@@ -67,8 +67,8 @@ class Scores(Shown):
 
 @answers_in_words
 def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Sequence[Mapping]) -> Scores:
-    """Return what `evaluate` says of each mapping, some ten times as fast where there are thousands and all tiles
-    divide. Their shapes may differ; all must be legal but for capacity, as those of `sample_mappings` are."""
+    """Return the figures of `evaluate` for each mapping, about ten times as fast for thousands of mappings whose tiles
+    divide. Shapes may differ; each mapping must be legal, capacity aside, as those of `sample_mappings` are."""
     workload, arch = question_of(workload, arch)
     mappings = [mapping_of(each) for each in expected_list(mappings, "the list of mappings")]
     totals = _Totals(workload, arch, len(mappings))

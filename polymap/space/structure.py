@@ -41,9 +41,9 @@ from polymap.search.problem import (
 from polymap.search.run import Options
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StructureScore:
-    """What the search says of a structure.
+    """The best mapping of a structure, and whether that is proven.
 
     status: OPTIMAL (no mapping of the structure with dividing tiles costs less), FEASIBLE (it is not known to be the
     best), INFEASIBLE (none is within capacities and limits) or TIMEOUT (none was found). value: of the objective,
@@ -55,7 +55,7 @@ class StructureScore:
     cost: Cost | None = None
     value: Fraction | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.status if self.value is None else f"{self.status}: {float(self.value):,.10g}"
 
 
@@ -75,7 +75,7 @@ class MappingStructure:
     arch: Architecture = field(compare=False, repr=False)
     rules: Rules = field(default=(), compare=False, repr=False)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         spread = ", ".join(f"{dim} over {count} of {fanout}" for fanout, dim, count in self.spread)
         held = ", ".join(f"{tensor} in {level}" for level, tensor in self.held)
         return f"spread: {spread or 'nothing'}; held: {held or 'nothing'}; loops: {' '.join(self.order) or 'none'}"

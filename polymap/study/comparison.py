@@ -135,8 +135,8 @@ def compare(
     time_limit_s: float = 60,
     seed: int = 0,
 ) -> Comparison:
-    """Return the best mapping, with dividing tiles, of each family: "optimum" is the family of all legal mappings
-    within capacity, a dataflow's that of those to which `polymap.costmodel.analysis.dataflow` gives its name.
+    """Return the best mapping with dividing tiles of each family. The family "optimum" holds all legal mappings within
+    capacity; the family of a dataflow those that `polymap.costmodel.analysis.dataflow` classifies as it.
 
     The 50 mappings of least cost are listed first, with the proof that none is missing but for trees that differ in
     nothing that is counted. The first of them in a family is its best one. A family without one among them is bounded

@@ -26,6 +26,7 @@ from polymap.ir import (
     Read,
     Workload,
     WorkloadError,
+    closest,
     did_you_mean,
 )
 from polymap.workload.attention import attention
@@ -278,15 +279,15 @@ def layer(kind: str, arguments: Mapping[str, object]) -> Workload:
     parameters = signature(FUNCTIONS[kind]).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
         return FUNCTIONS[kind](**given)  # it tells of unknown ones itself
+    known, unknown = tuple(parameters), [name[:64] for name in given if name not in parameters]
+    meant = {closest(name, known) for name in unknown}
     mistakes = [
-        Mistake("PM220", f"{kind} has no argument {shown(name)}", did_you_mean(name[:64], tuple(parameters)))
-        for name in given
-        if name not in parameters
+        Mistake("PM220", f"{kind} has no argument {shown(name)}", did_you_mean(name, known)) for name in unknown
     ]
     mistakes += [
         Mistake("PM221", f"{kind} lacks {name}", f"Add {name}=..., an integer >= 1.")
         for name, each in parameters.items()
-        if each.default is Parameter.empty and name not in given
+        if each.default is Parameter.empty and name not in given and name not in meant
     ]
     if mistakes:
         raise WorkloadError(mistakes)

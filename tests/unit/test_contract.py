@@ -64,7 +64,7 @@ MISTAKEN: list[tuple[Callable[[], object], str]] = [
     (lambda: API.plot.mapping(RESULT, widht_px=3), r"mapping\(\) has no argument 'widht_px'\n.*'width_px'"),
     (lambda: API.plot.traffic(), r"traffic\(\) lacks the argument 'result'"),
     (lambda: API.space.size(LAYER, FLAT, tile="divide"), r"size\(\) has no argument 'tile'\n.*'tiles'"),
-    (lambda: API.from_timeloop(), r"from_timeloop\(\) lacks the argument 'problem'"),
+    (lambda: API.from_timeloop(), r"from_timeloop\(\) lacks the arguments 'problem' and 'arch'"),
     (lambda: API.io.arch_from_document(), r"lacks the argument 'document'"),
     (lambda: API.transform.tile(RESULT.best), r"tile\(\) lacks the argument 'sizes'"),
     (lambda: API.layouts.choose_layouts(), r"lacks the argument 'answer'"),

@@ -15,6 +15,7 @@ with lazy(__name__):
         Frame as Frame,
         head as head,
         round_axis as round_axis,
+        size_axis as size_axis,
         stairs as stairs,
         ticks_of as ticks_of,
         unit_after as unit_after,
@@ -23,6 +24,7 @@ with lazy(__name__):
     from polymap.report.figures.domain import domain_figure as domain_figure, domain_svg as domain_svg
     from polymap.report.figures.front import front_svg as front_svg, front_text as front_text
     from polymap.report.figures.layer_bars import (
+        dataflow_matrix as dataflow_matrix,
         layer_bars_figure as layer_bars_figure,
         layer_bars_svg as layer_bars_svg,
         layer_matrix as layer_matrix,

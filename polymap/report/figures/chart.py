@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, log2, log10
 
 from polymap.formatting import energy, short, size
 from polymap.inputs import as_integer, shown
@@ -33,13 +33,14 @@ def unit_after(objective: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Values from low to high, drawn from start to end."""
+    """Values from low to high, drawn from start to end. is_size: of memory, with powers of two for round numbers."""
 
     low: float
     high: float
     start: float
     end: float
     logarithmic: bool = False
+    is_size: bool = False
 
     def place(self, value: float) -> float:
         """Return the coordinate of a value."""
@@ -55,8 +56,8 @@ def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic
     low, high = min(values), max(values)
     if logarithmic and low > 0:
         first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
-        if last - first > 1:
-            return Axis(10.0**first, 10.0 ** max(last, first + 1), start, end, logarithmic=True)
+        if last - first > 3:
+            return Axis(10.0**first, 10.0**last, start, end, logarithmic=True)
         marks = [part * 10.0**power for power in range(first - 1, last + 2) for part in (1, 2, 5)]
         below = [mark for mark in marks if mark <= low * (1 + 1e-9)]
         above = [mark for mark in marks if mark >= high * (1 - 1e-9) and mark > below[-1]]
@@ -65,11 +66,21 @@ def round_axis(values: Sequence[float], start: float, end: float, *, logarithmic
     return Axis(floor(low / step) * step, max(ceil(high / step), floor(low / step) + 1) * step, start, end)
 
 
+def size_axis(bits: Sequence[float], start: float, end: float) -> Axis:
+    """Return a logarithmic axis around sizes of memory in bits, with a power of two below and one above them."""
+    low, high = floor(log2(min(bits))), ceil(log2(max(bits)))
+    return Axis(2.0**low, 2.0 ** max(high, low + 1), start, end, logarithmic=True, is_size=True)
+
+
 def ticks_of(axis: Axis) -> list[float]:
-    """Return the round numbers of an axis: powers of ten, or 1, 2, 5 of each where there are few; else equal steps."""
+    """Return the round numbers of an axis: powers of ten, or 1, 2, 5 of each where there are few (of sizes of memory
+    powers of two); else equal steps."""
+    if axis.is_size:
+        first, last = round(log2(axis.low)), round(log2(axis.high))
+        return [2.0**power for power in range(first, last + 1, ceil((last - first) / 7))]
     if axis.logarithmic:
         first, last = floor(log10(axis.low) + 1e-9), ceil(log10(axis.high) - 1e-9)
-        parts = (1,) if last - first > 2 else (1, 2, 5)
+        parts = (1, 2, 5) if axis.high < 300 * axis.low else (1,)
         every = 2 if last - first > 8 else 1
         found = [part * 10.0**power for power in range(first, last + 1, every) for part in parts]
         return [value for value in found if axis.low * (1 - 1e-9) <= value <= axis.high * (1 + 1e-9)]

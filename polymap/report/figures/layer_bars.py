@@ -11,6 +11,7 @@ from polymap.ir import Mistake, OptionError, Shown, show_as_picture
 from polymap.networks import LayerAnswer, NetworkAnswer
 from polymap.report.figures import svg
 from polymap.report.figures.chart import BOUND, Frame, head, round_axis, ticks_of, unit_after, unit_text
+from polymap.study import Comparison
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT, _RIGHT, _WIDTH = 210.0, 640.0, 820.0  # room for the numbers at the right
@@ -61,13 +62,15 @@ class LayerBarsFigure(Shown):
 
 @dataclass(frozen=True, slots=True)
 class LayerMatrix(Shown):
-    """What each layer costs in each of several answers about one network: rows of layers, columns of answers."""
+    """What each layer costs in each of several answers about one network (rows of layers, columns of machines), or with
+    the best mapping of each dataflow (columns of dataflows). what: a column is one."""
 
     title: str
     objective: str
     machines: tuple[str, ...]
     layers: tuple[str, ...]
     cells: tuple[tuple[LayerBar, ...], ...]
+    what: str = "machine"
 
 
 def layer_bars_figure(answer: NetworkAnswer) -> LayerBarsFigure:
@@ -89,6 +92,20 @@ def layer_matrix(answers: Sequence[NetworkAnswer]) -> LayerMatrix:
     cells = tuple(tuple(_bar_of(each.layers[row], first.objective) for each in answers) for row, _ in enumerate(names))
     machines = tuple(each.arch.name for each in answers)
     return LayerMatrix(f"{first.network.name}: {first.objective} by machine", first.objective, machines, names, cells)
+
+
+def dataflow_matrix(comparisons: Sequence[Comparison]) -> LayerMatrix:
+    """Return layers and dataflows, of comparisons on one machine of the same dataflows for one objective."""
+    kinds = {(each.objective, each.arch.name, tuple(one.family for one in each.members)) for each in comparisons}
+    if len(kinds) != 1:
+        what = f"{plural(len(comparisons), 'comparison')} of {plural(len(kinds), 'kind')} of machines and dataflows"
+        raise OptionError(Mistake("PM120", what, "Expected comparisons on one machine of the same dataflows."))
+    objective, machine, families = kinds.pop()
+    layers = tuple(each.workload.name for each in comparisons)
+    cells = tuple(
+        tuple(LayerBar(each.workload.name, one.value, 1, one.status) for one in each.members) for each in comparisons
+    )
+    return LayerMatrix(f"{machine}: {objective} by dataflow", objective, families, layers, cells, "dataflow")
 
 
 def _bar_of(each: LayerAnswer, objective: str) -> LayerBar:
@@ -159,11 +176,11 @@ def _told(figure: LayerBarsFigure, number: int) -> str:
 
 
 def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
-    """Return a cell for each layer and machine: darker the more it costs over the best machine for this layer; "?"
-    where it is not proven."""
+    """Return a cell for each layer and machine (or dataflow): darker the more it costs over the best one for this
+    layer; "?" where it is not proven."""
     figure = expected_kind(figure, LayerMatrix, "the figure")
     unit, spelled = unit_text(figure.objective), unit_after(figure.objective)
-    shapes = head("Which machine suits which layer", figure.title)
+    shapes = head(f"Which {figure.what} suits which layer", figure.title)
     for column, name in enumerate(figure.machines):
         middle = _LEFT + _CELL * (column + 0.5)
         shapes.append(svg.text(middle, _TOP - 10, svg.fitted(name, _CELL - 8, 12), size=12, anchor="middle", bold=True))
@@ -185,7 +202,8 @@ def layer_matrix_svg(figure: LayerMatrix) -> svg.Picture:
         middle = _LEFT + _CELL * (column + 0.5)
         shapes.append(svg.text(middle, bottom + 20, words, size=12, anchor="middle", bold=True))
     shapes.append(svg.text(_LEFT - 10, bottom + 20, "all, as often as they are", size=12, anchor="end"))
-    shapes.append(svg.text(28, bottom + 46, "times: of the best machine for this layer", size=11.5, fill=svg.GREY))
+    told = f"times: of the best {figure.what} for this layer; ?: not proven"
+    shapes.append(svg.text(28, bottom + 46, told, size=11.5, fill=svg.GREY))
     return svg.picture(_LEFT + _CELL * len(figure.machines) + 28, bottom + 64, figure.title, shapes, figure)
 
 

@@ -389,7 +389,7 @@ def _panel(
     unit, bits = next((each for each in _UNITS if most >= 4 * each[1]), ("bit", 1))
     y = round_axis([0.0, most / bits], frame.bottom, frame.top)
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
-    limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}"
+    limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
     shapes = [text(frame.left, frame.top - 12, f"{level.level}: {held}{limit}{buffers}", size=12, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:

@@ -149,3 +149,15 @@ def choice_text(choice: TileChoice) -> str:
         return "no mapping found"
     known = "proven: no mapping with tiles that divide is better" if choice.is_proven else "best known, not proven"
     return f"value {exact(float(choice.value))}, {known}\n\n{bare_text(choice.mapping)}"
+
+
+TEXTS: dict[type, Callable[..., str]] = {
+    CapacityCurve: capacity_text,
+    Comparison: comparison_text,
+    CostArrays: costs_text,
+    Sample: sample_text,
+    Scores: scores_text,
+    TileChoice: choice_text,
+    TileStudy: tiles_text,
+    WinnerStudy: winners_text,
+}

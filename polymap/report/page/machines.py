@@ -24,6 +24,7 @@ from polymap.report.figures import (
     polyline,
     rect,
     round_axis,
+    size_axis,
     stairs,
     text,
     text_width,
@@ -93,7 +94,7 @@ def _key(total: MachineTotal) -> str:
 def machine_front_svg(figure: MachineFrontFigure) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
     figure = expected_kind(figure, MachineFrontFigure, "the figure")
-    x = round_axis([max(1, point[0]) for point in figure.points], FRAME.left, FRAME.right, logarithmic=True)
+    x = size_axis([max(1, point[0]) for point in figure.points], FRAME.left, FRAME.right)
     y = round_axis([point[1] for point in figure.points], FRAME.bottom, FRAME.top)
     unit = unit_text(figure.objective)
     shapes = [

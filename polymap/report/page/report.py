@@ -39,7 +39,7 @@ from polymap.report.space import (
     side_by_side_svg,
     side_by_side_text,
 )
-from polymap.report.text import explain, figures_text, space_text, status_text
+from polymap.report.text import explain, figures_text, status_text
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.sampling import sample_mappings
 from polymap.search.result import SearchResult
@@ -112,7 +112,7 @@ def _headline(answer: Answer) -> str:
 
 def _answer(answer: Answer) -> Section:
     words = explain(answer.workload, answer.arch, answer.best, answer.cost)
-    told = paragraphs(f"{status_text(answer.result)}\n{space_text(answer.result)}")
+    told = paragraphs(f"{status_text(answer.result)}\n{answer.result.space}")
     if answer.result.front:
         told += figure(front_svg(answer.result)) + folded("The front as text", text_block(front_text(answer.result)))
         told += paragraphs("What follows is about its first point.")

@@ -1,101 +1,50 @@
-"""Registers the text and notebook representation of each class; loaded before the first value is shown."""
+"""Shows values: registers their texts and pictures, each with what draws it loaded when such a value is shown."""
 
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING, Any
 
-from polymap.codegen.execute import CRun
-from polymap.codegen.source import SymbolicCheckup, TransformReport
-from polymap.costmodel import Cost
-from polymap.costmodel.analysis import BufferCurve, bare_text
-from polymap.costmodel.symbolic import Formula
-from polymap.costmodel.tables import CostArrays
-from polymap.ir import Architecture, Mapping, Violation, Workload, show_as_html, show_as_picture, show_as_text
-from polymap.layouts import BurstCounts, CacheMisses, LayoutChoice
-from polymap.networks import Network, NetworkAnswer, Sensitivity, SweepTable
-from polymap.report.figures import (
-    bare_svg,
-    buffer_curve_svg,
-    buffer_curve_text,
-    front_svg,
-    front_text,
-    machine_svg,
-    machine_text,
-    mapping_svg,
-    traffic_html,
-    traffic_text,
-)
-from polymap.report.page import results as results
-from polymap.report.page.families import (
-    capacity_text,
-    choice_text,
-    comparison_text,
-    costs_text,
-    sample_text,
-    scores_text,
-    tiles_text,
-    winners_text,
-)
-from polymap.report.page.prices import sensitivity_text
-from polymap.report.space import SideBySide, side_by_side_svg, side_by_side_text
-from polymap.report.text import (
-    answer_text,
-    bursts_text,
-    cost_text,
-    dependence_text,
-    dividing_text,
-    explain,
-    figures_text,
-    formula_text,
-    layouts_text,
-    misses_text,
-    network_text,
-    no_answer_text,
-    proof_text,
-    result_text,
-    run_text,
-    space_text,
-    status_text,
-    sweep_text,
-    symbolic_text,
-    transform_text,
-    violation_text,
-)
-from polymap.sampling import Sample, Scores
-from polymap.search.result import SearchResult
-from polymap.study import CapacityCurve, Comparison, TileStudy, WinnerStudy
-from polymap.tile_sizes import TileChoice
-from polymap.workload import Dependence, workload_text
+from polymap.costmodel import analysis
+from polymap.ir import OptionError, show_as_html, show_as_picture, show_as_text
+from polymap.report import figures, space, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polymap.costmodel import Cost
+    from polymap.search.result import SearchResult
 
 
 def _cost_text(cost: Cost) -> str:
     if cost.mapping is not None and cost.workload is not None and cost.arch is not None:
-        return cost_text(cost.workload, cost.arch, cost.mapping, cost)
-    return "\n".join((*_illegal(cost), traffic_text(cost), "", figures_text(cost)))
+        return text.cost_text(cost.workload, cost.arch, cost.mapping, cost)
+    return "\n".join((*_illegal(cost), figures.traffic_text(cost), "", text.figures_text(cost)))
 
 
 def _cost_html(cost: Cost) -> str:
-    notes, nest = [*_illegal(cost), figures_text(cost)], ""
+    notes, nest = [*_illegal(cost), text.figures_text(cost)], ""
     if cost.mapping is not None and cost.workload is not None and cost.arch is not None:
-        nest = f"<div>{mapping_svg(cost.workload, cost.arch, cost.mapping, cost)}</div>"
-        notes += ["", explain(cost.workload, cost.arch, cost.mapping, cost)]
-    return f"{nest}{traffic_html(cost)}<pre>{escape(chr(10).join(notes))}</pre>"
+        nest = f"<div>{figures.mapping_svg(cost.workload, cost.arch, cost.mapping, cost)}</div>"
+        notes += ["", text.explain(cost.workload, cost.arch, cost.mapping, cost)]
+    return f"{nest}{figures.traffic_html(cost)}<pre>{escape(chr(10).join(notes))}</pre>"
 
 
 def _illegal(cost: Cost) -> list[str]:
-    return ["not legal:", *(violation_text(violation) for violation in cost.violations), ""] if cost.violations else []
+    told = [text.violation_text(violation) for violation in cost.violations]
+    return ["not legal:", *told, ""] if told else []
 
 
 def _result_text(result: SearchResult) -> str:
     if result.best is not None and result.workload is not None and result.arch is not None:
-        return f"{result_text(result.workload, result.arch, result)}\n\n{proof_text(result)}"
-    parts = [f"{status_text(result)}\n{space_text(result)}"]
+        return f"{text.result_text(result.workload, result.arch, result)}\n\n{text.proof_text(result)}"
+    parts = [f"{text.status_text(result)}\n{result.space}"]
     if result.front:
-        parts.append(front_text(result))
+        parts.append(figures.front_text(result))
     if result.best is None:
-        parts.append(no_answer_text(result))
+        parts.append(text.no_answer_text(result))
     else:
-        parts.append(bare_text(result.best))
+        parts.append(analysis.bare_text(result.best))
     if result.cost is not None:
         parts.append(_cost_text(result.cost))
     return "\n\n".join(parts)
@@ -103,49 +52,100 @@ def _result_text(result: SearchResult) -> str:
 
 def _result_html(result: SearchResult) -> str:
     """Return status and proof; the front; the nest with sizes, trips and statement; traffic, figures, sentences."""
-    lines = [status_text(result), *([dividing_text(result)] if result.dividing is not None else []), space_text(result)]
+    lines = [
+        text.status_text(result),
+        *([text.dividing_text(result)] if result.dividing is not None else []),
+        str(result.space),
+    ]
     head = f"<pre>{escape(chr(10).join(lines))}</pre>"
     if result.best is None:
-        return f"{head}<pre>{escape(no_answer_text(result))}</pre>"
-    head += f"<p>{escape(proof_text(result))}</p>"
+        return f"{head}<pre>{escape(text.no_answer_text(result))}</pre>"
+    head += f"<p>{escape(text.proof_text(result))}</p>"
     if result.front:
-        head += f"<div>{front_svg(result)}</div><pre>{escape(front_text(result))}</pre>"
+        head += f"<div>{figures.front_svg(result)}</div><pre>{escape(figures.front_text(result))}</pre>"
     if result.cost is None or result.cost.mapping is None:
-        head += f"<div>{bare_svg(result.best)}</div>"
+        head += f"<div>{figures.bare_svg(result.best)}</div>"
     return head + ("" if result.cost is None else _cost_html(result.cost))
 
 
-show_as_text(Workload, workload_text)
-show_as_text(Architecture, machine_text)
-show_as_picture(Architecture, machine_svg)
-show_as_text(Mapping, bare_text)
-show_as_picture(Mapping, bare_svg)
-show_as_text(Violation, violation_text)
-show_as_text(Cost, _cost_text)
-show_as_html(Cost, _cost_html)
-show_as_text(Dependence, dependence_text)
-show_as_text(Formula, formula_text)
-show_as_text(BufferCurve, buffer_curve_text)
-show_as_picture(BufferCurve, buffer_curve_svg)
-show_as_text(Comparison, comparison_text)
-show_as_text(Sample, sample_text)
-show_as_text(Scores, scores_text)
-show_as_text(TileChoice, choice_text)
-show_as_text(Network, network_text)
-show_as_text(NetworkAnswer, answer_text)
-show_as_text(SweepTable, sweep_text)
-show_as_text(BurstCounts, bursts_text)
-show_as_text(LayoutChoice, layouts_text)
-show_as_text(CacheMisses, misses_text)
-show_as_text(SideBySide, side_by_side_text)
-show_as_picture(SideBySide, side_by_side_svg)
-show_as_text(CRun, run_text)
-show_as_text(CapacityCurve, capacity_text)
-show_as_text(WinnerStudy, winners_text)
-show_as_text(TileStudy, tiles_text)
-show_as_text(CostArrays, costs_text)
-show_as_text(SymbolicCheckup, symbolic_text)
-show_as_text(TransformReport, transform_text)
-show_as_text(SearchResult, _result_text)
-show_as_html(SearchResult, _result_html)
-show_as_text(Sensitivity, sensitivity_text)
+def _study_text(value: Any) -> str:
+    from polymap.report.page import families  # with all that searches: by those who have an answer of it
+
+    return families.TEXTS[type(value)](value)
+
+
+def _prices_text(value: Any) -> str:
+    from polymap.report.page.prices import sensitivity_text  # as above
+
+    return sensitivity_text(value)
+
+
+def _workload_text(value: Any) -> str:
+    from polymap.workload import workload_text
+
+    return workload_text(value)
+
+
+def _machines_svg(table: Any) -> str:
+    from polymap.report.page.machines import machine_front_figure, machine_front_svg  # as above
+
+    return machine_front_svg(machine_front_figure(table))
+
+
+def _above_text(draw: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return what shows a value as its picture and its text; of one that cannot be drawn, the text alone."""
+
+    def render(value: object) -> str:
+        told = f"<pre>{escape(str(value))}</pre>"
+        try:
+            return f"<div>{draw(value)}</div>{told}"
+        except OptionError:
+            return told
+
+    return render
+
+
+show_as_text("CapacityCurve", _study_text)
+show_as_text("Comparison", _study_text)
+show_as_text("CostArrays", _study_text)
+show_as_text("Sample", _study_text)
+show_as_text("Scores", _study_text)
+show_as_text("TileChoice", _study_text)
+show_as_text("TileStudy", _study_text)
+show_as_text("WinnerStudy", _study_text)
+show_as_text("Architecture", lambda value: figures.machine_text(value))
+show_as_text("BufferCurve", lambda value: figures.buffer_curve_text(value))
+show_as_text("BurstCounts", lambda value: text.bursts_text(value))
+show_as_text("CRun", lambda value: text.run_text(value))
+show_as_text("CacheMisses", lambda value: text.misses_text(value))
+show_as_text("Cost", _cost_text)
+show_as_text("Dependence", lambda value: text.dependence_text(value))
+show_as_text("Formula", lambda value: text.formula_text(value))
+show_as_text("Fusion", str)
+show_as_text("LayoutChoice", lambda value: text.layouts_text(value))
+show_as_text("Mapping", lambda value: analysis.bare_text(value))
+show_as_text("Network", lambda value: text.network_text(value))
+show_as_text("NetworkAnswer", lambda value: text.answer_text(value))
+show_as_text("SearchResult", _result_text)
+show_as_text("Sensitivity", _prices_text)
+show_as_text("SideBySide", lambda value: space.side_by_side_text(value))
+show_as_text("SweepTable", lambda value: text.sweep_text(value))
+show_as_text("SymbolicCheckup", lambda value: text.symbolic_text(value))
+show_as_text("TransformReport", lambda value: text.transform_text(value))
+show_as_text("Violation", lambda value: text.violation_text(value))
+show_as_text("Workload", _workload_text)
+show_as_picture("Architecture", lambda value: figures.machine_svg(value))
+show_as_picture("BufferCurve", lambda value: figures.buffer_curve_svg(value))
+show_as_picture("CapacityCurve", lambda value: space.capacity_svg(value))
+show_as_picture("Fusion", lambda value: space.fusion_svg(value))
+show_as_picture("Mapping", lambda value: figures.bare_svg(value))
+show_as_picture("Sensitivity", lambda value: space.sensitivity_svg(value))
+show_as_picture("SideBySide", lambda value: space.side_by_side_svg(value))
+show_as_picture("TileStudy", lambda value: space.tile_map_svg(value))
+show_as_picture("WinnerStudy", lambda value: space.winner_svg(value))
+show_as_html("Comparison", _above_text(lambda value: figures.layer_matrix_svg(figures.dataflow_matrix([value]))))
+show_as_html("Cost", _cost_html)
+show_as_html("NetworkAnswer", _above_text(lambda value: figures.layer_bars_svg(figures.layer_bars_figure(value))))
+show_as_html("Sample", _above_text(lambda value: space.cloud_svg(space.cloud_figure(value))))
+show_as_html("SearchResult", _result_html)
+show_as_html("SweepTable", _above_text(_machines_svg))

@@ -31,7 +31,6 @@ with lazy(__name__):
     from polymap.report.space.smoothness import smooth_figure as smooth_figure, smooth_svg as smooth_svg
     from polymap.report.space.tile_map import tile_map_svg as tile_map_svg
     from polymap.report.space.two_mappings import (
-        SideBySide as SideBySide,
         side_by_side as side_by_side,
         side_by_side_svg as side_by_side_svg,
         side_by_side_text as side_by_side_text,

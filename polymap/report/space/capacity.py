@@ -6,9 +6,6 @@ from collections.abc import Callable
 
 from polymap.formatting import energy, short, size
 from polymap.inputs import expected_kind
-from polymap.ir import (
-    show_as_picture,
-)
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -53,7 +50,7 @@ def capacity_svg(figure: CapacityCurve) -> Picture:
             shapes.append(text(place, _PAID.bottom + 18, size(point.bits), size=11, fill=GREY, anchor="middle"))
             last = place
     shapes.append(_PAID.across(f"size of {figure.level} (log)"))
-    shapes += [*_MOVED.key(0, FOUND, "best mapping (dots)"), *_MOVED.key(1, BOUND, "nothing is below (dashed)")]
+    shapes += [*_MOVED.key(0, FOUND, "best mapping (dots)"), *_MOVED.key(1, BOUND, "nothing is below (wide)")]
     shapes.append(text(28, 532, figure.sentence, size=12))
     return picture(890, 552, f"Size of {figure.level}: {figure.title}", shapes, figure)
 
@@ -75,11 +72,10 @@ def _panel(
         shapes += frame.level(y.place(tick), unit(tick) if tick else "0")
     bound = [(x.place(bits), y.place(max(low, y.low))) for bits, _, low in points]
     found = [(x.place(bits), y.place(value)) for bits, value, _ in points]
-    shapes.append(polyline(found, stroke=FOUND, width=2))
+    shapes += [polyline(bound, stroke=BOUND, width=7), polyline(found, stroke=FOUND, width=2)]
     for place, (bits, value, low) in zip(found, points, strict=True):
         words = f"{size(bits)}: {name} {unit(value)}, nothing is below {unit(low)}"
         shapes.append(hint([circle(*place, 4, fill=FOUND)], words))
-    shapes.append(polyline(bound, stroke=BOUND, width=2, more='stroke-dasharray="5 4"'))
     return [*shapes, frame.up(log_word(name, y))]
 
 
@@ -91,6 +87,3 @@ def _upright(frame: Frame, x: Axis, bits: int | None, word: str, drop: float) ->
     left = place > (frame.left + frame.right) / 2
     where, anchor = (place - 5, "end") if left else (place + 5, "start")
     return [dashed, text(where, frame.bottom - drop, word, size=11, fill=INK, anchor=anchor)]
-
-
-show_as_picture(CapacityCurve, capacity_svg)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from polymap.formatting import exact, short
 from polymap.inputs import expected_kind
-from polymap.ir import show_as_picture
 from polymap.report.figures import (
     BOUND,
     FOUND,
@@ -45,6 +44,3 @@ def fusion_svg(answer: Fusion) -> Picture:
     shapes.append(frame.across("elements read and written"))
     shapes += [*frame.key(0, BOUND, "nest after nest"), *frame.key(1, FOUND, "fused")]
     return picture(860, frame.bottom + 62, f"What fusing saves: {answer.workload.name}", shapes, answer)
-
-
-show_as_picture(Fusion, fusion_svg)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from polymap.formatting import short, size
 from polymap.inputs import expected_kind
-from polymap.ir import show_as_picture
 from polymap.networks import OtherAmount, ResourcePrice, Sensitivity
 from polymap.report.figures import (
     BOUND,
@@ -91,6 +90,3 @@ def _bar(answer: Sensitivity, x: Axis, top: float, other: OtherAmount, colour: s
     bar = rect(min(zero, end), top + 5, abs(end - zero), _ROW - 9, fill=colour, round_by=2)
     place, anchor = (end + 6, "start") if share >= 0 else (end - 6, "end")
     return [bar, text(place, top + 17, words, size=11, fill=GREY, anchor=anchor)]
-
-
-show_as_picture(Sensitivity, sensitivity_svg)

@@ -6,9 +6,6 @@ from math import log10
 
 from polymap.formatting import energy
 from polymap.inputs import expected_kind
-from polymap.ir import (
-    show_as_picture,
-)
 from polymap.report.figures import GREY, INK, RULE, Picture, head, hint, line, picture, rect, text
 from polymap.report.space.axes import Shapes
 from polymap.study import TileStudy
@@ -78,6 +75,3 @@ def _key(left: float, low: float, high: float) -> Shapes:
     shapes.append(text(left + 36, _TOP + 146, "does not fit", size=11.5))
     frame = rect(left + 1, _TOP + 161, 24, 17, fill="none").replace("/>", f' stroke="{_OWN}" stroke-width="4"/>')
     return [*shapes, frame, text(left + 36, _TOP + 174, "the mapping shown", size=11.5)]
-
-
-show_as_picture(TileStudy, tile_map_svg)

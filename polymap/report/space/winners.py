@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from polymap.formatting import energy, size
 from polymap.inputs import expected_kind
-from polymap.ir import (
-    show_as_picture,
-)
 from polymap.report.figures import GREY, INK, RULE, Picture, head, hint, picture, rect, text, tint
 from polymap.report.space.axes import FORMS, OTHER, Shapes, mark
 from polymap.study import Winner, WinnerStudy
@@ -58,6 +55,3 @@ def _cell(left: float, top: float, winner: Winner) -> Shapes:
     shapes += mark(form, left + _SIDE / 2 - 1, top + 22, colour, 8)
     told = energy(winner.energy_pj) + ("" if winner.is_proven else " ?")
     return [*shapes, text(left + _SIDE / 2 - 1, top + 50, told, size=10, anchor="middle", fill=INK)]
-
-
-show_as_picture(WinnerStudy, winner_svg)

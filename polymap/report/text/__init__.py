@@ -37,7 +37,6 @@ with lazy(__name__):
         proof_text as proof_text,
         result_text as result_text,
         run_text as run_text,
-        space_text as space_text,
         status_text as status_text,
         violation_text as violation_text,
     )

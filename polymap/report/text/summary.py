@@ -107,27 +107,11 @@ def _structures(result: SearchResult) -> str:
     return f" Structures (which dims run in parallel, over which fan-outs): {exact(space.listed)}; {told}."
 
 
-def space_text(result: SearchResult) -> str:
-    """Return the size of the space and how much of it the search evaluated."""
-    space = result.space
-    parts = (
-        ("mappings by syntax", space.syntactic),
-        ("legal", space.legal),
-        ("with different costs", space.distinct),
-        ("evaluated", space.evaluated if space.evaluated or space.listed is not None else None),
-        ("pruned", space.pruned if space.pruned or space.listed is not None else None),
-        ("infeasible", space.infeasible),
-        ("structures listed", space.listed),
-    )
-    known = ", ".join(f"{_exact(count)} {what}" for what, count in parts if count is not None)
-    return f"space{f' of {space.name}' if space.name else ''}: {known or 'not counted before the search ended'}"
-
-
 def result_text(workload: Workload, arch: Architecture, result: SearchResult) -> str:
     """Return the answer of a search: status, space, the front, the best mapping and what it costs."""
     lines = [status_text(result)]
     lines += [dividing_text(result)] if result.dividing is not None else []
-    lines += [space_text(result)]
+    lines += [str(result.space)]
     if result.front:
         lines += ["", front_text(result), "", "The first point:"]
     if result.best is not None and result.cost is not None:
@@ -196,7 +180,7 @@ def run_text(run: CRun) -> str:
 def list_text(workloads: Sequence[Workload], machines: Sequence[Architecture]) -> str:
     """Return the built-in workloads with their loops, and the machines with their levels and fan-outs."""
     if not workloads and not machines:
-        return "no built-in workload or machine has such a name"
+        return "no built-in workload or machine has such a name; `polymap list` alone prints all"
     layers = [
         (workload.name, statement_text(workload.statements[0]), " ".join(f"{d.name}={d.extent}" for d in workload.dims))
         for workload in workloads

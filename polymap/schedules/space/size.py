@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from polymap.formatting import exact
 from polymap.ir import Architecture, Fanout, Operator, Statement, Workload, accesses_of
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.placement import free_holdings, groups_of, holdings_of
@@ -22,13 +23,17 @@ from polymap.schedules.space.trees import CountedDim, Space, count_trees, never
 __all__ = ["SpaceSize", "TileRule", "legal_count", "space_size", "syntactic_count"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SpaceSize:
     """Exact numbers of canonical trees; None where they are not known, and then why."""
 
     syntactic: int | None
     legal: int | None
     reason: str = ""
+
+    def __repr__(self) -> str:
+        counts = ((self.syntactic, "mappings by syntax"), (self.legal, "legal"))
+        return ", ".join(f"{exact(count)} {what}" for count, what in counts if count is not None) or self.reason
 
 
 def space_size(

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from polymap.costmodel import Cost
+from polymap.formatting import exact
 from polymap.inputs import answers_in_words
 from polymap.ir import Architecture, Mapping, MaybeNone, Mistake, OptionError, Reported, Workload, page_of, prices_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SpaceCount:
     """Exact sizes of the mapping space (docs/counting.md, "The mapping space"), and what the search did with it.
 
@@ -32,6 +33,20 @@ class SpaceCount:
     listed: int | None = None
     infeasible: int | None = None
     name: str = ""
+
+    def __repr__(self) -> str:
+        is_listed = self.listed is not None
+        parts = (
+            ("mappings by syntax", self.syntactic),
+            ("legal", self.legal),
+            ("with different costs", self.distinct),
+            ("evaluated", self.evaluated if self.evaluated or is_listed else None),
+            ("pruned", self.pruned if self.pruned or is_listed else None),
+            ("infeasible", self.infeasible),
+            ("structures listed", self.listed),
+        )
+        known = ", ".join(f"{exact(count)} {what}" for what, count in parts if count is not None)
+        return f"space{f' of {self.name}' if self.name else ''}: {known or 'not counted before the search ended'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,12 @@ def test_bash_completes_commands_options_and_names() -> None:
     assert completed("explore", "resnet50.conv2_x", "--arch", "eyer") == {"eyeriss_like"}
     assert completed("explore", "--tiles", "") >= {"any", "divide"}
     assert "resnet50.conv2_x" in completed("explore", "resnet50.conv2")
+    assert completed("explore", "resnet50.fc", "resnet50.f") == set()  # one workload
+    assert completed("report", "alexn") >= {"alexnet", "alexnet.fc6"}
+    assert "--arch" not in completed("explore", "")
+    assert "--arch" in completed("explore", "resnet50.fc", "")
+    assert "weight-stationary" in completed("compare", "resnet50.fc", "weight")
+    assert "weight-stationary" not in completed("compare", "weight")
     assert completed("schema", "mach") == {"machine"}
     assert "explore" in completed("help", "exp")
 

@@ -76,6 +76,21 @@ def test_layers_of_answers_are_their_values() -> None:
             pm.plot.layers(wrong)  # type: ignore[arg-type]
 
 
+def test_layers_and_dataflows_are_what_compare_found() -> None:
+    kinds = ["weight-stationary", "output-stationary"]
+    found = [pm.compare(pm.matmul(m=4, n=n, k=4, name=f"n{n}"), "flat3", kinds, time_limit_s=5) for n in (2, 4)]
+    figure = pm.plot.layers(found).data
+    assert (figure.machines, figure.layers) == (tuple(kinds), ("n2", "n4"))
+    assert [[bar.value for bar in row] for row in figure.cells] == [
+        [member.value for member in each.members] for each in found
+    ]
+    assert_inside(str(pm.plot.layers(found)))
+    assert "<svg" in found[0]._repr_html_()
+    fewer = pm.compare(found[0].workload, "flat3", kinds[:1], time_limit_s=5)
+    with pytest.raises(pm.errors.OptionError, match="PM120 2 comparisons of 2 kinds"):
+        pm.plot.layers([found[0], fewer])
+
+
 def test_coordinates_are_the_costs() -> None:
     workload, arch = matmul(m=16, n=8, k=12), load_arch("flat3")
     sample = sample_mappings(workload, arch, 40, seed=3)

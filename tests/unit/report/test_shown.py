@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 import polymap as pm
 from polymap.codegen.execute.run import CRun
 from polymap.ir import display
@@ -75,10 +77,35 @@ def test_the_first_print_loads_the_reports() -> None:
     program = (
         "import sys, polymap\nfrom polymap.ir.mapping import *\n"
         "assert 'polymap.report.page.shown' not in sys.modules\n"
-        "print(Mapping((Temporal('i', 1), Compute('S'))))"
+        "print(Mapping((Temporal('i', 1), Compute('S'))))\n"
+        "print(repr(polymap.load_arch('flat3')), polymap.matmul(m=2, n=2, k=2))\n"
+        "assert not {'ortools', 'pandas', 'polymap.search.run', 'polymap.study.comparison'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("mapping\n\nloop nest")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "polymap.study.capacity(layer, 'flat3', 'GLB', ['1 KiB'])",
+        "polymap.study.sensitivity(layer, 'flat3', tiles='divide')",
+        "polymap.sample_mappings(layer, 'flat3', 3)",
+        "polymap.sweep([layer], ['flat3'], tiles='divide')",
+    ],
+)
+def test_studies_draw_themselves_in_a_notebook_that_has_drawn_nothing(made: str) -> None:
+    program = f"import polymap\nlayer = polymap.matmul(m=2, n=2, k=2)\nprint({made}._repr_html_())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("<div><svg ")
+
+
+def test_sizes_and_structures_print_in_words() -> None:
+    size = pm.space.size(PRODUCT, FLAT)
+    assert repr(size) == f"{size.syntactic:,} mappings by syntax, {size.legal:,} legal"
+    structure = next(iter(pm.space.structures(PRODUCT, FLAT)))
+    assert repr(structure).startswith("spread: ")
+    assert repr(structure.score("energy")).startswith("OPTIMAL: ")
 
 
 def test_an_unknown_value_prints_its_repr() -> None:
