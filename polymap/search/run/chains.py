@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import prod
@@ -42,7 +42,7 @@ from polymap.search.run.legs import (
     simple_accesses,
     takes_long_to_climb,
 )
-from polymap.search.run.nest_after_nest import nests_in_sequence
+from polymap.search.run.nest_after_nest import begin_nest_after_nest, nests_in_sequence
 from polymap.search.run.options import TUNING
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -98,13 +98,20 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
     goals = [parse_single(name, search.arch) for name in _asked(search)]
-    tiles = (True,) if search.divides else (True, False)  # dividing ones are found sooner
-    workload, questions = with_loops_joined(search.workload), list(product(tiles, goals))
-    for number, (divides, goal) in enumerate(questions):
-        own_end = _next_share(search.limits.share(), end, len(questions) - number)
-        nodes = Chains(search, workload, goal, divides=divides).best_tree(own_end)
+    workload = with_loops_joined(search.workload)
+    for number, goal in enumerate(goals):
+        own_end = _next_share(search.limits.share(), end, len(goals) - number)
+        nodes = Chains(search, workload, goal, divides=search.divides).best_tree(own_end)
         evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
     return evidence
+
+
+def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, where tiles of any size are asked for, what is proposed where they divide, in as much time."""
+    if search.divides:
+        return evidence
+    dividing = replace(search, asked=replace(search.asked, tiles="divide"))
+    return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)
 
 
 def _next_share(spent: float, end: float, left: int) -> float:
