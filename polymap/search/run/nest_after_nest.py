@@ -60,7 +60,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     for nest, nodes in zip(nests, mapped, strict=True):
         children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
         inside += children
-    return _kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
+    return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
 
 
 def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
@@ -146,7 +146,7 @@ def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) ->
     return replace(workload, statements=statements, dims=tuple(each for each in workload.dims if each.name in used))
 
 
-def _kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
+def kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
     """Propose, tensor by tensor, the best tree with what one nest leaves for a later one held in a level around all
     nests."""
     workload, levels = search.workload, search.arch.levels
