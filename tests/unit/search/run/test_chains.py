@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from time import process_time
 
 import pytest
 
@@ -28,7 +29,7 @@ def pair(m: int, n: int, k: int) -> Workload:
 
 def begun(work: Workload, machine: str | Architecture, objective: str) -> Evidence:
     arch = pm.load_arch(machine) if isinstance(machine, str) else machine
-    asked, known = read_question(work, arch, Options(objective, "divide"), provers)
+    asked, known = read_question(work, arch, Options(objective, "divide", clock=process_time), provers)
     return begin_chains(asked, known, never)
 
 
@@ -36,7 +37,7 @@ def test_two_products_share_the_loop_over_the_intermediate() -> None:
     work = pair(512, 256, 32)
     best = begun(work, "flat3", "energy").incumbents[0]
     assert best.values == (FLAT3_PAIR,)
-    asked, known = read_question(work, pm.load_arch("flat3"), Options("energy", "divide"), provers)
+    asked, known = read_question(work, pm.load_arch("flat3"), Options("energy", "divide", clock=process_time), provers)
     floor = bound_by_refunds(asked, known, never).floors[0]
     assert 0.998 * FLAT3_PAIR <= floor <= FLAT3_PAIR
 
