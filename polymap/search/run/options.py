@@ -144,7 +144,7 @@ class Tuning:
     count_share: float = 0.02
     """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6
-    """Nests that share loops. With 9 an attention and the three products before it are one: in 25 CPU s worse than apart."""
+    """Nests that share loops."""
     most_loops_around: int = 3
     """Loops that they share."""
     most_tiles_around: int = 24
