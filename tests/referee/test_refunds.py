@@ -194,17 +194,17 @@ def test_no_random_tree_moves_less_than_a_buffer_curve_says(seed: int) -> None:
 
 # Mistakes in the bound: (right, wrong) in the source of `refunds`.
 MISTAKES = {
-    "nothing is refunded": ("max(Fraction(0), cost - refund)", "cost"),
+    "nothing is refunded": ("max(Fraction(0), known - refund)", "known"),
     "the inner level is not refunded": (
         "self._cost(source, bits, 0) + self._cost(drain, 0, bits)",
         "self._cost(0, bits * (source == 0), bits * (drain == 0))",
     ),
-    "a writer is not refunded": ("(writes and not workload.tensor(tensor).temporary)", "writes"),
+    "a writer is not refunded": ("(writes and (stay.also_outside or not workload.tensor(tensor).temporary))", "writes"),
     "what several read is charged to each": (
-        "return found\n\n\ndef _reads(",
-        "return dict.fromkeys(found, ())\n\n\ndef _reads(",
+        "return found\n\n\ndef _asked(",
+        "return dict.fromkeys(found, ())\n\n\ndef _asked(",
     ),
-    "every tensor passes": ("return [0, *(number", "return [0]; return [0, *(number"),
+    "every tensor passes": ("if number and level.may_hold(tensor):", "if number < 0:"),
 }
 
 
