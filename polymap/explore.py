@@ -157,6 +157,7 @@ def provers_of_programs() -> Table:
         Line,
         anneal_timed_nests,
         begin_chains,
+        begin_dividing_trees,
         begin_near_relatives,
         begin_nest_after_nest,
         bound_by_refunds,
@@ -172,6 +173,7 @@ def provers_of_programs() -> Table:
         Line(walk_timed_trees, Kind.PROGRAM),  # of a small space where each tree is counted by itself
         Line(search_parts_by_tree, Kind.PROGRAM),  # and of orders and fronts part by part
         Line(begin_near_relatives, Kind.PROGRAM),  # there too: what related nests say of that one
+        Line(begin_dividing_trees, Kind.PROGRAM),  # of several nests, before those of tiles of any size
         Line(begin_nest_after_nest, Kind.PROGRAM),  # nests in sequence, each in its own best mapping
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # the nests alone, less what stays on chip
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops

@@ -5,7 +5,10 @@ from polymap.lazy import lazy
 with lazy(__name__):
     from polymap.search.run.answer import best_so_far as best_so_far, number_of as number_of
     from polymap.search.run.certificate import asked_head as asked_head, check_certifiable as check_certifiable
-    from polymap.search.run.chains import begin_chains as begin_chains
+    from polymap.search.run.chains import (
+        begin_chains as begin_chains,
+        begin_dividing_trees as begin_dividing_trees,
+    )
     from polymap.search.run.driver import (
         Kind as Kind,
         Line as Line,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, permutations, product
 from math import prod
@@ -42,7 +42,7 @@ from polymap.search.run.legs import (
     simple_accesses,
     takes_long_to_climb,
 )
-from polymap.search.run.nest_after_nest import nests_in_sequence
+from polymap.search.run.nest_after_nest import begin_nest_after_nest, kept_on_chip, nests_in_sequence
 from polymap.search.run.options import TUNING
 
 _ADDITIVE = (Goal.ENERGY, Goal.TRAFFIC, Goal.LATENCY)
@@ -98,13 +98,20 @@ def begin_chains(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     share = TUNING.chains_share_of_large if takes_long_to_climb(search) else share
     end = spent + share * max(0.0, 1 - spent)
     goals = [parse_single(name, search.arch) for name in _asked(search)]
-    tiles = (True,) if search.divides else (True, False)  # dividing ones are found sooner
-    workload, questions = with_loops_joined(search.workload), list(product(tiles, goals))
-    for number, (divides, goal) in enumerate(questions):
-        own_end = _next_share(search.limits.share(), end, len(questions) - number)
-        nodes = Chains(search, workload, goal, divides=divides).best_tree(own_end)
+    workload = with_loops_joined(search.workload)
+    for number, goal in enumerate(goals):
+        own_end = _next_share(search.limits.share(), end, len(goals) - number)
+        nodes = Chains(search, workload, goal, divides=search.divides).best_tree(own_end)
         evidence = evidence if nodes is None else search.with_tree(evidence, workload, Mapping(nodes))
-    return evidence
+    return kept_on_chip(search, evidence)
+
+
+def begin_dividing_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose, where tiles of any size are asked for, what is proposed where they divide, in as much time."""
+    if search.divides:
+        return evidence
+    dividing = replace(search, asked=replace(search.asked, tiles="divide"))
+    return begin_chains(dividing, begin_nest_after_nest(dividing, evidence, stop), stop)
 
 
 def _next_share(spent: float, end: float, left: int) -> float:
@@ -112,11 +119,21 @@ def _next_share(spent: float, end: float, left: int) -> float:
     return spent + max(0.0, end - spent) / left
 
 
-def _split(parts: dict[tuple[int, int], Part], begin: int, end: int) -> Fraction | None:
-    """Return what a segment costs as two; None where it has no such parts."""
-    pairs = ((parts.get((begin, at)), parts.get((at, end))) for at in range(begin + 1, end))
-    sums = [first.value + second.value for first, second in pairs if first is not None and second is not None]
-    return min(sums, default=None)
+Ends = tuple[int, int]  # the number of a segment's first statement, and of the one after its last
+
+
+def _least_way(begin: int, end: int, costs: dict[Ends, Fraction]) -> tuple[Ends, ...]:
+    """Return the segments of some statements, one after the other, that cost least together."""
+    best: dict[int, tuple[Fraction, tuple[Ends, ...]]] = {begin: (Fraction(0), ())}
+    for last in range(begin + 1, end + 1):
+        ways = [
+            (before[0] + cost, (*before[1], (first, last)))
+            for first in range(last - 1, begin - 1, -1)  # of ways that cost the same the one of short segments
+            if (before := best.get(first)) is not None and (cost := costs.get((first, last))) is not None
+        ]
+        if ways:
+            best[last] = min(ways, key=lambda way: way[0])
+    return best[end][1]
 
 
 def _asked(search: Search) -> tuple[str, ...]:
@@ -133,45 +150,48 @@ class Chains:
         self._search, self._workload, self._divides = search, workload, divides
         self._trees = FusedTrees(search, workload, objective, divides=divides)
 
-    def best_tree(self, end: float) -> Nodes | None:
+    def best_tree(self, end_share: float) -> Nodes | None:
         """Return the segments that cost least together, one after the other; None where some statement has no tree.
-        end: the share of the limit up to which it is searched."""
-        parts, count = self._parts(end), len(self._workload.statements)
-        best: list[Part | None] = [Part(Fraction(0), ())]
-        for end in range(1, count + 1):
-            found = [
-                Part(before.value + part.value, (*before.nodes, *part.nodes))
-                for begin in range(end)
-                if (before := best[begin]) is not None and (part := parts.get((begin, end))) is not None
-            ]
-            best.append(min(found, key=lambda part: part.value, default=None))
-        whole = best[-1]
-        if whole is None:
-            return None
-        return whole.nodes[0] if len(whole.nodes) == 1 else (Branch(whole.nodes),)
-
-    def _parts(self, end_share: float) -> dict[tuple[int, int], Part]:
-        """Return the segments for which nodes were found, each in its share of the time, short ones first."""
+        Where segments would cost less if they saved all that they may, the one that may save most is looked at, until
+        none would. end_share: of the limit, up to which it is searched."""
         statements, limits = self._workload.statements, self._search.limits
-        ends = [
-            (begin, begin + length)
-            for length in range(1, TUNING.most_in_a_segment + 1)
-            for begin in range(len(statements) - length + 1)
-        ]
-        passing = [each for each in ends if Segment.of(part_of(self._workload, statements[slice(*each)])) is not None]
-        found: dict[tuple[int, int], Part] = {}
-        for begin, end in ends:
-            if end - begin > 1 and (begin, end) not in passing:
-                continue
-            left = len(passing) - passing.index((begin, end)) if end - begin > 1 else 1
-            own_end = _next_share(limits.share(), end_share, left)
-            part = self.part(statements[begin:end], own_end)
-            apart = _split(found, begin, end)
-            if part is not None and apart is not None and part.value < apart * TUNING.promising:
-                program = part_of(self._workload, statements[begin:end])
-                part = self._trees.with_branches_inside(program, part, limits.until(own_end))
-            found |= {} if part is None else {(begin, end): part}
-        return found
+        found = {(at, at + 1): self.part(statements[at : at + 1], end_share) for at in range(len(statements))}
+        parts = {ends: part for ends, part in found.items() if part is not None}
+        if len(parts) < len(statements):
+            return None
+        saved = dict(self._saved())
+        while True:
+            values = {ends: part.value for ends, part in parts.items()}
+            apart = {ends: sum((values[at, at + 1] for at in range(*ends)), Fraction(0)) for ends in saved}
+            way = _least_way(0, len(statements), {ends: apart[ends] - saved[ends] for ends in saved} | values)
+            ends = max((each for each in way if each in saved), key=lambda each: saved[each], default=None)
+            if ends is None or limits.until(end_share)():
+                break
+            in_turn = min(len(saved), TUNING.segments_in_turn)
+            del saved[ends]
+            part = self._fused(ends, values, _next_share(limits.share(), end_share, in_turn))
+            parts |= {} if part is None else {ends: part}
+        nodes = tuple(parts[ends].nodes[0] for ends in _least_way(0, len(statements), values))
+        return nodes[0] if len(nodes) == 1 else (Branch(nodes),)
+
+    def _saved(self) -> Iterator[tuple[Ends, Fraction]]:
+        """Yield the segments of several statements that may share loops, and what they save at most."""
+        statements = self._workload.statements
+        for length in range(2, TUNING.most_in_a_segment + 1):
+            for begin in range(len(statements) - length + 1):
+                program = part_of(self._workload, statements[begin : begin + length])
+                if Segment.of(program) is not None:
+                    yield (begin, begin + length), self._trees.saved(program)
+
+    def _fused(self, ends: Ends, values: dict[Ends, Fraction], end_share: float) -> Part | None:
+        """Return the best nodes found for a segment of several statements. values: of the segments known."""
+        statements = self._workload.statements[slice(*ends)]
+        part = self.part(statements, end_share)
+        apart = sum((values[each] for each in _least_way(*ends, values)), Fraction(0))
+        if part is None or part.value >= apart * TUNING.promising:
+            return part
+        program = part_of(self._workload, statements)
+        return self._trees.with_branches_inside(program, part, self._search.limits.until(end_share))
 
     def part(self, statements: tuple[Statement, ...], end_share: float) -> Part | None:
         """Return the best nodes found for a segment; None where there are none, or that is not looked for. end_share:

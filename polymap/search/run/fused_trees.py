@@ -3,7 +3,8 @@ is, more held above a branch while that pays, and neighbours that share loops in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import takewhile
@@ -14,12 +15,13 @@ from polymap.ir import (
     Mapping,
     Statement,
     Storage,
+    Temporal,
     Workload,
     accesses_of,
     part_of,
     statements_below,
 )
-from polymap.search.problem import Goal, Objective, objective_values
+from polymap.search.problem import Goal, Objective, divisors, objective_values
 from polymap.search.resources import Stop
 from polymap.search.run.around import Around, read_off, with_one_more, without_nodes
 from polymap.search.run.driver import Search
@@ -109,29 +111,77 @@ class FusedTrees:
         while not is_over():
             best = part
             for nodes in self._with_one_branch_inside(program, part.nodes[0], is_over):
-                best = _least([best, self._counted(program, nodes)])
+                found = self._counted(program, nodes)
+                if found is not None and found.value < part.value * TUNING.promising:
+                    found = self._with_larger_tiles(program, found, is_over)
+                best = _least([best, found])
             if best is part:
                 break
             part = best
         return part
 
     def _with_one_branch_inside(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
+        """Yield the trees in which the neighbours from the first to the last user of a tensor, if not all, have a
+        branch of their own."""
         *around, branch = nodes
         assert isinstance(branch, Branch)
-        for at in range(len(branch.children) - 1 if len(branch.children) > 2 else 0):
-            names = statements_below((Branch(branch.children[at : at + 2]),))
+        below = [statements_below(child) for child in branch.children]
+        passed = {each.target.tensor for each in program.statements}
+        users = {name: [at for at, one in enumerate(below) if _touch(program, one, name)] for name in passed}
+        spans = dict.fromkeys((own[0], own[-1] + 1) for own in users.values() if own[0] < own[-1])
+        for begin, end in spans:
+            names = [name for one in below[begin:end] for name in one]
             statements = tuple(each for each in program.statements if each.name in names)
-            interface, others = Interface.of(part_of(program, statements)), set(program.statements) - set(statements)
-            own = () if interface is None else interface.kept
-            own = tuple(name for name in own if not any(accesses_of(each, name) for each in others))
-            if interface is None or not own:
+            interface = Interface.of(part_of(program, statements))
+            own = tuple(name for name in users if (users[name][0], users[name][-1] + 1) == (begin, end))
+            if interface is None or end - begin == len(below):
                 continue
             above = without_nodes(tuple(around), own)
             for inner in self._around(program, statements, replace(interface, kept=own), above, is_over):
                 legs = self._children(program, (*above, *inner), statements)
                 if legs is not None:
                     joined = (*inner, Branch(legs))
-                    yield (*above, Branch((*branch.children[:at], joined, *branch.children[at + 2 :])))
+                    yield (*above, Branch((*branch.children[:begin], joined, *branch.children[end:])))
+
+    def _with_larger_tiles(self, program: Workload, part: Part, is_over: Stop) -> Part:
+        """Return a part with larger tiles of the loops above its branch, while that costs less."""
+        while not is_over():
+            best = part
+            for nodes in self._with_one_larger_tile(program, part.nodes[0], is_over):
+                best = _least([best, self._counted(program, nodes)])
+            if best is part:
+                break
+            part = best
+        return part
+
+    def _with_one_larger_tile(self, program: Workload, nodes: Nodes, is_over: Stop) -> Iterator[Nodes]:
+        for at, node in enumerate(nodes[:-1]):
+            if not isinstance(node, Temporal) or is_over():
+                continue
+            extent = program.extents()[node.dim]
+            tiles = divisors(extent) if self._divides else (2 * node.tile,)
+            tile = next((each for each in tiles if each > node.tile), extent)
+            loops = (Temporal(node.dim, tile),) if tile < extent else ()
+            found = self._with_best_legs(program, (), (*nodes[:at], *loops, *nodes[at + 1 :]))
+            if found is not None:
+                yield found
+
+    def _with_best_legs(self, program: Workload, above: Nodes, nodes: Nodes) -> Nodes | None:
+        """Return nodes with the best legs below their branches; None where one has no mapping."""
+        *around, branch = nodes
+        assert isinstance(branch, Branch)
+        above, children = (*above, *around), list[Nodes]()
+        for child in branch.children:
+            if isinstance(child[-1], Branch):
+                found = self._with_best_legs(program, above, child)
+            else:
+                (name,) = statements_below(child)
+                legs = self._children(program, above, (program.statement(name),))
+                found = None if legs is None else legs[0]
+            if found is None:
+                return None
+            children.append(found)
+        return (*around, Branch(tuple(children)))
 
     def _around(
         self, program: Workload, statements: tuple[Statement, ...], interface: Interface, above: Nodes, is_over: Stop
@@ -181,12 +231,43 @@ class FusedTrees:
         again = frozenset(row.tensor for row in rows if row.reads + row.writes > prod(tensors[row.tensor].shape))
         return Part(value, (nodes,), self.outside(read, written), again)
 
+    def saved(self, program: Workload) -> Fraction:
+        """Return what all passes of tensors between the outermost level and statements that may share them cost at
+        most, beside the first pass of each tensor that no statement writes."""
+        passed = Counter[tuple[int, int]]()  # bits read, bits written at the outermost level
+        for tensor in program.tensors:
+            users = sum(bool(accesses_of(each, tensor.name)) for each in program.statements)
+            is_written = any(each.target.tensor == tensor.name for each in program.statements)
+            bits = prod(tensor.shape) * tensor.bits
+            passed[bits, 0] += max(0, users - 1)
+            passed[0, bits] += is_written and tensor.temporary and users > 1
+        total = Fraction(0)
+        for (read, written), times in passed.items():
+            inside = (self._cost(level, written, read) for level in range(1, len(self._search.arch.levels)))
+            total += times * (self._cost(0, read, written) + max(inside, default=Fraction(0)))
+        return total
+
+    def _cost(self, number: int, read: int, written: int) -> Fraction:
+        """Return what bits read and written in a level cost; of latency, if nothing else took time."""
+        level, objective = self._search.arch.levels[number], self._objective
+        if objective.goal is Goal.TRAFFIC:
+            return Fraction(read + written if objective.level == level.name else 0)
+        if objective.goal is Goal.ENERGY:
+            return level.access_pj(read, written)
+        widths = level.read_bandwidth_bits_per_cycle, level.write_bandwidth_bits_per_cycle
+        least = min((each for each in (level.bandwidth_bits_per_cycle, *widths) if each), default=None)
+        return Fraction(0) if least is None else (read + written) / least
+
     def outside(self, read: int, written: int) -> Fraction:
         """Return what bits read and written at the outermost level cost, as far as the objective adds it up."""
         objective, outermost = self._objective, self._search.arch.levels[0]
         if objective.goal is Goal.TRAFFIC and objective.level == outermost.name:
             return Fraction(read + written)
         return outermost.access_pj(read, written) if objective.goal is Goal.ENERGY else Fraction(0)
+
+
+def _touch(program: Workload, statements: Collection[str], tensor: str) -> bool:
+    return any(accesses_of(program.statement(name), tensor) for name in statements)
 
 
 _MOVES = ("reads", "writes")

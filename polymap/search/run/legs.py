@@ -25,7 +25,7 @@ from polymap.ir import (
     nest_of,
     sets_each_once,
 )
-from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, rules_from_document, rules_of_nest
+from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, Span, rules_from_document, rules_of_nest
 from polymap.search.programs import instance_bound, may_be_climbed
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
@@ -43,8 +43,9 @@ class Leg:
     given: (tensor, level) where all that it touches of a tensor stands around it, on every instance what that one
     touches. taken: (level, bits) that others hold meanwhile. spread: (fan-out, dim, instances) of the spatial loops
     around it, which cut these tiles. fixed: fan-outs over which no other loops run. first: (tensor, level) in which a
-    tensor stands first, straight from the outermost level. once: tensors of which only one element is read, over and
-    over. shares_sums: whether siblings may add parts of one sum. divides: whether tiles divide.
+    tensor stands first, straight from the outermost level. whole: (tensor, level, dim) where no temporal loop over the
+    dim stands above the tensor's node. once: tensors of which only one element is read, over and over. shares_sums:
+    whether siblings may add parts of one sum. divides: whether tiles divide.
     """
 
     statement: str
@@ -54,6 +55,7 @@ class Leg:
     spread: tuple[tuple[str, str, int], ...] = ()
     fixed: tuple[str, ...] = ()
     first: tuple[tuple[str, int], ...] = ()
+    whole: tuple[tuple[str, int, str], ...] = ()
     once: tuple[str, ...] = ()
     shares_sums: bool = True
     divides: bool = True
@@ -91,6 +93,10 @@ def answer_to_leg(
     rules = (*rules, *_around(search.arch, nest, leg), *rules_of_nest(search.rules, nest))
     for name, level in leg.first:
         rules = (*rules, *held_first(search.arch, name, level))
+    for name, number, dim in leg.whole:
+        outer = [each.name for each in search.arch.levels[: number + 1] if not search.arch.fanouts_above(each.name)]
+        extent = dict(leg.extents)[dim]
+        rules = (*rules, Span(search.arch.levels[number].name, name, outer[-1], dim, extent, extent))
     arch = with_less_room(search.arch, leg.taken)
     if arch is None:
         return None
@@ -136,10 +142,15 @@ def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -
     nest = nest_of_leg(search.workload, leg)
     if nest is None:
         return Fraction(0)
-    # Where other loops are tried, now or when the search goes on, tiles that divide their extents may not divide these.
-    divides = search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
-    found = legs_of(search).answer(search, search.workload, replace(leg, divides=divides), objective, share)
+    leg = replace(leg, divides=dividing_legs(search))
+    found = legs_of(search).answer(search, search.workload, leg, objective, share)
     return at_least(Relative(nest, search.arch.naming_only(nest.tensors), ()), found, objective)
+
+
+def dividing_legs(search: Search) -> bool:
+    """Return whether what legs cost at least is asked over tiles that divide. Where other loops are tried, now or when
+    the search goes on, tiles that divide their extents may not divide these."""
+    return search.divides and not may_be_climbed(search.workload, search.arch, search.objective)
 
 
 def takes_long_to_climb(search: Search) -> bool:
@@ -154,14 +165,17 @@ def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
     names = [level.name for level in search.arch.levels]
     given = {(name, names[level]) for name, level in leg.given}
     nodes: list[MappingNode] = []
-    apart = {dim: instances for _, dim, instances in leg.spread}  # of loops that are still to come
+    apart = Counter[str]()  # instances of loops that are still to come
+    spread = {(fanout, dim): instances for fanout, dim, instances in leg.spread}
+    for (_, dim), instances in spread.items():
+        apart[dim] = instances * max(1, apart[dim])
     for node in found.best.nodes:
         if isinstance(node, Storage):
             outer = {name for name, level in given if level == node.level}
             nodes += node.of(lambda name, outer=outer: name not in outer) if node.level != names[0] else ()
         elif isinstance(node, Spatial) and node.fanout in leg.fixed:
-            apart.pop(node.dim, None)
-        elif isinstance(node, Temporal | Spatial) and node.dim in apart:
+            apart[node.dim] //= spread.get((node.fanout, node.dim), 1)
+        elif isinstance(node, Temporal | Spatial) and apart[node.dim] > 1:
             if node.tile % apart[node.dim]:
                 return None
             nodes.append(replace(node, tile=node.tile // apart[node.dim]))

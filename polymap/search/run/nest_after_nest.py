@@ -24,7 +24,6 @@ from polymap.ir import (
     Workload,
     accesses_of,
     dim,
-    written_tensors,
 )
 from polymap.search.programs import nests_of, with_values
 from polymap.search.resources import Stop
@@ -60,7 +59,7 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     for nest, nodes in zip(nests, mapped, strict=True):
         children, workload = _set_inside(search, workload, nest, _mapped(search, nest, nodes))
         inside += children
-    return _kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
+    return kept_on_chip(search, search.with_tree(evidence, workload, Mapping((Branch(tuple(inside)),))))
 
 
 def nests_in_sequence(workload: Workload) -> tuple[Nest, ...]:
@@ -146,14 +145,13 @@ def _renamed(workload: Workload, statement: Statement, names: dict[str, str]) ->
     return replace(workload, statements=statements, dims=tuple(each for each in workload.dims if each.name in used))
 
 
-def _kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
-    """Propose, tensor by tensor, the best tree with what one nest leaves for a later one held in a level around all
-    nests."""
+def kept_on_chip(search: Search, evidence: Evidence) -> Evidence:
+    """Propose, tensor by tensor, the best tree with what several nests touch held in a level around all nests."""
     workload, levels = search.workload, search.arch.levels
     for tensor in workload.tensors:
         users = [each.name for each in workload.statements if accesses_of(each, tensor.name)]
         bits = prod(tensor.shape) * tensor.bits
-        if len(users) < 2 or tensor.name not in written_tensors(workload):
+        if len(users) < 2:
             continue
         for number, level in enumerate(levels[1:], 1):
             has_room = level.usable_bits is None or bits <= level.usable_bits

@@ -154,8 +154,10 @@ class Tuning:
     kinds_alike: int = 8
     """Kinds of states that move as much as another at the outermost level and give no better tree, until others are
     left out."""
+    segments_in_turn: int = 4
+    """Segments that share what is left of the time for all of them (not swept)."""
     promising: float = 1.1
-    """Times what a segment costs as two: neighbours in dearer ones get no branches of their own."""
+    """Times what a segment costs in parts: neighbours in dearer ones get no branches of their own."""
     kinds_in_vain: int = 6
     """In a row, after which no more states are looked at."""
     most_nodes_added: int = 4

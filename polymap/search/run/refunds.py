@@ -8,6 +8,10 @@ h is the same for both. (Nodes are emptied where a child of a branch ends: a way
 the tree. Where T has another node below h above both statements, it never passes between the two, and the tree
 without the node in h costs no more.)
 
+Where several statements read T, and one of them needs what another sums up over a dim of T, no temporal loop over that
+dim stands above both. So none stands above a node of T around all of them. Else T is written to the outermost level,
+too, where some of its readers get it from.
+
 Statements that read a common tensor may share all its loads. So it is charged to one of them, which with the statement
 that writes it, if one does, are then its only users; each of the others reads one element of it over and over
 (self_products.py, "one element"), and the loads of that one are taken off.
@@ -37,7 +41,7 @@ from functools import partial
 from itertools import product
 from math import prod
 
-from polymap.ir import Statement, Tensor, Workload, accesses_of, written_tensors
+from polymap.ir import Operator, Statement, Tensor, Workload, accesses_of, written_tensors
 from polymap.search.dividing import Count, solve
 from polymap.search.problem import (
     Goal,
@@ -58,6 +62,7 @@ from polymap.search.run.driver import Search, counted_space
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import (
     Leg,
+    dividing_legs,
     elements_of,
     held_first,
     least_of_leg,
@@ -77,12 +82,14 @@ class Stay:
 
     level: 0: nowhere around both, it passes through the outermost one. spans: (dim, least, most): as many indices are
     left there. held: (other tensor, whether its node in that level stands around both statements); where nothing is
-    said of one, either may be. wider: the stay of which this is a part.
+    said of one, either may be. also_outside: whether one of several readers gets it from the outermost level. wider:
+    the stay of which this is a part.
     """
 
     level: int
     spans: tuple[tuple[str, int, int], ...] = ()
     held: tuple[tuple[str, bool], ...] = ()
+    also_outside: bool = False
     wider: Stay | None = field(default=None, compare=False, repr=False)
 
 
@@ -116,7 +123,14 @@ def _floor(search: Search, objective: Objective, passed: tuple[Tensor, ...], sto
         return None
     once = read_once(search.workload)
     refunds = Refunds(search, objective, stop, once, partial(_alone, search, objective, once))
-    found = refunds.least({each.name: [Stay(level) for level in _levels(search, each)] for each in passed})
+    choices = {each.name: list(_stays(search, each)) for each in passed}
+    found: tuple[Fraction, Stays] | None = None
+    try:
+        found = refunds.least(choices)
+        while found is not None and refunds.know(found[1]):
+            found = refunds.least(choices)
+    except OutOfTime:
+        pass  # what is known by then bounds all trees, too
     return None if found is None else found[0]
 
 
@@ -125,13 +139,10 @@ def _alone(
 ) -> Fraction | None:
     """Return what a statement alone costs at least with tensors in some levels, whatever its other tiles."""
     leg = Leg.of(search.workload.statement(statement), search.workload.extents())
-    leg = replace(leg, once=once[statement])
-    cost = least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
-    if cost is None or not any(stay.level for stay in where.values()):
-        return cost
-    leg = replace(leg, first=tuple((name, stay.level) for name, stay in where.items()))
-    there = least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
-    return None if there is None else max(there, cost)  # a limit may have ended one of them
+    first = tuple((name, stay.level) for name, stay in where.items())
+    whole = tuple((name, stay.level, dim) for name, stay in where.items() for dim, _, _ in stay.spans)
+    leg = replace(leg, once=once[statement], first=first, whole=whole)
+    return least_of_leg(search, leg, objective, TUNING.refunded_leg_share)
 
 
 def most_refunded_bits(workload: Workload) -> int | None:
@@ -191,6 +202,11 @@ def read_once(workload: Workload) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _asked(statement: str, where: Stays) -> Asked:
+    """Return what is asked of a statement: where tensors stay in a level; else they pass through the outermost one."""
+    return statement, tuple((name, stay) for name, stay in where.items() if stay.level)
+
+
 def _reads(statement: Statement, tensor: str) -> bool:
     """Return whether a statement reads what it does not write itself."""
     return statement.target.tensor != tensor and bool(accesses_of(statement, tensor))
@@ -200,14 +216,39 @@ def _users(workload: Workload, tensor: str) -> list[str]:
     return [each.name for each in workload.statements if accesses_of(each, tensor)]
 
 
-def _levels(search: Search, tensor: Tensor) -> list[int]:
-    return [0, *(number for number, level in enumerate(search.arch.levels) if number and level.may_hold(tensor))]
+def _stays(search: Search, tensor: Tensor) -> Iterator[Stay]:
+    """Yield where a tensor that one statement leaves for others may stand first on their ways."""
+    workload, extents = search.workload, search.workload.extents()
+    spans = tuple((dim, extents[dim], extents[dim]) for dim in summed_up_between(workload, tensor.name))
+    spans = spans if dividing_legs(search) else ()  # no other legs are searched under such rules
+    yield Stay(0)
+    for number, level in enumerate(search.arch.levels):
+        if number and level.may_hold(tensor):
+            yield Stay(number, spans)
+            yield from (Stay(number, also_outside=True) for _ in spans[:1])
+
+
+def summed_up_between(workload: Workload, tensor: str) -> tuple[str, ...]:
+    """Return the dims of a tensor over which one of its readers sums up what another one needs, all in between touched
+    alike: no temporal loop over them stands above both."""
+    alike, found = simple_accesses(workload), dict[str, None]()
+    readers = [each for each in workload.statements if tensor in alike and _reads(each, tensor)]
+    for reader in readers:
+        needed = {reader.target.tensor}
+        for each in workload.statements[workload.statements.index(reader) + 1 :]:
+            if any(name in alike and _reads(each, name) for name in needed):
+                needed.add(each.target.tensor)
+                if each in readers and reader.operator is not Operator.ASSIGN:
+                    found |= dict.fromkeys(dim for dim in alike[tensor].dims if dim not in reader.target.dims)
+    return tuple(found)
 
 
 @dataclass(slots=True)
 class Refunds:
     """What statements cost at least. once: by statement, what is charged to others. alone: what one costs before it is
-    refunded. known: by statement and where the tensors that it passes on or gets stay."""
+    refunded. known: by statement and where the tensors that it passes on or gets stay; that of one with tensors
+    anywhere bounds those that were not looked at.
+    """
 
     search: Search
     objective: Objective
@@ -216,6 +257,7 @@ class Refunds:
     alone: Alone
     known: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])
     _told: dict[Asked, Fraction | None] = field(default_factory=dict[Asked, Fraction | None])  # since `least` began
+    _refunds: dict[tuple[str, str, Stay], Fraction] = field(default_factory=dict[tuple[str, str, Stay], Fraction])
 
     def least(self, choices: Mapping[str, Sequence[Stay]]) -> tuple[Fraction, Stays] | None:
         """Return the least sum over the statements, and the stays that it is of: of each tensor one of these, the same
@@ -250,41 +292,53 @@ class Refunds:
         before = len(self.known)
         for statement in self.search.workload.statements:
             own = {name: stay for name, stay in chosen.items() if statement.name in self.charged_users(name)}
-            self._least_of(statement.name, own)
+            self._before_refund(statement.name, own)
         return len(self.known) > before
 
     def _at_least(self, statement: str, where: Stays) -> Fraction | None:
-        """Return what is known that a statement costs at least: with these stays, or with wider ones."""
-        wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
-        asked = (statement, tuple(where.items()))
-        if not wider or asked in self.known:
-            return self._least_of(statement, where)
+        """Return what is known that a statement costs at least with these stays."""
+        known = self._known(statement, where)
+        refund = self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
+        for name, stay in ((name, stay) for name, stay in where.items() if stay.level):
+            asked = statement, name, stay
+            if asked not in self._refunds:
+                self._refunds[asked] = self._refund(*asked)
+            refund += self._refunds[asked]
+        return None if known is None else max(Fraction(0), known - refund)
+
+    def _known(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what is known before the refund: with these stays, with wider ones, or with any."""
+        asked = _asked(statement, where)
+        if asked in self.known or not asked[1]:
+            return self._before_refund(statement, where)
         if asked not in self._told:
-            costs = [self._at_least(statement, each) for each in wider]
+            wider = [{**where, name: stay.wider} for name, stay in where.items() if stay.wider is not None]
+            costs = [self._known(statement, each) for each in wider or [{}]]
             self._told[asked] = None if None in costs else max(cost for cost in costs if cost is not None)
         return self._told[asked]
 
-    def _least_of(self, statement: str, where: Stays) -> Fraction | None:
-        key = statement, tuple(where.items())
-        if key not in self.known:
+    def _before_refund(self, statement: str, where: Stays) -> Fraction | None:
+        """Return what a statement costs before the refund, from now on known; no less than with tensors anywhere, as a
+        limit may have ended one of the two."""
+        asked = _asked(statement, where)
+        if asked not in self.known:
             if self.stop():
                 raise OutOfTime
-            cost = self.alone(statement, where)
-            refund = sum((self._refund(statement, name, stay.level) for name, stay in where.items()), Fraction(0))
-            refund += self._filled_once(sum(self.search.workload.tensor(name).bits for name in self.once[statement]))
-            self.known[key] = None if cost is None else max(Fraction(0), cost - refund)
-        return self.known[key]
+            cost = self.alone(statement, dict(asked[1]))
+            base = self._before_refund(statement, {}) if asked[1] else Fraction(0)
+            self.known[asked] = None if cost is None or base is None else max(cost, base)
+        return self.known[asked]
 
-    def _refund(self, statement: str, tensor: str, level: int) -> Fraction:
+    def _refund(self, statement: str, tensor: str, stay: Stay) -> Fraction:
         """Return what one pass of a tensor between a level and the outermost one costs; a writer's is due where the
         program needs the tensor after the run."""
         workload = self.search.workload
         writes = workload.statement(statement).target.tensor == tensor
-        if not level or (writes and not workload.tensor(tensor).temporary):
+        if not stay.level or (writes and (stay.also_outside or not workload.tensor(tensor).temporary)):
             return Fraction(0)
         writer = next(each for each in workload.statements if each.target.tensor == tensor)
         bits = workload.tensor(tensor).bits * elements_of(writer.target, workload.extents())
-        source, drain = (level, 0) if writes else (0, level)
+        source, drain = (stay.level, 0) if writes else (0, stay.level)
         return self._cost(source, bits, 0) + self._cost(drain, 0, bits)
 
     def _filled_once(self, bits: int) -> Fraction:

@@ -30,6 +30,7 @@ TABLE = {
     "simple3": ([(None, 200), (1048576, 6), (4096, 1)], [256], 1),
     "t4": ([(None, 0), (33554432, 0), (524288, 0), (262144, 0)], [40, 8], 0),
     "tpu_like": ([(None, 200), (201326592, 12), (33554432, 8), (16, 0.1)], [128, 128], 0.2),
+    "tpu_v4i_like": ([(None, 56.24), (1073741824, 15.04), (134217728, 1.992), (16, 0)], [4, 128, 128], 0.084),
     "v100": ([(None, 0), (50331648, 0), (786432, 0), (262144, 0)], [80, 8], 0),
     "tutorial3": ([(None, 640), (65536, 5), (32, 0.1), (32, 0.1), (32, 0.1)], [], 4.6),
 }
@@ -69,6 +70,16 @@ def test_gpus_have_the_peaks_and_ridge_points_of_their_data_sheets(name: str) ->
     band = arch.levels[0].bandwidth_bits_per_cycle
     assert band is not None, "a memory has a bandwidth"
     assert float(flops * 8 / band) == pytest.approx(peak * 1e3 / memory, rel=0.005), "FLOP per byte"
+
+
+def test_tpu_v4i_like_has_the_peaks_of_the_paper() -> None:
+    """Jouppi et al., ISCA 2021, Table 1: 138 TFLOPS, 614 GB/s, 1050 MHz."""
+    arch = load_arch("tpu_v4i_like")
+    flops = 2 * arch.compute.per_cycle * prod(fanout.size for fanout in arch.fanouts)
+    assert flops * 1050e6 == pytest.approx(138e12, rel=0.005), "FLOPS"
+    assert float(arch.levels[0].bandwidth_bits_per_cycle or 0) * 1050e6 / 8 == pytest.approx(614e9, rel=0.001), (
+        "bytes/s"
+    )
 
 
 def test_a_product_on_a_gpu_is_proven_and_a_part_of_a_wave_takes_a_whole_one() -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from time import process_time
 
 import pytest
 
 import polymap as pm
 from polymap.explore import provers, search
-from polymap.ir import Branch, Spatial, Storage, Workload
+from polymap.ir import Architecture, Branch, Spatial, Storage, Workload
 from polymap.search.resources import never
-from polymap.search.run.chains import Chains, Segment, begin_chains, tiles_tried
+from polymap.search.run.chains import Chains, Segment, begin_chains, begin_dividing_trees, tiles_tried
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.options import Options
 from polymap.search.run.provers import read_question
@@ -26,8 +27,9 @@ def pair(m: int, n: int, k: int) -> Workload:
     return pm.program(PAIR, m=m, n=n, k=k, p=k, temporary=["T"], bits=8)
 
 
-def begun(work: Workload, machine: str, objective: str) -> Evidence:
-    asked, known = read_question(work, pm.load_arch(machine), Options(objective, "divide"), provers)
+def begun(work: Workload, machine: str | Architecture, objective: str) -> Evidence:
+    arch = pm.load_arch(machine) if isinstance(machine, str) else machine
+    asked, known = read_question(work, arch, Options(objective, "divide", clock=process_time), provers)
     return begin_chains(asked, known, never)
 
 
@@ -35,7 +37,7 @@ def test_two_products_share_the_loop_over_the_intermediate() -> None:
     work = pair(512, 256, 32)
     best = begun(work, "flat3", "energy").incumbents[0]
     assert best.values == (FLAT3_PAIR,)
-    asked, known = read_question(work, pm.load_arch("flat3"), Options("energy", "divide"), provers)
+    asked, known = read_question(work, pm.load_arch("flat3"), Options("energy", "divide", clock=process_time), provers)
     floor = bound_by_refunds(asked, known, never).floors[0]
     assert 0.998 * FLAT3_PAIR <= floor <= FLAT3_PAIR
 
@@ -63,6 +65,16 @@ def test_three_nests_share_loops_on_an_array() -> None:
     work = pm.program(texts, sizes=sizes, temporary=["T", "U"], bits=8)
     fused = begun(work, "eyeriss_like", "energy").incumbents[0].values[0]
     assert fused < 0.6 * begun_apart(work, "eyeriss_like", "energy").incumbents[0].values[0]
+
+
+@pytest.mark.parametrize("machine", ["flat3", "simba_like"])
+def test_tiles_of_any_size_begin_with_the_best_tree_of_tiles_that_divide(machine: str) -> None:
+    work = pair(60, 36, 12)
+    asked, known = read_question(work, pm.load_arch(machine), Options("energy", "any"), provers)
+    assert (
+        begin_dividing_trees(asked, known, never).incumbents[0].values
+        <= begun(work, machine, "energy").incumbents[0].values
+    )
 
 
 def test_states_fit_and_say_what_moves() -> None:
