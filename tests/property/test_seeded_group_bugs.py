@@ -30,13 +30,34 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
+LEAST = _private(cost_tables, "_least_of_loads")
 PLACES = _private(steps, "_placed_bounds")
 BUGS = (
-    Bug("a group has the dearest reads", _private(cost_tables, "_read_cost"), "np.minimum", "np.maximum"),
-    Bug("a group has the dearest sums", _private(cost_tables, "_output_cost"), "np.minimum", "np.maximum"),
+    Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
+    Bug("a group has the dearest splits", LEAST, "np.minimum", "np.maximum"),
+    Bug(
+        "one count's weight covers the others'",
+        _private(cost_tables, "_uncovered"),
+        "covers(other, one)",
+        "other[0] <= one[0]",
+    ),
+    Bug(
+        "window dims are spread alike",
+        _private(node_costs.Members, "_kinds_of"),
+        "row[d] for d in along",
+        "1 for d in along",
+    ),
+    Bug(
+        "nodes stand wherever they are charged alike", cost_tables.tables_at, "_table_standing(setting, table)", "table"
+    ),
+    Bug("loads at any place", cost_tables.tables_at, "tables.members.placed(places)", "tables.members"),
+    Bug("a group has the dearest sums", _private(cost_tables, "_output_cost"), "min(update", "max(update"),
     Bug("a group has the dearest ends", _private(cost_tables, "_output_final"), "min(update_end", "max(update_end"),
     Bug(
-        "members differ in one dim only", node_costs.Members.distinct, "(*(row[d] for d in own), prod(row))", "row[:1]"
+        "members differ in one dim only",
+        _private(node_costs.Members, "_kinds_of"),
+        "(*(row[d] for d in own), prod(row))",
+        "row[:1]",
     ),
     Bug("groups join what differs between levels", groups.groups_of, "if one.below == level", "if one.below"),
     Bug("chains of the last cost do not win", _private(bounds, "_is_at_most"), "costs <= ", "costs < "),
