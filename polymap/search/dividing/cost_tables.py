@@ -23,7 +23,6 @@ from polymap.search.dividing.node_costs import (
     Context,
     Members,
     Places,
-    ReadWeights,
     StructureFactors,
     covers,
     covers_intrinsics,
@@ -110,7 +109,7 @@ class Tables:
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
     search; only: the joint states that chains may be in (None: any), those on no chain that may win left out; rooms:
     what nodes may hold, where less than their levels' capacity; others: structures of its group, of all of which these
-    are the least costs."""
+    are the least costs; alone: the tables of it and of each of these, all places of spatial loops open."""
 
     problem: Problem
     structure: Structure
@@ -127,6 +126,7 @@ class Tables:
     only: frozenset[State] | None = None
     rooms: Rooms = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     others: tuple[Structure, ...] = ()
+    alone: Callable[[], tuple[Tables, ...]] = tuple
 
     @property
     def factors(self) -> StructureFactors:
@@ -211,7 +211,13 @@ def build_tables(
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-setting.steps // problem.arch.compute.per_cycle)
     shared = problem, structure, members, measure, context, setting.lattice
-    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only, others=others)
+
+    @cache
+    def alone() -> tuple[Tables, ...]:
+        root = replace(context, places=())
+        return tuple(build_tables(problem, one, measure, root, stop, caches) for one in (structure, *others))
+
+    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only, others=others, alone=alone)
 
 
 def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
@@ -497,9 +503,8 @@ def _messages_of(
     def messages(cut: int) -> IntArray | None:
         total: IntArray | None = None
         for group in term.groups if term.is_window else ():
-            crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims)
-            merges = (merge for own in crossings for one in own for _, merge in one.parts)
-            if group.is_window and Multicast.IDENTICAL in merges:
+            crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims if group.is_window)
+            if any(merge is Multicast.IDENTICAL for own in crossings for one in own for _, merge in one.parts):
                 extent = dict(setting.lattice.extents)
                 inner = setting.windows.lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
                 extents = tuple(setting.whole[dim] for dim in group.dims)
@@ -579,40 +584,42 @@ def load_weights(tables: Tables, term: TensorTerm, edge: Edge) -> tuple[LoadWeig
 
 
 def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    levels = holder, setting.problem.level_count
+    levels, windows = (holder, setting.problem.level_count), setting.windows
     found: list[list[int]] = []
     for kind in setting.members.kinds(term, *levels):
-        loads = _InstanceLoads(setting, kind[0], term, levels)
+        along = partial(_least_along, setting, kind[0], term, levels)
+        elements, messages = along(windows.least_union, 0), cache(partial(along, windows.least_messages))
+        weights = [
+            [read_weights(one, term, component, *levels) for one in kind] for component in setting.measure.components
+        ]
         found.append(
             [
-                min(loads.cost(read_weights(factors, term, one, *levels)) for factors in kind)
-                for one in setting.measure.components
+                min(
+                    messages(0) * elements * one.read + sum(messages(cut) * weight for cut, weight in one.sent)
+                    for one in own
+                )
+                for own in weights
             ]
         )
     return tuple(min(column) * setting.steps for column in zip(*found, strict=True))
 
 
-class _InstanceLoads:
-    """What statement instances load of a tensor in one step, at least."""
-
-    def __init__(self, setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int]) -> None:
-        self._setting, self._factors, self._term, self._levels = setting, factors, term, levels
-        self._messages = cache(partial(self._along, setting.windows.least_messages))
-
-    def cost(self, weights: ReadWeights[int]) -> int:
-        """Return the cost of a step at some weights."""
-        read = self._messages(0) * self._along(self._setting.windows.least_union, 0) * weights.read
-        return read + sum(self._messages(cut) * weight for cut, weight in weights.sent)
-
-    def _along(self, count: Callable[..., int], cut: int) -> int:
-        """Return the product of a count over the window groups."""
-        found, whole = 1, self._setting.whole
-        for group in self._term.groups:
-            if group.is_window:
-                extents, ones = tuple(whole[dim] for dim in group.dims), (1,) * len(group.dims)
-                crossings = tuple(self._factors.crossings(dim, *self._levels, cut=cut) for dim in group.dims)
-                found *= count(group.coefficients, extents, ones, crossings)
-        return found
+def _least_along(
+    setting: _Setting,
+    factors: StructureFactors,
+    term: TensorTerm,
+    levels: tuple[int, int],
+    count: Callable[..., int],
+    cut: int,
+) -> int:
+    """Return a count of what statement instances load along window dims in one step, to below so many fan-outs."""
+    found = 1
+    for group in term.groups:
+        crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims)
+        if group.is_window and any(crossings):
+            extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
+            found *= count(group.coefficients, extents, ones, crossings)
+    return found
 
 
 def _output_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:

@@ -120,6 +120,8 @@ class StructureFactors(SpatialFactors[int]):
         super().__init__(problem, structure.classes, 1)
         self.places = dict(places)
         self._crossings: dict[tuple[str, int, int, int], tuple[Crossing, ...]] = {}
+        products = map(prod, zip(*structure.classes, strict=True))
+        self._spread = {dim for dim, product_ in zip(problem.dims, products, strict=True) if product_ > 1}
 
     def placed(self, places: Places) -> StructureFactors:
         """Return the factors with spatial loops at other places."""
@@ -137,6 +139,8 @@ class StructureFactors(SpatialFactors[int]):
     def crossings(self, dim: str, after: int, level: int, cut: int = 0) -> tuple[Crossing, ...]:
         """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`, or from below
         the first `cut` fan-outs."""
+        if dim not in self._spread:
+            return ()
         asked = dim, after, level, cut
         if asked not in self._crossings:
             self._crossings[asked] = tuple(self._crossings_of(*asked))

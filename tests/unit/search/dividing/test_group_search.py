@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from itertools import count
 
 import numpy as np
@@ -107,7 +107,7 @@ def costs_below_a_node_are_the_least_of_the_members(seed: int) -> None:
         for term in one.problem.terms:
             for number, edge in enumerate(together.tensors[term.index].edges if term.is_window else ()):
                 alone = [own.tensors[term.index].edges[number].cost.costs[0] for own in each]
-                assert np.array_equal(edge.cost.costs[0], np.minimum.reduce(alone)), "the least cost at every tile"
+                assert np.all(edge.cost.costs[0] == reduce(np.minimum, alone)), "the least cost at every tile"
 
 
 def loads_cost_no_more_than_in_the_members(seed: int) -> None:
@@ -119,9 +119,10 @@ def loads_cost_no_more_than_in_the_members(seed: int) -> None:
             for number, edge in enumerate(together.tensors[term.index].edges if term.is_window else ()):
                 (own,) = load_weights(together, term, edge)
                 ways = [load_weights(alone, term, alone.tensors[term.index].edges[number]) for alone in each]
-                assert np.all(own.cost <= np.minimum.reduce([way[0].cost for way in ways])), "no more than in a member"
+                least = reduce(np.minimum, (way[0].cost for way in ways))
+                assert np.all(own.cost <= least), "no more than in a member"
                 if all(len(way) == 1 for way in ways):
-                    assert np.array_equal(own.cost, np.minimum.reduce([way[0].cost for way in ways])), "no less"
+                    assert np.all(own.cost == least), "no less"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
