@@ -353,24 +353,6 @@ def _allowed_by_rules(setting: _Setting, term: TensorTerm, level: int) -> NDArra
     return ok if standing is None else ok & standing
 
 
-def _window_messages(
-    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], cut: int
-) -> IntArray | None:
-    """Return the messages along window dims per load of siblings, at every tile, to an instance below so many fan-outs
-    (at least; exact where all places are decided); None where these spread no window dim."""
-    total: IntArray | None = None
-    for group in term.groups if term.is_window else ():
-        crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims)
-        if group.is_window and any(merge for own in crossings for one in own for _, merge in one.parts):
-            extent = dict(setting.lattice.extents)
-            inner = setting.windows.lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
-            extents = tuple(setting.whole[dim] for dim in group.dims)
-            known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
-            own = known[setting.windows.tile_index(setting.lattice, inner)]
-            total = own if total is None else total * own
-    return total
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeLoads:
     """Of one instance of a node in the whole run, at every tile: elements loaded, elements held.

@@ -120,8 +120,9 @@ class StructureFactors(SpatialFactors[int]):
         super().__init__(problem, structure.classes, 1)
         self.places = dict(places)
         self._crossings: dict[tuple[str, int, int, int], tuple[Crossing, ...]] = {}
-        products = map(prod, zip(*structure.classes, strict=True))
-        self._spread = {dim for dim, product_ in zip(problem.dims, products, strict=True) if product_ > 1}
+        self._spread = {
+            dim for row in structure.classes for dim, factor in zip(problem.dims, row, strict=True) if factor > 1
+        }
 
     def placed(self, places: Places) -> StructureFactors:
         """Return the factors with spatial loops at other places."""
