@@ -30,14 +30,12 @@ def _private(owner: object, name: str) -> Any:
     return getattr(owner, name)
 
 
-LEAST = _private(cost_tables, "_least_of_loads")
 PLACES = _private(steps, "_placed_bounds")
 BUGS = (
     Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
-    Bug("a group has the dearest splits", LEAST, "np.minimum", "np.maximum"),
     Bug(
         "one count's weight covers the others'",
-        _private(cost_tables, "_uncovered"),
+        cost_tables.uncovered,
         "covers(other, one)",
         "other[0] <= one[0]",
     ),
@@ -113,6 +111,8 @@ def _best_tree_is_found_below_marks(seed: int) -> None:
 def _is_caught() -> bool:
     laws: tuple[Callable[[], None], ...] = (
         lambda: _obeys(test_groups.test_costs_of_a_group_are_the_least_of_its_members),
+        lambda: _obeys(test_groups.weights_that_no_other_covers_are_left),
+        lambda: _obeys(test_groups.tables_at_places_are_those_built_there),
         lambda: _obeys(test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more),
         lambda: _obeys(test_splits.halves_bound_all_trees),
         lambda: _obeys(test_splits.test_halves_bound_what_a_search_of_larger_products_finds),

@@ -522,11 +522,11 @@ def _least_of_loads(
     held = [(loads.held, weights[0].held)] if weights[0].held else []
     return reduce(
         np.minimum,
-        (component[1].sum_of([*zip(counts, one, strict=True), *held]) for one in _uncovered(own)),
+        (component[1].sum_of([*zip(counts, one, strict=True), *held]) for one in uncovered(own)),
     )
 
 
-def _uncovered(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
+def uncovered(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
     """Return the vectors no entry of which may be larger for another one to take their place, each once."""
     distinct = dict.fromkeys(map(tuple, vectors))
     return [one for one in distinct if not any(other != one and covers(other, one) for other in distinct)]
