@@ -25,9 +25,9 @@ from polymap.search.dividing.bounds import (
     winning_states,
 )
 from polymap.search.dividing.branch_and_bound import at, bound_tables
-from polymap.search.dividing.cost_tables import Tables, build_tables, tables_at, uncovered
+from polymap.search.dividing.cost_tables import Tables, build_tables, uncovered
 from polymap.search.dividing.groups import groups_of, least_value
-from polymap.search.dividing.node_costs import places_of, root_context
+from polymap.search.dividing.node_costs import root_context
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
@@ -109,28 +109,6 @@ def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
                     assert arithmetic.number(at(costs, index)) == min(known, default=None), (edge.level, index)
     whole, bounds = least_value(bound_tables(together, ())), [least_value(bound_tables(own, ())) for own in each]
     assert all(bound is None or (whole is not None and whole <= bound) for bound in bounds)
-
-
-def tables_at_places_are_those_built_there(seed: int) -> None:
-    """What does not depend on places of spatial loops is taken from tables that leave them open."""
-    one, rng = asked(seed), random.Random(f"at places {seed}")
-    problem, measure, structures = one
-    first, *others = (structures[number] for number in several(one, rng))
-    opened = build_tables(problem, first, measure, root_context(problem, first), others=tuple(others))
-    for places in rng.sample(every := places_of(problem, first), min(4, len(every))):
-        built = build_tables(problem, first, measure, root_context(problem, first, places), others=tuple(others))
-        for found, true in zip(tables_at(opened, places).tensors, built.tensors, strict=True):
-            assert found.final == true.final, "what statement instances cost"
-            for own, other in zip(found.edges, true.edges, strict=True):
-                assert np.all(own.cost.bits == other.cost.bits), "what nodes hold"
-                for arithmetic, costs, known in zip(built.arithmetics, own.cost.costs, other.cost.costs, strict=True):
-                    assert np.all(arithmetic.possible(costs) == arithmetic.possible(known)), "where nodes stand"
-                    assert np.all((costs == known) | ~arithmetic.possible(known)), "what nodes cost"
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_tables_at_places_are_those_built_there(seed: int) -> None:
-    tables_at_places_are_those_built_there(seed)
 
 
 def weights_that_no_other_covers_are_left(seed: int) -> None:
