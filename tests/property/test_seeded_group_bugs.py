@@ -32,11 +32,30 @@ def _private(owner: object, name: str) -> Any:
 
 PLACES = _private(steps, "_placed_bounds")
 BUGS = (
-    Bug("a group has the dearest reads", _private(cost_tables, "_read_cost"), "np.minimum", "np.maximum"),
-    Bug("a group has the dearest sums", _private(cost_tables, "_output_cost"), "np.minimum", "np.maximum"),
+    Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
+    Bug(
+        "one count's weight covers the others'",
+        cost_tables.uncovered,
+        "covers(other, one)",
+        "other[0] <= one[0]",
+    ),
+    Bug(
+        "window dims are spread alike",
+        _private(node_costs.Members, "_kinds_of"),
+        "row[d] for d in along",
+        "1 for d in along",
+    ),
+    Bug(
+        "nodes stand wherever they are charged alike", cost_tables.tables_at, "_table_standing(setting, table)", "table"
+    ),
+    Bug("loads at any place", cost_tables.tables_at, "tables.members.placed(places)", "tables.members"),
+    Bug("a group has the dearest sums", _private(cost_tables, "_output_cost"), "min(update", "max(update"),
     Bug("a group has the dearest ends", _private(cost_tables, "_output_final"), "min(update_end", "max(update_end"),
     Bug(
-        "members differ in one dim only", node_costs.Members.distinct, "(*(row[d] for d in own), prod(row))", "row[:1]"
+        "members differ in one dim only",
+        _private(node_costs.Members, "_kinds_of"),
+        "(*(row[d] for d in own), prod(row))",
+        "row[:1]",
     ),
     Bug("groups join what differs between levels", groups.groups_of, "if one.below == level", "if one.below"),
     Bug("chains of the last cost do not win", _private(bounds, "_is_at_most"), "costs <= ", "costs < "),
@@ -92,6 +111,8 @@ def _best_tree_is_found_below_marks(seed: int) -> None:
 def _is_caught() -> bool:
     laws: tuple[Callable[[], None], ...] = (
         lambda: _obeys(test_groups.test_costs_of_a_group_are_the_least_of_its_members),
+        lambda: _obeys(test_groups.weights_that_no_other_covers_are_left),
+        lambda: _obeys(test_group_search.tables_at_places_are_those_built_there),
         lambda: _obeys(test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more),
         lambda: _obeys(test_splits.halves_bound_all_trees),
         lambda: _obeys(test_splits.test_halves_bound_what_a_search_of_larger_products_finds),

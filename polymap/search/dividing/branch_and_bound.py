@@ -28,7 +28,7 @@ from polymap.search.dividing.bounds import (
     usable_bits,
 )
 from polymap.search.dividing.chain import ChainNode, lowered_chains, may_cross, ordered_chain, separated_chains
-from polymap.search.dividing.cost_tables import Tables, build_tables, tables_below
+from polymap.search.dividing.cost_tables import Tables, tables_at, tables_below
 from polymap.search.dividing.loop_order import CompletedMapping, completed_mappings
 from polymap.search.dividing.marks import MarkedCosts
 from polymap.search.dividing.node_costs import Context, added_up, covers, places_of
@@ -158,13 +158,7 @@ def placed_tables(tables: Tables) -> tuple[Tables, ...]:
     choices = [one for one in places_of(problem, tables.structure) if decided <= set(one)]
     if not tables.others and (not choices or len(decided) == len(choices[0])):
         return (tables,)
-    contexts = [Context(tables.context.tiles, places) for places in choices]
-    shared = tables.stop, tables.caches
-    return tuple(
-        build_tables(problem, structure, tables.measure, context, *shared)
-        for structure in (tables.structure, *tables.others)
-        for context in contexts
-    )
+    return tuple(tables_at(member, places) for member in tables.alone() for places in choices)
 
 
 class StructureSearch:

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_terms
+from polymap.search.dividing.node_costs import SpatialFactors, read_weights, update_end, update_weight
 from polymap.search.dividing.product_spread import Spread
 from polymap.search.problem import Component, HolderEdge, IntArray, Problem, TensorTerm, holder_graph, zero_start
 
@@ -72,11 +72,11 @@ class Weights:
             own = (self.above[level][d] for d, dim in enumerate(self.problem.dims) if dim in term.dims)
             loads = self.factors.product(own)
             if term.is_output:
-                terms, credit = update_terms(self.factors, term, self.component, (parent, level), edge.levels, loads)
-                self._nodes[key] = sum((a * w for a, w in terms), start=loads * 0), credit
+                weight, credit = update_weight(self.factors, term, self.component, (parent, level), edge.levels)
+                self._nodes[key] = loads * weight, credit
             else:
-                written, read, _ = read_weights(self.factors, term, self.component, parent, level)
-                self._nodes[key] = loads * (written + read * self.factors.messages(term, parent, level)), 0
+                weights = read_weights(self.factors, term, self.component, parent, level)
+                self._nodes[key] = loads * (weights.filled + weights.read), 0
         return self._nodes[key]
 
     def _end(self, term: TensorTerm, holder: int) -> IntArray:
@@ -84,5 +84,5 @@ class Weights:
         last = self.problem.level_count
         if term.is_output:
             return update_end(self.factors, term, self.component, holder, self.steps)
-        delivered, read, _ = read_weights(self.factors, term, self.component, holder, last)
-        return (delivered + read * self.factors.messages(term, holder, last)) * self.steps
+        weights = read_weights(self.factors, term, self.component, holder, last)
+        return (weights.filled + weights.read) * self.steps

@@ -8,9 +8,9 @@ their tile; for tensors read through windows they are lower bounds (window_paths
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cache, partial, reduce
 from math import prod
 from typing import Any
 
@@ -18,16 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polymap.arithmetic import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
+from polymap.ir import Multicast
 from polymap.search.dividing.node_costs import (
     Context,
     Members,
+    Places,
     StructureFactors,
+    covers,
     covers_intrinsics,
     read_weights,
     root_context,
     spans_enough,
     update_end,
-    update_terms,
+    update_weight,
 )
 from polymap.search.dividing.window_paths import (
     Crossing,
@@ -50,7 +53,6 @@ from polymap.search.problem import (
     lattice_below,
     most_costed,
     most_counted,
-    node_weights,
     restricted,
     standing_tiles,
     zero_start,
@@ -107,11 +109,11 @@ class Tables:
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
     search; only: the joint states that chains may be in (None: any), those on no chain that may win left out; rooms:
     what nodes may hold, where less than their levels' capacity; others: structures of its group, of all of which these
-    are the least costs."""
+    are the least costs; alone: the tables of it and of each of these, all places of spatial loops open."""
 
     problem: Problem
     structure: Structure
-    factors: StructureFactors
+    members: Members
     measure: Measure
     context: Context
     lattice: Lattice
@@ -124,6 +126,18 @@ class Tables:
     only: frozenset[State] | None = None
     rooms: Rooms = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     others: tuple[Structure, ...] = ()
+    alone: Callable[[], tuple[Tables, ...]] = tuple
+
+    @property
+    def factors(self) -> StructureFactors:
+        """Return the factors of the structure."""
+        return self.members.each[0]
+
+
+def _setting_of(tables: Tables, context: Context, members: Members) -> _Setting:
+    """Return the setting of tables in another context."""
+    shared = context, tables.arithmetics, tables.caches
+    return _setting(tables.problem, members, tables.measure, *shared)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +173,7 @@ class _Setting:
 
 def _setting(
     problem: Problem,
-    structures: tuple[Structure, ...],
+    members: Members,
     measure: Measure,
     context: Context,
     arithmetics: tuple[Arithmetic, ...],
@@ -168,7 +182,6 @@ def _setting(
     """Return the setting of tables below the last tile of the context."""
     whole = dict(zip(problem.dims, context.tiles[0], strict=True))
     lattice = caches.memo(lattice_below)(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
-    members = Members(problem, structures, context.places)
     counts = count_type(most_counted(problem.workload))
     steps, windows = prod(whole.values()), window_counts(caches)
     factors = members.each[0]
@@ -192,20 +205,27 @@ def build_tables(
     """
     caches = caches or SearchCaches()
     arithmetics = tuple(arithmetic_of(problem, component) for component in measure.components)
-    setting = _setting(problem, (structure, *others), measure, context, arithmetics, caches)
+    members = Members(StructureFactors(problem, one, context.places) for one in (structure, *others))
+    setting = _setting(problem, members, measure, context, arithmetics, caches)
     tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-setting.steps // problem.arch.compute.per_cycle)
-    shared = problem, structure, setting.factors, measure, context, setting.lattice
-    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only, others=others)
+    shared = problem, structure, members, measure, context, setting.lattice
+
+    @cache
+    def alone() -> tuple[Tables, ...]:
+        root = replace(context, places=())
+        return tuple(build_tables(problem, one, measure, root, stop, caches) for one in (structure, *others))
+
+    return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only, others=others, alone=alone)
 
 
 def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
     """Return tables without costs: all that the tree of a chain asks for where no tensor is read through windows."""
-    context, factors = root_context(problem, structure), StructureFactors(problem, structure)
+    context, members = root_context(problem, structure), Members((StructureFactors(problem, structure),))
     start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
     cycles = -(-prod(context.tiles[0]) // problem.arch.compute.per_cycle)
-    shared = problem, structure, factors, measure, context, lattice_below(())
+    shared = problem, structure, members, measure, context, lattice_below(())
     return Tables(*shared, (), start, cycles, (), never, SearchCaches())
 
 
@@ -221,8 +241,7 @@ def tables_below(tables: Tables, context: Context) -> Tables:
 
     What a node costs depends on the chain above it only for a tensor that is read through windows.
     """
-    members = tables.structure, *tables.others
-    setting = _setting(tables.problem, members, tables.measure, context, tables.arithmetics, tables.caches)
+    setting = _setting_of(tables, context, tables.members)
     lattice = setting.lattice
     found = tuple(
         replace(table, edges=_edges(setting, table.term, table.graph))
@@ -231,6 +250,34 @@ def tables_below(tables: Tables, context: Context) -> Tables:
         for table in tables.tensors
     )
     return replace(tables, context=context, lattice=lattice, tensors=found)
+
+
+def tables_at(tables: Tables, places: Places) -> Tables:
+    """Return the tables with the spatial loops at some places, before any node is placed.
+
+    What a node costs depends on them only for a tensor that is read through windows; where it may stand does for all.
+    """
+    if not places:
+        return tables
+    context, members = replace(tables.context, places=places), tables.members.placed(places)
+    setting = _setting_of(tables, context, members)
+    found = tuple(
+        _tensor_table(setting, table.term) if table.term.is_window else _table_standing(setting, table)
+        for table in tables.tensors
+    )
+    return replace(tables, context=context, members=members, tensors=found)
+
+
+def _table_standing(setting: _Setting, table: TensorTable) -> TensorTable:
+    """Return the table, infeasible where places do not let nodes stand."""
+
+    def placed(edge: Edge) -> Edge:
+        def cost() -> NodeCost:
+            return replace(edge.cost, costs=_standing(setting, table.term, edge.level, edge.cost.costs))
+
+        return Edge(edge, cost)
+
+    return replace(table, edges=tuple(map(placed, table.edges)))
 
 
 def _table_below(table: TensorTable, outer: Lattice, inner: Lattice) -> TensorTable:
@@ -306,24 +353,6 @@ def _allowed_by_rules(setting: _Setting, term: TensorTerm, level: int) -> NDArra
     return ok if standing is None else ok & standing
 
 
-def _messages(
-    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], cut: int = 0
-) -> IntArray:
-    """Return the messages per load at every tile in a structure with these factors (at least; exact where all places
-    are decided). cut: of an instance below so many fan-outs."""
-    parent, level = levels
-    total = setting.ones * factors.messages(term, parent, level, cut)
-    for group in term.groups:
-        if group.is_window and any(factors.factor(d, parent, level) > 1 for d in group.dims):
-            extent = dict(setting.lattice.extents)
-            inner = setting.windows.lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
-            extents = tuple(setting.whole[dim] for dim in group.dims)
-            crossings = tuple(factors.crossings(dim, parent, level, cut=cut) for dim in group.dims)
-            known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
-            total = total * known[setting.windows.tile_index(setting.lattice, inner)]
-    return total
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeLoads:
     """Of one instance of a node in the whole run, at every tile: elements loaded, elements held.
@@ -338,7 +367,7 @@ class _NodeLoads:
 
 def _plain_loads(setting: _Setting, term: TensorTerm, level: int) -> tuple[IntArray, IntArray]:
     """Return the elements that a node holds, and how often it is filled, for all loops but those over window dims."""
-    held, trips, windows = setting.ones, setting.ones, _window_dims(term)
+    held, trips, windows = setting.ones, setting.ones, term.window_dims
     for dim, _ in setting.lattice.extents:
         if dim not in windows:
             tiles = setting.lattice.values[dim].astype(setting.counts, copy=False)
@@ -348,37 +377,21 @@ def _plain_loads(setting: _Setting, term: TensorTerm, level: int) -> tuple[IntAr
     return held, trips
 
 
-def _window_dims(term: TensorTerm) -> list[str]:
-    return [dim for group in term.groups if group.is_window for dim in group.dims]
-
-
 def _node_loads(setting: _Setting, term: TensorTerm, parent: int, level: int) -> _NodeLoads:
     """Return what a node of `level` loads from level `parent`."""
     held, trips = _plain_loads(setting, term, level)
     if not term.is_window:
         return _NodeLoads(held * trips, held)
-    seen = tuple(setting.factors.crossings(dim, parent, level) for dim in _window_dims(term))
+    seen = tuple(setting.factors.crossings(dim, parent, level) for dim in term.window_dims)
     fills = _window_model(setting, term, unmerged(seen))
     loads, stands = _window_loads(setting, term, fills)
     size = np.where(stands, fills.overlaps.size[setting.windows.tile_index(setting.lattice, fills.pairs.lattice)], 0)
     return _NodeLoads(held * loads, held * size, stands)
 
 
-def _node_reads(
-    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int], loads: _NodeLoads
-) -> IntArray:
-    """Return the elements read at the parent for one message of a node's siblings, in a structure with these factors:
-    equal to those loaded where no fan-out unites."""
-    if not term.is_window or not factors.unites(*levels):
-        return loads.fills
-    seen = tuple(factors.crossings(dim, *levels) for dim in _window_dims(term))
-    reads, _ = _window_loads(setting, term, _window_model(setting, term, seen))
-    return _plain_loads(setting, term, levels[1])[0] * reads
-
-
 def _window_model(setting: _Setting, term: TensorTerm, crossings: tuple[tuple[Crossing, ...], ...]) -> WindowModel:
     groups = tuple(group for group in term.groups if group.is_window)
-    extents = tuple((dim, setting.whole[dim]) for dim in _window_dims(term))
+    extents = tuple((dim, setting.whole[dim]) for dim in term.window_dims)
     return setting.windows.window_model(groups, extents, crossings)
 
 
@@ -431,11 +444,15 @@ def _saved_outside(
 def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
     levels = edge.parent, edge.level
     loads = _node_loads(setting, term, *levels)
-    each = [
-        _costs_of_loads(setting, factors, term, levels, loads, _node_reads(setting, factors, term, levels, loads))
-        for factors in setting.members.distinct(term, *levels)
-    ]
-    costs = tuple(reduce(np.minimum, column) for column in zip(*each, strict=True))
+
+    def reads_of(factors: StructureFactors) -> IntArray:
+        if not factors.unites(term.window_dims, *levels):
+            return loads.fills  # those of one message are those of one sibling
+        seen = tuple(factors.crossings(dim, *levels) for dim in term.window_dims)
+        reads, _ = _window_loads(setting, term, _window_model(setting, term, seen))
+        return _plain_loads(setting, term, edge.level)[0] * reads
+
+    costs = _costs_of_loads(setting, term, levels, loads, reads_of)
     return NodeCost(
         costs if loads.stands is None else _only(setting, loads.stands, costs), loads.held * term.tensor.bits
     )
@@ -443,24 +460,76 @@ def _read_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCos
 
 def _costs_of_loads(
     setting: _Setting,
-    factors: StructureFactors,
     term: TensorTerm,
     levels: tuple[int, int],
     loads: _NodeLoads,
+    reads_of: Callable[[StructureFactors], IntArray],
+) -> tuple[Numbers, ...]:
+    """Return what a node at levels[1], loaded from levels[0], costs per component: the least over the members.
+    reads_of: elements read at the parent for one message of siblings."""
+    components, found = setting.measure.components, list[list[Numbers]]()
+    for kind in setting.members.kinds(term, *levels):
+        messages, reads = _messages_of(setting, kind[0], term, levels), reads_of(kind[0])
+        each = zip(components, setting.arithmetics, strict=True)
+        found.append([_least_of_loads(kind, term, levels, one, loads, reads, messages) for one in each])
+    return tuple(reduce(np.minimum, column) for column in zip(*found, strict=True))
+
+
+def _messages_of(
+    setting: _Setting, factors: StructureFactors, term: TensorTerm, levels: tuple[int, int]
+) -> Callable[[int], IntArray | None]:
+    """Return a function of the number of outer fan-outs: messages along window dims per load of siblings, at every
+    tile, to an instance below these (at least; exact where all places are decided); None where loads are equal."""
+
+    @cache
+    def messages(cut: int) -> IntArray | None:
+        total: IntArray | None = None
+        for group in term.groups if term.is_window else ():
+            crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims if group.is_window)
+            if any(merge is Multicast.IDENTICAL for own in crossings for one in own for _, merge in one.parts):
+                extent = dict(setting.lattice.extents)
+                inner = setting.windows.lattice_below(tuple((dim, extent[dim]) for dim in group.dims))
+                extents = tuple(setting.whole[dim] for dim in group.dims)
+                known = setting.windows.messages_below(group.coefficients, extents, inner.extents, crossings)
+                along = known[setting.windows.tile_index(setting.lattice, inner)]
+                total = along if total is None else total * along
+        return total
+
+    return messages
+
+
+def _least_of_loads(
+    kind: tuple[StructureFactors, ...],
+    term: TensorTerm,
+    levels: tuple[int, int],
+    component: tuple[Component, Arithmetic],
+    loads: _NodeLoads,
     reads: IntArray,
-) -> list[Numbers]:
-    """Return what a node at levels[1], loaded from levels[0], costs per component in a structure with these factors.
-    reads: elements read at the parent for one message."""
-    reads = reads * _messages(setting, factors, term, levels)
-    found: list[Numbers] = []
-    for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
-        wired = term.is_window and component.wires
-        written, read, held = read_weights(factors, term, component, *levels, (lambda _: 0) if wired else None)
-        terms = [(loads.fills, written), (reads, read)]
-        if wired:
-            terms += _window_wires(setting, factors, term, component, levels, loads.fills)
-        found.append(arithmetic.sum_of([*terms, (loads.held, held)] if held else terms))
-    return found
+    messages: Callable[[int], IntArray | None],
+) -> Numbers:
+    """Return the least cost over members whose window dims are spread alike. Counts are equal in them: one weight of
+    each count per member, so that those count whose weights no other's cover."""
+    weights = [read_weights(factors, term, component[0], *levels) for factors in kind]
+    counts, own = [loads.fills], [[one.fill] for one in weights]
+    for place, cut in enumerate((0, *(cut for cut, _ in weights[0].sent))):
+        shared, elements = messages(cut), loads.fills if place else reads
+        several = [one.sent[place - 1][1] if place else one.read for one in weights]
+        if shared is None and elements is loads.fills:
+            own = [[first + more, *rest] for (first, *rest), more in zip(own, several, strict=True)]
+        else:
+            counts.append(elements if shared is None else elements * shared)
+            own = [[*first, more] for first, more in zip(own, several, strict=True)]
+    held = [(loads.held, weights[0].held)] if weights[0].held else []
+    return reduce(
+        np.minimum,
+        (component[1].sum_of([*zip(counts, one, strict=True), *held]) for one in uncovered(own)),
+    )
+
+
+def uncovered(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return the vectors no entry of which may be larger for another one to take their place, each once."""
+    distinct = dict.fromkeys(map(tuple, vectors))
+    return [one for one in distinct if not any(other != one and covers(other, one) for other in distinct)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -480,92 +549,76 @@ def load_weights(tables: Tables, term: TensorTerm, edge: Edge) -> tuple[LoadWeig
     """Return what more loads of a node cost, by tables before any node is placed: those that fill it and those that are
     read at its parent, together where they are as many. In each of a group at least: reads that some of its members
     unite are left out."""
-    shared = tables.context, tables.arithmetics, tables.caches
-    setting = _setting(tables.problem, (tables.structure, *tables.others), tables.measure, *shared)
+    setting = _setting_of(tables, tables.context, tables.members)
     factors, levels = setting.factors, (edge.parent, edge.level)
-    seen = tuple(factors.crossings(dim, *levels) for dim in _window_dims(term))
+    seen = tuple(factors.crossings(dim, *levels) for dim in term.window_dims)
     plain, _ = _plain_loads(setting, term, edge.level)
-    united = any(one.unites(*levels) for one in setting.members.each)
+    united = any(one.unites(term.window_dims, *levels) for one in setting.members.each)
     ways = [(plain, plain * int(not united), unmerged(seen))]
     if united and not tables.others:
         ways.append((plain * 0, plain, seen))
     found: list[LoadWeight] = []
     for fills, reads, crossings in ways:
         model, loads = _window_model(setting, term, crossings), _NodeLoads(fills, plain * 0)
-        each = [
-            _costs_of_loads(setting, one, term, levels, loads, reads)[0]
-            for one in setting.members.distinct(term, *levels)
-        ]
-        found.append(LoadWeight(reduce(np.minimum, each), model, _window_loads(setting, term, model)[0]))
+        costs = _costs_of_loads(setting, term, levels, loads, lambda _, reads=reads: reads)
+        found.append(LoadWeight(costs[0], model, _window_loads(setting, term, model)[0]))
     return tuple(found)
 
 
-def _window_wires(
+def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
+    levels, windows = (holder, setting.problem.level_count), setting.windows
+    found: list[list[int]] = []
+    for kind in setting.members.kinds(term, *levels):
+        along = partial(_least_along, setting, kind[0], term, levels)
+        elements, messages = along(windows.least_union, 0), cache(partial(along, windows.least_messages))
+        weights = [
+            [read_weights(one, term, component, *levels) for one in kind] for component in setting.measure.components
+        ]
+        found.append(
+            [
+                min(
+                    messages(0) * elements * one.read + sum(messages(cut) * weight for cut, weight in one.sent)
+                    for one in own
+                )
+                for own in weights
+            ]
+        )
+    return tuple(min(column) * setting.steps for column in zip(*found, strict=True))
+
+
+def _least_along(
     setting: _Setting,
     factors: StructureFactors,
     term: TensorTerm,
-    component: Component,
     levels: tuple[int, int],
-    fills: IntArray,
-) -> list[tuple[IntArray, int]]:
-    """Return the terms of what crosses the fan-outs between two levels, of a tensor that is read through windows."""
-    weights = node_weights(setting.problem, term, component, levels[0], levels[1:])
-    return [
-        (fills * _messages(setting, factors, term, levels, cut), price * factors.above(cut))
-        for cut, price in weights.crossings()
-    ]
-
-
-def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    last = setting.problem.level_count
-    each = [
-        _reads_by_statement(setting, factors, term, holder) for factors in setting.members.distinct(term, holder, last)
-    ]
-    return tuple(map(min, zip(*each, strict=True)))
-
-
-def _reads_by_statement(setting: _Setting, factors: StructureFactors, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    last = setting.problem.level_count
-
-    def messages_below(cut: int) -> int:
-        found = factors.messages(term, holder, last, cut)
-        for group in term.groups:
-            if group.is_window:
-                extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
-                seen = tuple(factors.crossings(dim, holder, last, cut=cut) for dim in group.dims)
-                found *= setting.windows.least_messages(group.coefficients, extents, ones, seen)
-        return found
-
-    messages = factors.messages(term, holder, last)
+    count: Callable[..., int],
+    cut: int,
+) -> int:
+    """Return a count of what statement instances load along window dims in one step, to below so many fan-outs."""
+    found = 1
     for group in term.groups:
-        if group.is_window:
+        crossings = tuple(factors.crossings(dim, *levels, cut=cut) for dim in group.dims)
+        if group.is_window and any(crossings):
             extents, ones = tuple(setting.whole[dim] for dim in group.dims), (1,) * len(group.dims)
-            crossings = tuple(factors.crossings(dim, holder, last) for dim in group.dims)
-            messages *= setting.windows.least_messages(group.coefficients, extents, ones, crossings)
-            messages *= setting.windows.least_union(group.coefficients, extents, ones, crossings)
-    components = setting.measure.components
-    weights = [read_weights(factors, term, component, holder, last, messages_below) for component in components]
-    return tuple((read * messages + crossing) * setting.steps for crossing, read, _ in weights)
+            found *= count(group.coefficients, extents, ones, crossings)
+    return found
 
 
 def _output_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
     levels = edge.parent, edge.level
-    node, distinct = _node_loads(setting, term, *levels), tuple(setting.members.distinct(term, *levels))
+    node, (distinct,) = _node_loads(setting, term, *levels), setting.members.kinds(term, *levels)
     costs: list[Numbers] = []
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
-        each: list[Numbers] = []
-        for factors in distinct:
-            terms, credit = update_terms(factors, term, component, levels, edge.levels, node.fills)
-            if component.held:
-                terms.append((node.held, component.held[edge.level][term.index]))
-            each.append(arithmetic.plus(arithmetic.sum_of(terms), -credit))
-        costs.append(reduce(np.minimum, each))
+        held = [(node.held, component.held[edge.level][term.index])] if component.held else []
+        # What first updates save is equal in all members.
+        weight, credit = min(update_weight(factors, term, component, levels, edge.levels) for factors in distinct)
+        costs.append(arithmetic.plus(arithmetic.sum_of([(node.fills, weight), *held]), -credit))
     return NodeCost(tuple(costs), node.held * term.tensor.bits)
 
 
 def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    each = setting.members.distinct(term, holder, setting.problem.level_count)
+    (distinct,) = setting.members.kinds(term, holder, setting.problem.level_count)
     return tuple(
-        min(update_end(factors, term, component, holder, setting.steps) for factors in each)
+        min(update_end(factors, term, component, holder, setting.steps) for factors in distinct)
         for component in setting.measure.components
     )

@@ -539,7 +539,7 @@ def _size(problem: Problem, structures: Structures) -> int:
 
 def _by_window_factors(problem: Problem, structures: Structures) -> Structures:
     """Return the structures with equal factors of window dims side by side: they share tables of loads."""
-    windows = {dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims}
+    windows = {dim for term in problem.terms for dim in term.window_dims}
     return structures.sorted_by([d for d, dim in enumerate(problem.dims) if dim in windows])
 
 

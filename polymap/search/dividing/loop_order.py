@@ -128,7 +128,7 @@ def _placements(tables: Tables, window: TensorTerm, blocks: tuple[Block, ...]) -
 def _crossing_tiles(tables: Tables, block: Block, below: int, window: TensorTerm) -> list[Vector]:
     """Return the temporal tiles inside a group of the block; decided places that no loop order gives leave none."""
     decided = dict(tables.context.places)
-    windows = {dim for group in window.groups if group.is_window for dim in group.dims}
+    windows = set(window.window_dims)
     choices: list[Vector] = []
     for dim, outer, inner in zip(tables.problem.dims, block.outer, block.inner, strict=True):
         free = dim in windows and tables.factors.group_factor(dim, below) > 1
@@ -261,24 +261,21 @@ class _WindowPath:
     def _weighted_node(self, parent: int, level: int, tile: Vector) -> _WindowNode:
         tables, term = self._tables, self._term
         node = self._placed_node(parent, level, tile)
-        messages = self._factors.messages(term, parent, level)
+        each = [read_weights(self._factors, term, component, parent, level) for component in tables.measure.components]
+        messages = {cut: self._messages_below(node, tile, parent, level, cut) for one in each for cut, _ in one.sent}
+        whole = self._messages_below(node, tile, parent, level, 0)
+        size = self._size(node)[0] if any(one.held for one in each) else 0
+        weights = tuple(
+            (one.fill + sum(weight * messages[cut] for cut, weight in one.sent), whole * one.read) for one in each
+        )
+        return _WindowNode(tile, node.plain, node.dims, weights, tuple(size * one.held for one in each))
+
+    def _messages_below(self, node: _WindowNode, tile: Vector, parent: int, level: int, cut: int) -> int:
+        """Return the messages along window dims per load of siblings, to an instance below so many fan-outs."""
+        standing, found = replace(node, dims=self._all_standing(parent, level, cut)) if cut else node, 1
         for group in self._windows:
-            messages *= self._counts.tile_messages(group.coefficients, self._views(node, tile, group.dims))
-
-        def messages_below(cut: int) -> int:
-            standing, found = self._all_standing(parent, level, cut), self._factors.messages(term, parent, level, cut)
-            for group in self._windows:
-                views = self._views(replace(node, dims=standing), tile, group.dims)
-                found *= self._counts.tile_messages(group.coefficients, views)
-            return found
-
-        each = [
-            read_weights(self._factors, term, component, parent, level, messages_below)
-            for component in tables.measure.components
-        ]
-        size = self._size(node)[0] if any(held for _, _, held in each) else 0
-        weights = tuple((written, messages * read) for written, read, _ in each)
-        return _WindowNode(tile, node.plain, node.dims, weights, tuple(size * held for _, _, held in each))
+            found *= self._counts.tile_messages(group.coefficients, self._views(standing, tile, group.dims))
+        return found
 
     def _views(self, node: _WindowNode, inside: Vector, dims: tuple[str, ...]) -> tuple[DimView, ...]:
         names, view = self._tables.problem.dims, self._counts.dim_view

@@ -135,7 +135,7 @@ def _added_loads(tables: Tables, pairs: TilePairs, term: TensorTerm, weight: Loa
     """Return the loads, per element of the plain axes' tile, that loops through the outer tile of a pair make more than
     the tables say; -1 where no loops pass through it."""
     lattice, model, counts = tables.lattice, weight.model, window_counts(tables.caches)
-    windows = [dim for group in term.groups if group.is_window for dim in group.dims]
+    windows = list(term.window_dims)
     other = [dim for dim in tables.problem.dims if dim not in term.dims]
     plain = [dim for dim in tables.problem.dims if dim in term.dims and dim not in windows]
     where = counts.tile_index(lattice, model.pairs.lattice)

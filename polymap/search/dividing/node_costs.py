@@ -6,7 +6,8 @@ with one entry per structure; how many elements there are is for whoever asks (d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -118,16 +119,36 @@ class StructureFactors(SpatialFactors[int]):
     def __init__(self, problem: Problem, structure: Structure, places: Places = ()) -> None:
         super().__init__(problem, structure.classes, 1)
         self.places = dict(places)
+        self._crossings: dict[tuple[str, int, int, int], tuple[Crossing, ...]] = {}
+        self._spread = {
+            dim for row in structure.classes for dim, factor in zip(problem.dims, row, strict=True) if factor > 1
+        }
 
-    def unites(self, after: int, upto: int) -> bool:
-        """Return whether some fan-out between two levels makes one message of different loads."""
-        return any(one.multicast.unites_tiles and prod(row) > 1 for one, row in self.between(after, upto))
+    def placed(self, places: Places) -> StructureFactors:
+        """Return the factors with spatial loops at other places."""
+        found = copy(self)
+        found.places, found._crossings = dict(places), {}
+        return found
+
+    def unites(self, dims: Iterable[str], after: int, upto: int) -> bool:
+        """Return whether some fan-out between two levels makes one message of different loads along some dims."""
+        own = [self.problem.dims.index(dim) for dim in dims]
+        return any(
+            one.multicast.unites_tiles and any(row[d] > 1 for d in own) for one, row in self.between(after, upto)
+        )
 
     def crossings(self, dim: str, after: int, level: int, cut: int = 0) -> tuple[Crossing, ...]:
         """Return the spatial loops over a dim as a node of `level` sees them, loaded from level `after`, or from below
         the first `cut` fan-outs."""
+        if dim not in self._spread:
+            return ()
+        asked = dim, after, level, cut
+        if asked not in self._crossings:
+            self._crossings[asked] = tuple(self._crossings_of(*asked))
+        return self._crossings[asked]
+
+    def _crossings_of(self, dim: str, after: int, level: int, cut: int) -> Iterator[Crossing]:
         d = self.problem.dims.index(dim)
-        found: list[Crossing] = []
         for below in self.groups():
             parts = tuple(
                 (row[d], one.multicast if after < below <= level and one.fanouts[0] >= cut else None)
@@ -135,8 +156,7 @@ class StructureFactors(SpatialFactors[int]):
                 if row[d] > 1
             )
             if parts:
-                found.append(Crossing(parts, below <= level, self.places.get((below, dim))))
-        return tuple(found)
+                yield Crossing(parts, below <= level, self.places.get((below, dim)))
 
     def groups(self) -> tuple[int, ...]:
         """Return the fan-out groups, named by the level below them, outermost first."""
@@ -154,19 +174,34 @@ class Members:
     each: of every structure, the first one's first.
     """
 
-    def __init__(self, problem: Problem, structures: tuple[Structure, ...], places: Places = ()) -> None:
-        self.each = tuple(StructureFactors(problem, structure, places) for structure in structures)
+    def __init__(self, each: Iterable[StructureFactors]) -> None:
+        self.each = tuple(each)
+        self._kinds: dict[tuple[int, int, int], tuple[tuple[StructureFactors, ...], ...]] = {}
 
-    def distinct(self, term: TensorTerm, parent: int, level: int) -> Iterable[StructureFactors]:
-        """Return one structure's factors per way in which loads of a node at `level` reach it from `parent`."""
+    def placed(self, places: Places) -> Members:
+        """Return the members with spatial loops at other places."""
+        return Members(one.placed(places) for one in self.each)
+
+    def kinds(self, term: TensorTerm, parent: int, level: int) -> tuple[tuple[StructureFactors, ...], ...]:
+        """Return one structure's factors per way in which loads of a node at `level` reach it from `parent`, those side
+        by side whose window dims are spread alike: siblings' loads along them are equal."""
+        asked = term.index, parent, level
+        if asked not in self._kinds:
+            self._kinds[asked] = self._kinds_of(term, parent, level)
+        return self._kinds[asked]
+
+    def _kinds_of(self, term: TensorTerm, parent: int, level: int) -> tuple[tuple[StructureFactors, ...], ...]:
         if len(self.each) == 1:
-            return self.each
-        own = [d for d, dim in enumerate(self.each[0].problem.dims) if dim in term.dims]
-        found: dict[tuple[tuple[int, ...], ...], StructureFactors] = {}
+            return (self.each,)
+        dims, windows = self.each[0].problem.dims, term.window_dims
+        own = [d for d, dim in enumerate(dims) if dim in term.dims]
+        along = [d for d, dim in enumerate(dims) if dim in windows]
+        found: dict[tuple[tuple[int, ...], ...], dict[tuple[tuple[int, ...], ...], StructureFactors]] = {}
         for factors in self.each:
-            between = factors.between(parent, level)
-            found.setdefault(tuple((*(row[d] for d in own), prod(row)) for _, row in between), factors)
-        return found.values()
+            rows = [row for _, row in factors.between(parent, level)]
+            kind = found.setdefault(tuple(tuple(row[d] for d in along) for row in rows), {})
+            kind.setdefault(tuple((*(row[d] for d in own), prod(row)) for row in rows), factors)
+        return tuple(tuple(kind.values()) for kind in found.values())
 
 
 def covers_intrinsics(
@@ -226,58 +261,64 @@ def root_context(problem: Problem, structure: Structure, places: Places = ()) ->
     return Context((tuple(e // structure.used(d) for d, e in enumerate(problem.extents)),), places)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadWeights(Generic[Factor]):
+    """What elements cost an input's node: fill: one that an instance loads; read: one that is read at the parent for
+    its siblings' messages; sent: (cut, weight), one that is sent to an instance below so many fan-outs; held: one that
+    an instance holds. Messages along window dims are left to whoever asks."""
+
+    fill: Factor
+    read: Factor
+    sent: tuple[tuple[int, Factor], ...]
+    held: int
+
+    @property
+    def filled(self) -> Factor:
+        """What one element costs on its way and where it arrives, with one message along window dims."""
+        return sum((weight for _, weight in self.sent), start=self.fill)
+
+
 def read_weights(
-    factors: SpatialFactors[Factor],
-    term: TensorTerm,
-    component: Component,
-    parent: int,
-    level: int,
-    messages_below: Callable[[int], Factor] | None = None,
-) -> tuple[Factor, Factor, int]:
-    """Return what one element of a node at `level` costs: filled by each instance (what crosses fan-outs on its way
-    included), read by each instance of `parent` for it, held. The compute unit (the level count) is a node that is
-    filled for nothing else and holds nothing.
-
-    messages_below: how many messages an instance below so many fan-outs gets per element that its siblings load; where
-    the tensor is a window, there are at least those along other dims, which is what None stands for.
-    """
+    factors: SpatialFactors[Factor], term: TensorTerm, component: Component, parent: int, level: int
+) -> ReadWeights[Factor]:
+    """Return the weights of a node at `level`. The compute unit (the level count) is a node that is filled for nothing
+    else and holds nothing."""
     weights = node_weights(factors.problem, term, component, parent, (level,))
+    read = weights.message * factors.messages(term, parent, level)
     if component.busiest:
-        return weights.fill * factors.one, weights.message * factors.one, weights.held
-    filled = weights.fill * factors.instances(level)
-    for cut, price in weights.crossings():
-        sent = factors.messages(term, parent, level, cut) if messages_below is None else messages_below(cut)
-        filled = filled + price * (factors.above(cut) * sent)
-    return filled, weights.message * factors.instances(parent), weights.held
+        return ReadWeights(weights.fill * factors.one, read, (), weights.held)
+    sent = tuple(
+        (cut, price * (factors.above(cut) * factors.messages(term, parent, level, cut)))
+        for cut, price in weights.crossings()
+    )
+    return ReadWeights(weights.fill * factors.instances(level), read * factors.instances(parent), sent, weights.held)
 
 
-def update_terms(
+def update_weight(
     factors: SpatialFactors[Factor],
     term: TensorTerm,
     component: Component,
     levels: tuple[int, int],
     inside: tuple[int, ...],
-    visits: IntArray,
-) -> tuple[list[tuple[IntArray, Factor]], Factor]:
-    """Return what moving an output's elements to and from its node at levels[1], with parent levels[0], costs: terms
-    (elements, weight), and what first updates save (docs/closed_form.md).
+) -> tuple[Factor, Factor]:
+    """Return what moving one element of one instance of an output's node at levels[1], with parent levels[0], costs per
+    visit, and what first updates save in the whole run (docs/closed_form.md).
 
-    visits: elements of one instance over the whole run. inside: the node's level and those of the nodes inside it. What
-    siblings elide, which is all but one update of each element that they share, is credited to all of these.
+    inside: the node's level and those of the nodes inside it. What siblings elide, which is all but one update of each
+    element that they share, is credited to all of these.
     """
     parent, level = levels
     shared, unadded, different = factors.siblings(term, parent, level)
     weights, zero = node_weights(factors.problem, term, component, parent, inside), zero_starts(term)
     if component.busiest:
         own = factors.product(factors.factor(dim, -1, level) for dim in sorted(term.dims))
-        return [(visits, weights.fill + different * unadded * weights.message)], weights.fill * (zero // own)
-    total = visits * factors.instances(level)
-    terms = [
-        (total, -weights.further_in * factors.one),
-        (total // shared, unadded * weights.message + weights.fill + weights.further_in),
-        *((total // factors.added(term, *levels, cut), price * factors.one) for cut, price in weights.crossings()),
-    ]
-    return terms, zero * weights.fill * factors.one
+        return weights.fill + different * unadded * weights.message, weights.fill * (zero // own)
+    instances = factors.instances(level)
+    moved = unadded * weights.message + weights.fill + weights.further_in
+    total = instances // shared * moved - instances * weights.further_in
+    for cut, price in weights.crossings():
+        total = total + instances // factors.added(term, parent, level, cut) * price
+    return total, zero * weights.fill * factors.one
 
 
 def update_end(
@@ -304,7 +345,7 @@ def places_of(problem: Problem, structure: Structure) -> tuple[Places, ...]:
 
 def choices_of_places(problem: Problem, structure: Structure) -> tuple[Places, ...]:
     """Return, per group of fan-outs and window dim that is spread there, the choices of its place."""
-    windows = [dim for term in problem.terms for g in term.groups if g.is_window for dim in g.dims]
+    windows = [dim for term in problem.terms for dim in term.window_dims]
     whole = dict(zip(problem.dims, root_context(problem, structure).tiles[0], strict=True))
     factors = StructureFactors(problem, structure)
     return tuple(

@@ -21,7 +21,7 @@ from polymap.search.dividing.node_costs import (
     StructureFactors,
     read_weights,
     update_end,
-    update_terms,
+    update_weight,
 )
 from polymap.search.dividing.window_paths import Crossing, WindowCounts, unmerged, window_counts
 from polymap.search.problem import (
@@ -131,10 +131,6 @@ class StructureBatch(SpatialFactors[IntArray]):
             return self.one > 0
         return np.asarray(self.held(term, level) * term.tensor.bits <= usable_bits, dtype=np.bool_)
 
-    def window_messages(self, term: TensorTerm, after: int, upto: int) -> IntArray:
-        """Return a lower bound on the messages per element that a sibling loads."""
-        return self.messages(term, after, upto) * self.windows(term, (after, upto), _messages)
-
     def windows(self, term: TensorTerm, levels: tuple[int, int], count: _Count) -> IntArray:
         """Return the product over the window groups of `count` at (parent, level)."""
         return self.product(self._group(group, levels, count) for group in term.groups if group.is_window)
@@ -182,9 +178,9 @@ def tensor_cost(batch: StructureBatch, term: TensorTerm, component: Component) -
 
 def _read_end(batch: StructureBatch, term: TensorTerm, component: Component, holder: int) -> IntArray:
     count = batch.problem.level_count
-    crossing, read, _ = read_weights(batch, term, component, holder, count)
-    messages = batch.window_messages(term, holder, count) * batch.windows(term, (holder, count), _fewest_read)
-    return (messages * read + crossing) * batch.steps
+    weights, levels = read_weights(batch, term, component, holder, count), (holder, count)
+    messages = batch.windows(term, levels, _messages) * batch.windows(term, levels, _fewest_read)
+    return (messages * weights.read + weights.filled) * batch.steps
 
 
 def _output_end(batch: StructureBatch, term: TensorTerm, component: Component, holder: int) -> IntArray:
@@ -193,18 +189,18 @@ def _output_end(batch: StructureBatch, term: TensorTerm, component: Component, h
 
 def _read_node(batch: StructureBatch, term: TensorTerm, component: Component, edge: HolderEdge) -> IntArray:
     levels = edge.parent, edge.level
-    written, read, held = read_weights(batch, term, component, *levels)
+    weights = read_weights(batch, term, component, *levels)
     plain = batch.plain_loads(term, edge.level)
     fills = plain * batch.windows(term, levels, _all_filled)
-    reads = plain * batch.windows(term, levels, _all_read) * batch.window_messages(term, *levels)
-    cost = fills * written + reads * read
-    return cost + batch.held(term, edge.level) * held if held else cost
+    reads = plain * batch.windows(term, levels, _all_read) * batch.windows(term, levels, _messages)
+    cost = fills * weights.filled + reads * weights.read
+    return cost + batch.held(term, edge.level) * weights.held if weights.held else cost
 
 
 def _output_node(batch: StructureBatch, term: TensorTerm, component: Component, edge: HolderEdge) -> IntArray:
     visits = batch.plain_loads(term, edge.level)
-    terms, credit = update_terms(batch, term, component, (edge.parent, edge.level), edge.levels, visits)
-    cost = sum((amount * weight for amount, weight in terms), -credit)
+    weight, credit = update_weight(batch, term, component, (edge.parent, edge.level), edge.levels)
+    cost = visits * weight - credit
     if component.held:
         cost = cost + batch.held(term, edge.level) * component.held[edge.level][term.index]
     return cost

@@ -13,7 +13,7 @@ from enum import IntEnum
 from polymap.arithmetic import Kind
 from polymap.search.dividing.bounds import Multipliers, first_states, least_from, no_multipliers, winning_states
 from polymap.search.dividing.branch_and_bound import BoundTables, BranchPath, StructureSearch, bound_tables, bounds_at
-from polymap.search.dividing.cost_tables import State, Tables, build_tables
+from polymap.search.dividing.cost_tables import State, Tables, build_tables, tables_at
 from polymap.search.dividing.groups import Group, group_bound, is_searched_at_once, least_value, relaxed_bound
 from polymap.search.dividing.lagrange import improve_multipliers, is_refuted, tradeoff_multipliers
 from polymap.search.dividing.marks import costs_below_marks, nodes_before_marks
@@ -148,25 +148,18 @@ def _split_bound(
         incumbent.multipliers = (multipliers,)
     if not incumbent.beats(found + constant):
         return found + constant
-    placed = _placed_bounds(problem, measure, members, incumbent, known)
+    placed = _placed_bounds(tables, incumbent, known)
     return max(found + constant, min((bound for bound, _ in placed), default=incumbent.value))
 
 
 def _tables(
-    problem: Problem,
-    measure: Measure,
-    members: tuple[Structure, ...],
-    incumbent: Incumbent,
-    known: GroupBound | None,
-    stop_point: StopPoint | None = None,
-    places: Places = (),
+    problem: Problem, measure: Measure, members: tuple[Structure, ...], incumbent: Incumbent, known: GroupBound | None
 ) -> Tables:
-    """Return the tables of a structure, or of all of a group, of the joint states that are left. places: of spatial
-    loops; others stay open."""
+    """Return the tables of a structure, or of all of a group, of the joint states that are left, all places of spatial
+    loops open."""
     first, *others = members
-    only = stop_point.only if stop_point else known.only if known else None
-    shared = root_context(problem, first, places), incumbent.out_of_time, incumbent.caches
-    return build_tables(problem, first, measure, *shared, tuple(others), only)
+    shared = root_context(problem, first), incumbent.out_of_time, incumbent.caches
+    return build_tables(problem, first, measure, *shared, tuple(others), known.only if known else None)
 
 
 def solve_structures(
@@ -180,32 +173,27 @@ def solve_structures(
 ) -> StopPoint | None:
     """Search all trees of a structure, or of all of a group; return where that was ended, if it was. stop_point: where
     an earlier search was ended, from which this one goes on. known: of the group. most: nodes to visit (None: all)."""
-    placed = [] if stop_point else _placed_bounds(problem, measure, members, incumbent, known)
+    tables = _tables(problem, measure, members, incumbent, known)
+    placed = [] if stop_point else _placed_bounds(tables, incumbent, known)
     left = stop_point.left if stop_point else tuple(places for _, places in placed)
     before = incumbent.nodes
     while left:
         spent = incumbent.nodes - before
         if spent and most is not None and spent >= most:
             return StopPoint((), known.only if known else None, 0, (), left=left)
-        asked = problem, measure, members, incumbent, stop_point, known, None if most is None else most - spent
-        ended = _solve_at(*asked, left[0])
+        own = replace(tables, only=stop_point.only) if stop_point else tables
+        ended = _solve_at(tables_at(own, left[0]), incumbent, stop_point, known, None if most is None else most - spent)
         if ended is not None:
             return replace(ended, left=left)
         stop_point, left = None, left[1:]
     return None
 
 
-def _placed_bounds(
-    problem: Problem,
-    measure: Measure,
-    members: tuple[Structure, ...],
-    incumbent: Incumbent,
-    known: GroupBound | None,
-) -> list[tuple[int, Places]]:
+def _placed_bounds(tables: Tables, incumbent: Incumbent, known: GroupBound | None) -> list[tuple[int, Places]]:
     """Return lower bounds of the trees at the choices of places of its spatial loops that they do not refute,
-    the least first: decided one by one, as long as there are few; the others stay open."""
+    the least first: decided one by one, as long as there are few; the others stay open. tables: without places."""
     suits = (known.own if known else ()) or incumbent.multipliers
-    every = choices_of_places(problem, members[0])
+    every = choices_of_places(tables.problem, tables.structure)
     found: list[tuple[int, Places]] = [(0, tuple(one for choices in every if len(choices) == 1 for one in choices))]
     for choices in every:
         if len(choices) == 1:
@@ -213,28 +201,17 @@ def _placed_bounds(
         if len(found) > TUNING.decided_places:
             break
         longer = [(*places, one) for _, places in found for one in choices]
-        bounds = (
-            relaxed_bound(_tables(problem, measure, members, incumbent, known, places=places), suits)[0]
-            for places in longer
-        )
+        bounds = (relaxed_bound(tables_at(tables, places), suits)[0] for places in longer)
         pairs = zip(bounds, longer, strict=True)
         found = [(bound, places) for bound, places in pairs if bound is not None and incumbent.beats(bound)]
     return sorted(found, key=lambda one: one[0])
 
 
 def _solve_at(
-    problem: Problem,
-    measure: Measure,
-    members: tuple[Structure, ...],
-    incumbent: Incumbent,
-    stop_point: StopPoint | None,
-    known: GroupBound | None,
-    most: int | None,
-    places: Places,
+    tables: Tables, incumbent: Incumbent, stop_point: StopPoint | None, known: GroupBound | None, most: int | None
 ) -> StopPoint | None:
-    """Search all trees with spatial loops at these places."""
-    tables = _tables(problem, measure, members, incumbent, known, stop_point, places)
-    bounds = bound_tables(tables, ())
+    """Search all trees with spatial loops at the places of the tables."""
+    bounds, measure = bound_tables(tables, ()), tables.measure
     if least_value(bounds) is None:
         return None
     search = StructureSearch(tables, (), incumbent, most)

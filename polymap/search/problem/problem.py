@@ -65,8 +65,8 @@ class IndexGroup:
 
 @dataclass(frozen=True, slots=True)
 class TensorTerm:
-    """A tensor of the problem. groups: of its index; dims: of all of these. may_hold, must_hold: level indices, without
-    the outermost."""
+    """A tensor of the problem. groups: of its index; dims: of all of these; window_dims: of those that are windows, in
+    order. may_hold, must_hold: level indices, without the outermost."""
 
     tensor: Tensor
     index: int
@@ -75,12 +75,15 @@ class TensorTerm:
     may_hold: frozenset[int]
     must_hold: frozenset[int]
     dims: frozenset[str] = field(init=False, repr=False)
+    window_dims: tuple[str, ...] = field(init=False, repr=False)
     is_window: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # Asked for several times per node of every structure.
         object.__setattr__(self, "dims", frozenset(dim for group in self.groups for dim in group.dims))
-        object.__setattr__(self, "is_window", any(group.is_window for group in self.groups))
+        windows = tuple(dim for group in self.groups if group.is_window for dim in group.dims)
+        object.__setattr__(self, "window_dims", windows)
+        object.__setattr__(self, "is_window", bool(windows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from polymap.search.dividing.branch_and_bound import (
 from polymap.search.dividing.cost_tables import Tables, build_tables
 from polymap.search.dividing.groups import Group, least_value
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import StructureFactors, places_of, root_context, update_terms
+from polymap.search.dividing.node_costs import StructureFactors, places_of, root_context, update_weight
 from polymap.search.dividing.progress import Front, Incumbent
 from polymap.search.dividing.single_tensor_bound import StructureBatch, single_tensor_bounds
 from polymap.search.dividing.steps import Stage, step_on
@@ -192,25 +192,19 @@ def test_many_structures_side_by_side_have_the_factors_and_terms_of_each(seed: i
     problem, component = one.problem, one.measure.components[-1]
     batch = batch_of(one, component)
     levels = range(problem.level_count + 1)
-    visits = np.arange(1, len(one.structures) + 1) * 3600
     for parent, level in ((a, b) for a in levels for b in levels if a < b):
         for term in problem.terms:
             many = [batch.messages(term, parent, level), *batch.siblings(term, parent, level), batch.instances(level)]
             moved = None
             if term.is_output and level < problem.level_count:
-                moved = update_terms(batch, term, component, (parent, level), (level,), visits)
+                moved = update_weight(batch, term, component, (parent, level), (level,))
             for number, structure in enumerate(one.structures):
                 own = StructureFactors(problem, structure)
                 each = [own.messages(term, parent, level), *own.siblings(term, parent, level), own.instances(level)]
                 assert [int(array[number]) for array in many] == each
                 if moved is not None:
-                    terms, credit = update_terms(
-                        own, term, component, (parent, level), (level,), visits[number : number + 1]
-                    )
-                    alone = sum(int(amount[0]) * weight for amount, weight in terms) - credit
-                    credits = np.broadcast_to(moved[1], len(visits))
-                    together = sum(int((amount * weight)[number]) for amount, weight in moved[0])
-                    assert alone == together - int(credits[number])
+                    together = [int(np.broadcast_to(array, len(one.structures))[number]) for array in moved]
+                    assert together == [*update_weight(own, term, component, (parent, level), (level,))]
 
 
 def test_a_front_keeps_what_no_other_covers() -> None:

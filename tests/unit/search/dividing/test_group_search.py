@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from itertools import count
 
 import numpy as np
@@ -18,10 +18,10 @@ import polymap.search.dividing.engine as engine
 import polymap.search.dividing.marks as marks
 import polymap.search.dividing.steps as steps
 from polymap.ir.mapping import Mapping
-from polymap.search.dividing.cost_tables import Tables, build_tables, load_weights, tables_below
+from polymap.search.dividing.cost_tables import Tables, build_tables, load_weights, tables_at, tables_below
 from polymap.search.dividing.groups import Group, groups_of, is_searched_at_once
 from polymap.search.dividing.loop_order import CompletedMapping
-from polymap.search.dividing.node_costs import Context, root_context
+from polymap.search.dividing.node_costs import Context, places_of, root_context
 from polymap.search.dividing.progress import Incumbent
 from polymap.search.problem.lattice import divisors
 from polymap.search.problem.problem import analyse
@@ -107,7 +107,23 @@ def costs_below_a_node_are_the_least_of_the_members(seed: int) -> None:
         for term in one.problem.terms:
             for number, edge in enumerate(together.tensors[term.index].edges if term.is_window else ()):
                 alone = [own.tensors[term.index].edges[number].cost.costs[0] for own in each]
-                assert np.array_equal(edge.cost.costs[0], np.minimum.reduce(alone)), "the least cost at every tile"
+                assert np.all(edge.cost.costs[0] == reduce(np.minimum, alone)), "the least cost at every tile"
+
+
+def tables_at_places_are_those_built_there(seed: int) -> None:
+    """What does not depend on places of spatial loops is taken from tables that leave them open."""
+    one, rng = grouped(seed), random.Random(f"at places {seed}")
+    for members in rng.sample(groups := list(every_group(one)), min(3, len(groups))):
+        opened, *_ = together_and_each(one, members)
+        for places in rng.sample(every := places_of(one.problem, members[0]), min(3, len(every))):
+            root = root_context(one.problem, members[0], places)
+            built = build_tables(one.problem, members[0], one.measure, root, others=members[1:])
+            for found, true in zip(tables_at(opened, places).tensors, built.tensors, strict=True):
+                assert found.final == true.final, "what statement instances cost"
+                for own, other in zip(found.edges, true.edges, strict=True):
+                    assert np.all(own.cost.bits == other.cost.bits), "what nodes hold"
+                    for costs, known in zip(own.cost.costs, other.cost.costs, strict=True):
+                        assert np.all(costs == known), "what nodes cost, and where they stand"
 
 
 def loads_cost_no_more_than_in_the_members(seed: int) -> None:
@@ -119,9 +135,15 @@ def loads_cost_no_more_than_in_the_members(seed: int) -> None:
             for number, edge in enumerate(together.tensors[term.index].edges if term.is_window else ()):
                 (own,) = load_weights(together, term, edge)
                 ways = [load_weights(alone, term, alone.tensors[term.index].edges[number]) for alone in each]
-                assert np.all(own.cost <= np.minimum.reduce([way[0].cost for way in ways])), "no more than in a member"
+                least = reduce(np.minimum, (way[0].cost for way in ways))
+                assert np.all(own.cost <= least), "no more than in a member"
                 if all(len(way) == 1 for way in ways):
-                    assert np.array_equal(own.cost, np.minimum.reduce([way[0].cost for way in ways])), "no less"
+                    assert np.all(own.cost == least), "no less"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_at_places_are_those_built_there(seed: int) -> None:
+    tables_at_places_are_those_built_there(seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -25,7 +25,7 @@ from polymap.search.dividing.bounds import (
     winning_states,
 )
 from polymap.search.dividing.branch_and_bound import at, bound_tables
-from polymap.search.dividing.cost_tables import Tables, build_tables
+from polymap.search.dividing.cost_tables import Tables, build_tables, uncovered
 from polymap.search.dividing.groups import groups_of, least_value
 from polymap.search.dividing.node_costs import root_context
 from polymap.search.problem.goals import parse_objective
@@ -109,6 +109,25 @@ def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
                     assert arithmetic.number(at(costs, index)) == min(known, default=None), (edge.level, index)
     whole, bounds = least_value(bound_tables(together, ())), [least_value(bound_tables(own, ())) for own in each]
     assert all(bound is None or (whole is not None and whole <= bound) for bound in bounds)
+
+
+def weights_that_no_other_covers_are_left(seed: int) -> None:
+    rng = random.Random(f"weights {seed}")
+    for _ in range(50):
+        weights = [[rng.randrange(4) for _ in range(1 + seed % 3)] for _ in range(rng.randint(1, 9))]
+        left = uncovered(weights)
+        assert len(set(left)) == len(left), "each once"
+        for one in weights:
+            assert any(all(a <= b for a, b in zip(other, one, strict=True)) for other in left), "one is no larger"
+        for one in left:
+            assert not any(all(a <= b for a, b in zip(x, one, strict=True)) for x in left if x != one), (
+                "none is in vain"
+            )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_that_no_other_covers_are_left(seed: int) -> None:
+    weights_that_no_other_covers_are_left(seed)
 
 
 @pytest.mark.parametrize("seed", range(30))
