@@ -18,6 +18,7 @@ with lazy(__name__):
     from polymap.workload.c.tree import (
         Assign as Assign,
         Binary as Binary,
+        Block as Block,
         Call as Call,
         Cast as Cast,
         CExpression as CExpression,
@@ -33,6 +34,7 @@ with lazy(__name__):
         Program as Program,
         Refused as Refused,
         Unary as Unary,
+        all_statements as all_statements,
         names_of as names_of,
         parts as parts,
         render as render,
@@ -42,6 +44,7 @@ with lazy(__name__):
         INTEGERS as INTEGERS,
         SPELLING as SPELLING,
         bits_of as bits_of,
+        common as common,
         limits as limits,
         number_type as number_type,
         type_of as type_of,
