@@ -46,13 +46,16 @@ def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Archite
     def told(name: str, value: float) -> Fraction:
         return Fraction(value) if name in parts else Fraction(0)
 
-    beats = "DRAM.beat" in parts
+    beats, split = "DRAM.beat" in parts, "DRAM.write_bandwidth_bits_per_cycle" in parts
     dram = pm.MemoryLevel(
         "DRAM",
-        bandwidth_bits_per_cycle=Fraction(128),
+        bandwidth_bits_per_cycle=None if split else Fraction(128),
+        read_bandwidth_bits_per_cycle=Fraction(100) if split else None,
+        write_bandwidth_bits_per_cycle=Fraction(40) if split else None,
         beat_bits=128 if beats else None,
         request_bits=512 if beats else None,
         row_requests="DRAM.beat" in parts,
+        one_bus="DRAM.one_bus" in parts,
         base_offset_bits=64 if beats and convolves else 0,
     )
     steps = told("SPAD.step_cycles", 150 if "driver" not in parts else 265 if convolves else 134)
