@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polymap as pm
@@ -21,9 +22,10 @@ from search import cpu_clock  # a benchmark beside this one
 
 def with_bursts(name: str, burst_bytes: int) -> pm.Architecture:
     """Return a preset whose outermost level moves bursts of so many bytes."""
-    document = pm.io.arch_to_document(pm.load_arch(name))
-    document["nodes"][0]["burst_bits"] = f"{burst_bytes} B"
-    return pm.io.arch_from_document(document)
+    arch = pm.load_arch(name)
+    outer, *inner = arch.nodes
+    assert isinstance(outer, pm.MemoryLevel), "the outermost node"
+    return replace(arch, nodes=(replace(outer, burst_bits=8 * burst_bytes), *inner))
 
 
 def main() -> None:

@@ -30,9 +30,15 @@ LADDER = {  # of each model what single steps take; fitted are its constants bes
         *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
         *("L2.miss_cycles", "L2.write_miss_cycles"),
     ),
+    "and one bus": (
+        *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
+        *("L2.miss_cycles", "L2.write_miss_cycles"),
+        *("DRAM.one_bus", "DRAM.read_bandwidth_bits_per_cycle", "DRAM.write_bandwidth_bits_per_cycle"),
+    ),
 }
 KNOWN = (
     "DRAM.beat",
+    "DRAM.one_bus",
     "MAC.pass",
     "driver",
 )  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block,
@@ -153,7 +159,8 @@ def main() -> None:
     print(f"{'model':18} {'constants':>9} {'rank':>6} {'error':>7} {'seconds':>8}  factors")
     for name, parts in LADDER.items():
         start = time.perf_counter()
-        constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part not in KNOWN))
+        shared = () if "DRAM.one_bus" in parts else ("DRAM.bandwidth_bits_per_cycle",)
+        constants = (*shared, *(part for part in parts if part not in KNOWN))
         runs = runs_of(rows, parts)
         assert runs[0].arch is not None, "runs_of names the machine of each"
         fit = pm.study.fit_machine(runs[0].arch, runs, constants)

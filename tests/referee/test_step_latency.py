@@ -504,6 +504,10 @@ def bounded(seeds: range) -> tuple[int, int]:
         rng = random.Random(seed)
         case = with_steps(random_case(rng), rng) if seed % 4 == 0 else demanding(with_steps(strided(rng), rng), rng)
         case = with_requirements(case, rng)
+        if seed % 3 == 0:  # what takes turns takes no less
+            outer, *inner = case.arch.nodes
+            assert isinstance(outer, MemoryLevel), "the outermost node"
+            case = replace(case, arch=replace(case.arch, nodes=(replace(outer, one_bus=True), *inner)))
         if unsupported_in_steps(case.workload, case.arch):
             continue
         try:
