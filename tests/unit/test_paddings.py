@@ -22,7 +22,7 @@ LANES = pm.Architecture(
 
 def test_traffic_of_each_choice_is_that_of_its_nests() -> None:
     """With a buffer for all: each nest loads A and B once and stores C once; what goes on with a sum loads it, too."""
-    m, n, k = 128, 128, 20
+    m, n, k = 32, 32, 20
     found = pm.study.paddings(pm.matmul(m, n, k), LANES, {"k": 16}, "traffic:DRAM")
     padded, peeled, narrower = (each.value for each in found.choices)
     assert padded == 8 * (m * 32 + 32 * n + m * n), "twelve more columns are loaded"
