@@ -105,8 +105,11 @@ class Messages:
         if not self.parts:
             return self
         if self.row is None:
+            what = (
+                "row_requests are not counted: tiles are new in several axes, or the last one shares a dim with others"
+            )
             hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
-            raise BudgetError(Mistake("PM472", "row_requests are not counted: tiles are new in several axes", hint))
+            raise BudgetError(Mistake("PM472", what, hint))
         others = (part for place, part in enumerate(self.parts) if place != self.row)
         return Messages((self.parts[self.row],), (*self.starts, *others), self.times, 0)
 
@@ -389,7 +392,7 @@ class Sending:
 
     def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
         per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
-        last = next((n for n, each in enumerate(self._groups) if len(self.access.index) - 1 in each.axes), None)
+        last = next((n for n, each in enumerate(self._groups) if list(each.axes) == [len(self.access.index) - 1]), None)
         for tiles in product(*per_group):
             row = last
             starts = tuple(each.starts for each in tiles)

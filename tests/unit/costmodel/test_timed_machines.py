@@ -109,6 +109,16 @@ def test_limits_of_latency_are_those_in_steps() -> None:
     assert pm.explore(GEMM, ARCH, "energy", tiles="divide").status == "OPTIMAL"  # which no step touches
 
 
+def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
+    """Tiles of A[i+j, j] are no products of rows: they were once counted as one row."""
+    diagonal = pm.einsum("C[i] += A[i+j,j]", sizes={"i": 7, "j": 2}, bits=8)
+    level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=8, beat_bits=64, row_requests=True)
+    arch = pm.Architecture("rows", (level, pm.MemoryLevel("BUF"), pm.ComputeUnit("MAC")))
+    nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
+    with pytest.raises(pm.errors.BudgetError, match="PM472 row_requests are not counted: .* shares a dim with others"):
+        pm.evaluate(diagonal, arch, pm.Mapping(nodes))
+
+
 def test_loads_and_stores_take_turns_on_one_bus() -> None:
     """A copy of 16 tiles: each is loaded in 8 cycles, copied in 8, stored in 8. Two slots take 12 cycles a tile, one
     bus takes 16."""
