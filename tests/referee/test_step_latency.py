@@ -417,6 +417,7 @@ def test_rows_that_are_asked_for_one_by_one_are_those_of_the_walked_steps() -> N
 
 
 def test_levels_that_load_and_store_in_turn_take_what_the_walked_steps_take_together() -> None:
+    assert compared(range(11844, 11845), in_turn)[0] == 1, "siblings with equal tiles, of which one was idle, load once"
     met, seen = compared(range(300, 400), in_turn)
     assert met > 25, met
     assert seen > 100, seen
