@@ -30,9 +30,15 @@ LADDER = {  # of each model what single steps take; fitted are its constants bes
         *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
         *("L2.miss_cycles", "L2.write_miss_cycles"),
     ),
+    "and one bus": (
+        *("SPAD.step_cycles", "DRAM.beat", "MAC.pass", "driver", "start_cycles"),
+        *("L2.miss_cycles", "L2.write_miss_cycles"),
+        *("DRAM.one_bus", "DRAM.read_bandwidth_bits_per_cycle", "DRAM.write_bandwidth_bits_per_cycle"),
+    ),
 }
 KNOWN = (
     "DRAM.beat",
+    "DRAM.one_bus",
     "MAC.pass",
     "driver",
 )  # a bus of 16 bytes, requests of 64; four cycles a row of pixels, a preload per block,
@@ -46,13 +52,16 @@ def machine(size: int, parts: tuple[str, ...], *, convolves: bool) -> pm.Archite
     def told(name: str, value: float) -> Fraction:
         return Fraction(value) if name in parts else Fraction(0)
 
-    beats = "DRAM.beat" in parts
+    beats, split = "DRAM.beat" in parts, "DRAM.write_bandwidth_bits_per_cycle" in parts
     dram = pm.MemoryLevel(
         "DRAM",
-        bandwidth_bits_per_cycle=Fraction(128),
+        bandwidth_bits_per_cycle=None if split else Fraction(128),
+        read_bandwidth_bits_per_cycle=Fraction(100) if split else None,
+        write_bandwidth_bits_per_cycle=Fraction(40) if split else None,
         beat_bits=128 if beats else None,
         request_bits=512 if beats else None,
         row_requests="DRAM.beat" in parts,
+        one_bus="DRAM.one_bus" in parts,
         base_offset_bits=64 if beats and convolves else 0,
     )
     steps = told("SPAD.step_cycles", 150 if "driver" not in parts else 265 if convolves else 134)
@@ -150,7 +159,8 @@ def main() -> None:
     print(f"{'model':18} {'constants':>9} {'rank':>6} {'error':>7} {'seconds':>8}  factors")
     for name, parts in LADDER.items():
         start = time.perf_counter()
-        constants = ("DRAM.bandwidth_bits_per_cycle", *(part for part in parts if part not in KNOWN))
+        shared = () if "DRAM.one_bus" in parts else ("DRAM.bandwidth_bits_per_cycle",)
+        constants = (*shared, *(part for part in parts if part not in KNOWN))
         runs = runs_of(rows, parts)
         assert runs[0].arch is not None, "runs_of names the machine of each"
         fit = pm.study.fit_machine(runs[0].arch, runs, constants)

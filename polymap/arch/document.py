@@ -43,6 +43,9 @@ _LEVEL_FIELDS = (
     "holds",
     "must_hold",
     "burst_bits",
+    "banks",
+    "bank_bits",
+    "ports",
     "implicit",
     "line_bits",
     "ways",
@@ -55,6 +58,7 @@ _LEVEL_FIELDS = (
     "row_requests",
     "request_latency_cycles",
     "in_flight",
+    "one_bus",
     "keeps",
 )
 _FANOUT_FIELDS = (
@@ -260,6 +264,9 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         holds=fields.names("holds", None, roles=ROLE_WORDS, null=True),
         must_hold=fields.names("must_hold", (), roles=ROLE_WORDS),
         burst_bits=fields.bits("burst_bits", None, null=True),
+        banks=fields.integer("banks", None, read=as_whole, null=True),
+        bank_bits=fields.bits("bank_bits", 32),
+        ports=fields.integer("ports", 1, read=as_whole),
         implicit=fields.flag("implicit", default=False),
         line_bits=fields.bits("line_bits", None, null=True),
         ways=fields.integer("ways", None, read=as_whole, null=True),
@@ -272,6 +279,7 @@ def _level(item: Mapping[str, object], where: str, mistakes: list[Mistake]) -> M
         row_requests=fields.flag("row_requests", default=False),
         request_latency_cycles=fields.number("request_latency_cycles", Fraction(0)),
         in_flight=fields.integer("in_flight", None, read=as_whole, null=True),
+        one_bus=fields.flag("one_bus", default=False),
         keeps=fields.flag("keeps", default=True),
     )
 

@@ -105,8 +105,11 @@ class Messages:
         if not self.parts:
             return self
         if self.row is None:
+            what = (
+                "row_requests are not counted: tiles are new in several axes, or the last one shares a dim with others"
+            )
             hint = "Rows are counted where tiles are loaded whole (keeps: false), or new in one axis at a time."
-            raise BudgetError(Mistake("PM472", "row_requests are not counted: tiles are new in several axes", hint))
+            raise BudgetError(Mistake("PM472", what, hint))
         others = (part for place, part in enumerate(self.parts) if place != self.row)
         return Messages((self.parts[self.row],), (*self.starts, *others), self.times, 0)
 
@@ -187,7 +190,7 @@ class _Shelf:
     depends on. Arrays with the same numbers are one array, which its identity stands for."""
 
     choices: dict[Sign, _Choices] = field(default_factory=dict[Sign, _Choices])
-    forms: dict[Sign, list[_Tiles]] = field(default_factory=dict[Sign, list[_Tiles]])
+    forms: dict[Sign, tuple[list[_Tiles], ...]] = field(default_factory=dict[Sign, tuple[list[_Tiles], ...]])
     repeats: dict[Sign, int] = field(default_factory=dict[Sign, int])
     sums: dict[Sign, Ints] = field(default_factory=dict[Sign, Ints])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
@@ -389,22 +392,19 @@ class Sending:
 
     def _messages(self, advance: int, merge: Merge, *, leaving: bool, whole: bool) -> Iterator[Messages]:
         per_group = [self._forms(group, advance, merge, leaving=leaving, whole=whole) for group in self._groups]
-        last = next((n for n, each in enumerate(self._groups) if len(self.access.index) - 1 in each.axes), None)
-        for tiles in product(*per_group):
-            row = last
-            starts = tuple(each.starts for each in tiles)
-            partly = [n for n, each in enumerate(tiles) if 0 < len(each.new) < len(each.whole)]
-            if any(len(each.new) == len(each.whole) for each in tiles) or (not tiles and (advance < 0 or whole)):
-                parts = tuple(each.whole for each in tiles)
-            elif not partly:
+        last = next((n for n, each in enumerate(self._groups) if list(each.axes) == [len(self.access.index) - 1]), None)
+        for tiles in product(*(wholes for wholes, _ in per_group)):
+            if any(len(each.new) for each in tiles) or (not tiles and (advance < 0 or whole)):
+                yield Messages(tuple(each.whole for each in tiles), tuple(each.starts for each in tiles), 1, last)
+        for tiles in product(*(parts for _, parts in per_group)):
+            row, partly = last, [n for n, each in enumerate(tiles) if len(each.new)]
+            if not partly:
                 continue
-            elif len(partly) == 1:
+            if len(partly) == 1:
                 parts = tuple(each.new if n == partly[0] else each.whole for n, each in enumerate(tiles))
             else:
                 parts, row = (self._beyond(tiles, merge),), None
-            found = Messages(parts, starts, 1, row)
-            if found.count:
-                yield found
+            yield Messages(parts, tuple(each.starts for each in tiles), 1, row)
 
     @property
     def is_partition(self) -> bool:
@@ -462,8 +462,9 @@ class Sending:
 
     def _forms(
         self, group: _Group, advance: int, merge: Merge, *, leaving: bool = False, whole: bool = False
-    ) -> list[_Tiles]:
-        """Return the forms of the group's tiles over all such steps, with their starts."""
+    ) -> tuple[list[_Tiles], ...]:
+        """Return the forms of the group's tiles over all such steps, with their starts: each tile once, with all of it
+        new or nothing; and those of which it is not all, by what is."""
         apart, alike = (self._coordinates(group.dims, merge, kind) for kind in (Multicast.NONE, Multicast.IDENTICAL))
         moments = tuple((dim, self._signs[dim], self._whens[advance][dim]) for dim in group.dims)
         key = group.axes, moments, min(advance, 0), tuple(apart), tuple(alike), leaving, whole
@@ -473,8 +474,8 @@ class Sending:
 
     def _listed_forms(
         self, group: _Group, advance: int, apart: list[int], alike: list[int], *, leaving: bool, whole: bool
-    ) -> list[_Tiles]:
-        forms: dict[tuple[int, int], tuple[_Tiles, list[int]]] = {}
+    ) -> tuple[list[_Tiles], ...]:
+        wholes, partial = (dict[tuple[int, int], tuple[_Tiles, list[int]]]() for _ in range(2))
         per_dim = [self._of_advance(dim, advance, held=not whole) for dim in group.dims]
         if prod(each.count for each in per_dim) > TUNING.most_tiles:
             raise too_many_tiles(self.access.tensor)
@@ -491,17 +492,22 @@ class Sending:
                 where = tuple(digit for each in moments for digit in each.siblings)
                 key = tuple(where[n] for n in apart), tuple(where[n] for n in alike)
                 united_by.setdefault(key, []).append(self._tile(group, moments, leaving=leaving))
+            tiles = [
+                (own, *(parts[0] if len(parts) == 1 else self._union(parts))) for (own, _), parts in united_by.items()
+            ]
+            fresh = {(own, id(now), start) for own, now, new, start in tiles if len(new) == len(now)}
             seen: set[tuple[Digits, int, int, int]] = set()
-            for (own, _), parts in united_by.items():
-                now, new, start = parts[0] if len(parts) == 1 else self._union(parts)
-                same = own, id(now), id(new), start
-                if same not in seen:
-                    seen.add(same)
-                    forms.setdefault(same[1:3], (_Tiles(now, new, _ONCE), []))[1].append(start)
-        return [
-            replace(form, starts=self.shelf.shared((np.array(starts)[:, None] + shifts).reshape(-1)))
-            for form, starts in forms.values()
-        ]
+            for own, now, new, start in tiles:
+                all_new = now if (own, id(now), start) in fresh else _NOTHING
+                for forms, part in ((wholes, all_new), *([(partial, new)] if len(new) < len(now) else [])):
+                    same = own, id(now), start, -1 if forms is wholes else id(part)
+                    if same not in seen:
+                        seen.add(same)
+                        forms.setdefault((id(now), id(part)), (_Tiles(now, part, _ONCE), []))[1].append(start)
+        return tuple(
+            [replace(each, starts=self.shelf.shared((np.array(at)[:, None] + shifts).ravel())) for each, at in found]
+            for found in (wholes.values(), partial.values())
+        )
 
     def _union(self, parts: list[tuple[Ints, Ints, int]]) -> tuple[Ints, Ints, int]:
         """Return what siblings that share messages hold together, and what of it is new."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
-from math import prod
 
 import numpy as np
 
@@ -24,10 +23,14 @@ class Layout:
     """An order of a tensor's axes, slowest first. Each part is (axis, block): block 0 is the axis itself, or the number
     of its blocks where it has a part with a block further in, which runs over the `block` elements of one.
 
-    A last block that is not full is padded.
+    A last block that is not full is padded. padding: elements that lie unused after each row of the last part.
+    swizzle: (bits, low, shift), of tiles in banks only: `bits` bits of an address from bit `low` on change by exclusive
+    or with those `shift` above them.
     """
 
     parts: tuple[tuple[int, int], ...]
+    padding: int = 0
+    swizzle: tuple[int, int, int] | None = None
 
     @property
     def rank(self) -> int:
@@ -35,23 +38,35 @@ class Layout:
         return 1 + max((axis for axis, _ in self.parts), default=-1)
 
     def __str__(self) -> str:
+        more = f" +{self.padding}" if self.padding else ""
+        more += f" ^{','.join(map(str, self.swizzle))}" if self.swizzle else ""
         if self.rank == len(_LETTERS):
-            return "".join(
-                f"{block}{_LETTERS[axis].lower()}" if block else _LETTERS[axis] for axis, block in self.parts
-            )
-        return " ".join(f"{axis}:{block}" if block else str(axis) for axis, block in self.parts)
+            words = (f"{block}{_LETTERS[axis].lower()}" if block else _LETTERS[axis] for axis, block in self.parts)
+            return "".join(words) + more
+        return " ".join(f"{axis}:{block}" if block else str(axis) for axis, block in self.parts) + more
 
     def strides(self, shape: Sequence[int]) -> list[int]:
         """Return how many elements lie between neighbours along each part."""
         found, stride = [0] * len(self.parts), 1
         for number in range(len(self.parts) - 1, -1, -1):
             found[number] = stride
-            stride *= self._size(number, shape)
+            stride = stride * self._size(number, shape) + (self.padding if number == len(self.parts) - 1 else 0)
         return found
 
     def elements(self, shape: Sequence[int]) -> int:
         """Return the elements of the tensor, padding included."""
-        return prod(self._size(number, shape) for number in range(len(self.parts)))
+        if not self.parts:
+            return 1
+        found = self.strides(shape)[0] * self._size(0, shape) + (self.padding if len(self.parts) == 1 else 0)
+        whole = 1 << self.swizzle[0] + self.swizzle[1] if self.swizzle else 1
+        return -(-found // whole) * whole
+
+    def swizzled(self, addresses: Ints) -> Ints:
+        """Return where the swizzle moves addresses in elements."""
+        if self.swizzle is None:
+            return addresses
+        bits, low, shift = self.swizzle
+        return addresses ^ ((addresses >> shift) & ((1 << bits) - 1 << low))
 
     def offsets(self, shape: Sequence[int], axis: int, indices: Ints) -> Ints:
         """Return what indices of one axis add to the address, in elements."""
@@ -71,13 +86,18 @@ class Layout:
         return -(-shape[axis] // inner)
 
 
-def layout_of(text: str | Layout, rank: int) -> Layout:
+def layout_of(text: str | Layout, rank: int, *, may_swizzle: bool = False) -> Layout:
     """Return the layout that a text says: numbers of axes from slowest to fastest ("0 2 3 1"), with blocks as
-    "axis:size" ("0 1 2 3 1:8"), or for four axes letters ("NHWC", "NCHW8c").
+    "axis:size" ("0 1 2 3 1:8"), or for four axes letters ("NHWC", "NCHW8c"); then "+8" for the padding of rows and
+    "^3,3,3" for the bits, the lowest and the shift of a swizzle.
 
-    Raises OptionError (PM470) for any other text, and for another number of axes than `rank`.
+    Raises OptionError (PM470) for any other text, for another number of axes than `rank`, and for a swizzle where none
+    may be.
     """
     found = text if isinstance(text, Layout) else _parsed(expected_text(text, "a layout"))
+    if found.swizzle and not may_swizzle:
+        what = f"the layout {shown(str(found))} has a swizzle"
+        raise OptionError(Mistake("PM470", what, "Swizzles are for tiles in banks: pm.layouts.bank_conflicts."))
     if sorted(axis for axis, block in found.parts if not block) != list(range(rank)):
         raise OptionError(Mistake("PM470", f"the layout {shown(str(found))} is not one of {rank} axes", _HINT))
     return found
@@ -104,10 +124,22 @@ def candidates(rank: int, block: int) -> tuple[Layout, ...]:
 
 
 def _parsed(text: str) -> Layout:
-    words = text.split()
-    if len(words) == 1 and re.fullmatch(r"[NCHW]{4}(\d+[nchw])*", text):
-        parts: list[tuple[int, int | None]] = [(_LETTERS.index(letter), None) for letter in text[:4]]
-        parts += [(_LETTERS.index(axis.upper()), int(size)) for size, axis in re.findall(r"(\d+)([nchw])", text[4:])]
+    end = re.search(r"( \+(\d{1,9}))?( \^(\d),(\d{1,2}),(\d{1,2}))?$", text)
+    assert end is not None, "both are optional"
+    padding, swizzle = int(end[2] or 0), (int(end[4]), int(end[5]), int(end[6])) if end[3] else None
+    if swizzle and not 0 < swizzle[0] <= swizzle[2]:
+        raise OptionError(
+            Mistake("PM470", f"there is no layout {shown(text)}", "A swizzle shifts by its bits or more.")
+        )
+    return replace(_parts_of(text[: end.start()], text), padding=padding, swizzle=swizzle)
+
+
+def _parts_of(order: str, text: str) -> Layout:
+    """Return the layout of an order of axes. text: what the user said."""
+    words = order.split()
+    if len(words) == 1 and re.fullmatch(r"[NCHW]{4}(\d+[nchw])*", order):
+        parts: list[tuple[int, int | None]] = [(_LETTERS.index(letter), None) for letter in order[:4]]
+        parts += [(_LETTERS.index(axis.upper()), int(size)) for size, axis in re.findall(r"(\d+)([nchw])", order[4:])]
     elif words and all(re.fullmatch(r"\d{1,3}(:\d{1,9})?", word) for word in words):
         pairs = [word.partition(":") for word in words]
         parts = [(int(axis), int(size) if colon else None) for axis, colon, size in pairs]

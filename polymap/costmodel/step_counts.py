@@ -146,7 +146,7 @@ def _missed(workload: Workload, arch: Architecture, view: LoopView, stages: list
     line is missed once in each visit of the outermost loop of which that is so, where the tensor's tile is another one.
     """
     for cache in arch.levels:
-        if not (cache.implicit and cache.line_bits and (cache.miss_cycles or cache.write_miss_cycles)):
+        if not _misses_take_time(cache):
             continue
         passing = [
             (stage, stream)
@@ -156,7 +156,7 @@ def _missed(workload: Workload, arch: Architecture, view: LoopView, stages: list
         ]
         depths = range(max((stage.depth for stage, _ in passing), default=0) + 1)
         at = [[_passing_at(workload, arch, view, cache, one, depth) for _, one in passing] for depth in depths]
-        kept = _kept(cache, at)
+        kept = _kept(cache, at, [stream.depth for _, stream in passing])
         for place, (stage, stream) in enumerate(passing):
             own = [(_passing_loads(stage, stream), _passing_stores(stage, stream), kept[0][place])]  # nothing is kept
             own += (
@@ -187,21 +187,25 @@ def _passing_stores(stage: _Stage, stream: _Stream) -> list[SentOften]:
     return [each for advance in (*range(stream.depth), END) for each in _leaving(stage, stream, advance)]
 
 
-def _kept(cache: MemoryLevel, at: list[list[_Stream]]) -> list[list[Fraction]]:
+def _kept(cache: MemoryLevel, at: list[list[_Stream]], own: list[int]) -> list[list[Fraction]]:
     """Return per number of loops which share of each tensor's lines a cache keeps during one visit below so many, and
     no longer: those in its sets that the visit does not fill beyond their ways. Those below none are there before the
     run; instead the first row is what is not kept during one step.
 
-    at: the streams below so many loops.
+    at: the streams below so many loops; own: below how many the nodes lie that they go to: nothing of them passes
+    during a visit of a body further in.
     """
     lines = (cache.capacity_bits or 0) // (cache.line_bits or 1)
     sets = lines // cache.ways if cache.ways else 1
     tiles = [[_lines_of_sets(each, cache, sets) for each in streams] for streams in at]
-    fitting = [np.sum(each, axis=0) <= (cache.ways or lines) for each in tiles]
+    passing = [
+        [tile * (depth <= most) for tile, most in zip(each, own, strict=True)] for depth, each in enumerate(tiles)
+    ]
+    fitting = [np.sum(each, axis=0) <= (cache.ways or lines) for each in passing]
     chosen = [~fitting[-1], *(now & ~before for before, now in pairwise(fitting))]
     return [
-        [Fraction(int(tile[sets_chosen].sum()), max(1, int(tile.sum()))) for tile in own]
-        for own, sets_chosen in zip([tiles[-1], *tiles[1:]], chosen, strict=True)
+        [Fraction(int(tile[sets_chosen].sum()), max(1, int(tile.sum()))) for tile in listed]
+        for listed, sets_chosen in zip([tiles[-1], *tiles[1:]], chosen, strict=True)
     ]
 
 
@@ -306,7 +310,7 @@ def _on_buses(
     found: dict[str, BusUse] = {}
     for stream in stage.streams:
         level, bits = stream.sender, stream.tensor.bits
-        if not level.has_bandwidth and level.in_flight is None and not level.request_latency_cycles:
+        if not _is_timed(level):
             continue  # its messages take no time
         use = found.get(level.name, BusUse(level.name, 0, 0))
         beats, requests = use.beats, use.requests
@@ -482,6 +486,20 @@ def _cuts(level: MemoryLevel, bits: int) -> bool:
     return any(each % bits and bits % each for each in told) or bool(told and level.base_offset_bits % bits)
 
 
+def _is_timed(sender: MemoryLevel) -> bool:
+    return bool(sender.has_bandwidth or sender.in_flight is not None or sender.request_latency_cycles)
+
+
+def _takes_time(arch: Architecture, sender: MemoryLevel, level: MemoryLevel) -> bool:
+    """Return whether messages from one level to another take any time, on the bus or in caches on the way."""
+    between = arch.levels[arch.level_index(sender.name) + 1 : arch.level_index(level.name)]
+    return _is_timed(sender) or any(_misses_take_time(each) for each in between)
+
+
+def _misses_take_time(cache: MemoryLevel) -> bool:
+    return bool(cache.implicit and cache.line_bits and (cache.miss_cycles or cache.write_miss_cycles))
+
+
 def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Stage]:
     """Return the levels that hold tiles, those with fewer loops above them first."""
     streams: dict[str, list[_Stream]] = {}
@@ -492,7 +510,7 @@ def _stages(workload: Workload, arch: Architecture, view: LoopView) -> list[_Sta
             level = arch.levels[arch.level_index(node.node.level)]
             if level is not arch.levels[0]:
                 stream = _Stream(tensor, sender, sending_of(workload, arch, view, node, tensor, sender.name))
-                if idle := stream.sending.idle_sums():
+                if _takes_time(arch, sender, level) and (idle := stream.sending.idle_sums()):
                     reason = f"siblings along {idle} that hold sums of {tensor.name} in {level.name} idle in between"
                     raise BudgetError(not_in_steps(workload, arch, reason))
                 streams.setdefault(level.name, []).append(stream)

@@ -6,7 +6,7 @@ different steps run side by side where tiles have two slots; the first load and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from polymap.costmodel.arrivals import FIRST
@@ -23,18 +23,21 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
     inner: dict[int, Fraction] = {}  # advance -> the period of the next level inside
     begun: dict[int, int] = {}
     classes: list[StepClass] = []
+    turns: dict[str, dict[int, Fraction]] = {level.name: {} for level in arch.levels if level.one_bus}
     run, stored = _computed(arch, counted), Fraction(0)
     for stage in reversed(counted.stages):
         own: list[StepClass] = []
-        repeated = (
-            sum((begun[i] * period for i, period in inner.items() if i >= stage.depth), Fraction(0)) / stage.steps
-        )
+        work_of = _inside(inner, begun, stage)
+        for bus, taken in turns.items():
+            inside = _inside(taken, begun, stage)
+            turns[bus] = {each.advance: inside(each.advance) + _turn(levels, bus, each) for each in stage.advances}
         for each in stage.advances:
             if inner:
-                work = inner.get(each.advance, NOTHING) + repeated
+                work = work_of(each.advance)
             else:
                 work = _pass_cycles(arch, run / stage.steps, preloads=each.preloads)
-            own.append(_class_of(arch, levels, stage, each, work))
+            turn = max((taken[each.advance] for taken in turns.values()), default=NOTHING)
+            own.append(_class_of(arch, levels, stage, each, work, turn))
         classes[:0] = own
         inner = {each.advance: one.period_cycles for each, one in zip(stage.advances, own, strict=True)}
         begun = {each.advance: each.steps for each in stage.advances}
@@ -44,6 +47,20 @@ def latency_of_steps(arch: Architecture, counted: StepCounts) -> StepLatency:
         arch.start_cycles + (total if counted.stages else _pass_cycles(arch, run, preloads=False)) + stored,
         tuple(classes),
     )
+
+
+def _inside(cycles: dict[int, Fraction], begun: dict[int, int], stage: StageCounts) -> Callable[[int], Fraction]:
+    """Return what a step of a stage that an advance begins takes in the next level inside, in the mean. cycles: of that
+    level's steps by the advances that begin them; begun: how many there are."""
+    repeated = sum((begun[i] * each for i, each in cycles.items() if i >= stage.depth), NOTHING) / stage.steps
+    return lambda advance: cycles.get(advance, NOTHING) + repeated
+
+
+def _turn(levels: dict[str, MemoryLevel], bus: str, each: AdvanceCounts) -> Fraction:
+    """Return what a step takes of a bus on which loads and stores take turns."""
+    uses = [(use, False) for use in each.loads] + [(use, True) for use in each.stores]
+    cycles = [_one_bus_cycles(levels, use, writes=writes) for use, writes in uses if use.level == bus]
+    return sum(cycles, NOTHING) / each.steps
 
 
 def _computed(arch: Architecture, counted: StepCounts) -> Fraction:
@@ -65,8 +82,14 @@ def _pass_cycles(arch: Architecture, stream: Fraction, *, preloads: bool) -> Fra
 
 
 def _class_of(
-    arch: Architecture, levels: dict[str, MemoryLevel], stage: StageCounts, each: AdvanceCounts, work: Fraction
+    arch: Architecture,
+    levels: dict[str, MemoryLevel],
+    stage: StageCounts,
+    each: AdvanceCounts,
+    work: Fraction,
+    turn: Fraction,
 ) -> StepClass:
+    """Return a class of steps. turn: what a step and those inside it take of a bus for loads and stores in turn."""
     load, store = (
         _bus_cycles(levels, uses, each.steps, writes=w) for uses, w in ((each.loads, False), (each.stores, True))
     )
@@ -76,7 +99,7 @@ def _class_of(
         return StepClass(stage.level, each.loop, each.steps, load, work, store, work, "work")
     slots = max(2, levels[stage.level].buffering) if arch.overlap else 1
     in_turn = load + work + store + waits
-    found = {"work": work, "load": load, "store": store, "issue": issue, "slots": in_turn / slots}
+    found = {"work": work, "load": load, "store": store, "bus": turn, "issue": issue, "slots": in_turn / slots}
     if each.advance == FIRST:  # work waits for the first load
         period = in_turn - store + max(issue - load, Fraction(0))
         found = {"work": work, "load": load, "issue": issue if issue > load else Fraction(0)}

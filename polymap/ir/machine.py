@@ -82,7 +82,9 @@ class MemoryLevel:
 
     holds: tensor names and roles ("@input") that may live here; None: all. must_hold: those that must.
     read_bandwidth/write_bandwidth stand together, instead of the shared bandwidth. burst_bits: what the outermost level
-    moves at once (None: nothing is said); no count or cost depends on it but those of bursts.
+    moves at once (None: nothing is said); no count or cost depends on it but those of bursts. banks: words of
+    `bank_bits` lie in so many in turn, each of which serves `ports` words a cycle (None: nothing is said); no count or
+    cost depends on these but `bank_conflicts`.
 
     implicit: a cache, which keeps what was used last: code for the machine copies nothing into it, and what a mapping
     stores there is what it should keep. line_bits: of what a cache moves at once (None: one element); ways: lines of
@@ -94,7 +96,8 @@ class MemoryLevel:
     what is below. beat_bits: what its bus moves at once (None: single bits), of contiguous runs; request_bits: the
     aligned pieces of runs that are asked for (None: whole runs); base_offset_bits: where tensors begin;
     row_requests: whether runs end with their rows, along the last axis, even where the next row lies right behind;
-    request_latency_cycles: from a request to its data; in_flight: requests that may wait at once (None: all). keeps:
+    request_latency_cycles: from a request to its data; in_flight: requests that may wait at once (None: all).
+    one_bus: whether its loads and stores take turns, not two buses side by side. keeps:
     False where every step loads its tiles of tensors that are only read, changed or not.
 
     Of machines that bound others (costmodel.step_bounds), never in documents: grains, of the outermost level; in_turn:
@@ -114,6 +117,9 @@ class MemoryLevel:
     holds: tuple[str, ...] | None = None
     must_hold: tuple[str, ...] = ()
     burst_bits: int | None = None
+    banks: int | None = None
+    bank_bits: int = 32
+    ports: int = 1
     implicit: bool = False
     line_bits: int | None = None
     ways: int | None = None
@@ -126,6 +132,7 @@ class MemoryLevel:
     row_requests: bool = False
     request_latency_cycles: Fraction = Fraction(0)
     in_flight: int | None = None
+    one_bus: bool = False
     keeps: bool = True
     grains: tuple[Grain, ...] = ()
     in_turn: bool = False
@@ -142,9 +149,13 @@ class MemoryLevel:
         check.amount("request_bits", null=True)
         check.integer("base_offset_bits", least=0)
         check.integer("ways", null=True)
+        check.integer("banks", null=True)
+        check.amount("bank_bits")
+        check.integer("ports")
         check.integer("in_flight", null=True)
         check.kind("implicit", bool)
         check.kind("keeps", bool)
+        check.kind("one_bus", bool)
         check.kind("row_requests", bool)
         cycles = "miss_cycles", "step_cycles", "request_latency_cycles"
         for field in ("read_pj", "write_pj", "leak_pj_per_cycle", *cycles):
@@ -165,7 +176,7 @@ class MemoryLevel:
         """Whether it says anything of what single steps take."""
         told = self.beat_bits, self.request_bits, self.in_flight
         return any(each is not None for each in told) or bool(
-            self.step_cycles or self.request_latency_cycles or not self.keeps
+            self.step_cycles or self.request_latency_cycles or self.one_bus or not self.keeps
         )
 
     def without_steps(self) -> MemoryLevel:
@@ -179,6 +190,7 @@ class MemoryLevel:
             row_requests=False,
             request_latency_cycles=Fraction(0),
             in_flight=None,
+            one_bus=False,
             keeps=True,
         )
 

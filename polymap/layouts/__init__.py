@@ -5,6 +5,13 @@ from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.costmodel.layout import Layout as Layout
+    from polymap.layouts.banks import (
+        BankLayouts as BankLayouts,
+        BankWitness as BankWitness,
+        TensorConflicts as TensorConflicts,
+        bank_conflicts as bank_conflicts,
+        bank_layouts as bank_layouts,
+    )
     from polymap.layouts.bursts import (
         BurstCounts as BurstCounts,
         TensorBursts as TensorBursts,

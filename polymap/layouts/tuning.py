@@ -12,6 +12,8 @@ class Tuning(NamedTuple):
     """Of the choice of layouts, where the caller gives no limit."""
     most_accesses: int = 20_000_000
     """Of one statement that are walked in their order."""
+    most_lane_accesses: int = 2_000_000
+    """To one tile in banks, whose words are sorted step by step."""
 
 
 TUNING = Tuning()

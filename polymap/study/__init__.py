@@ -48,6 +48,11 @@ with lazy(__name__):
         UnfusedPart as UnfusedPart,
         fusion as fusion,
     )
+    from polymap.study.padding_choice import (
+        PaddingChoice as PaddingChoice,
+        PaddingStudy as PaddingStudy,
+        paddings as paddings,
+    )
     from polymap.study.reading import load_result as load_result
     from polymap.study.tile_map import TileStudy as TileStudy, tiles as tiles
     from polymap.study.winner_map import Winner as Winner, WinnerStudy as WinnerStudy, winners as winners

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -90,6 +91,21 @@ def test_the_front_of_dismissing_sweeps_has_the_same_points() -> None:
     for one, two in zip(short.rows, whole.rows, strict=True):
         assert one.status in ("DISMISSED", two.status)
         assert one.bound is None or two.value is None or one.bound <= two.value
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"row_requests": True}, {"one_bus": True}, {"miss_cycles": Fraction(9), "implicit": True, "line_bits": 512}],
+)
+def test_machines_that_differ_in_what_steps_take_are_not_compared(told: dict[str, Any]) -> None:
+    plain = pm.load_arch("gemmini_like")
+    outer, buffer, *inner = plain.nodes
+    assert isinstance(outer, pm.MemoryLevel), "the outermost node"
+    assert isinstance(buffer, pm.MemoryLevel), "the node below"
+    changed = (outer, replace(buffer, **told)) if "implicit" in told else (replace(outer, **told), buffer)
+    other = replace(plain, nodes=(*changed, *inner))
+    order = machine_order([plain, other], parse_single("latency", plain))
+    assert order.better(order.class_of[0]).sum() == 1, "only itself"
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -273,6 +273,7 @@ _BINDINGS = {
     "issue": "tiles are too small",
     "load": "tiles are reused too little, or lie in too short runs",
     "store": "sums leave too often, or lie in too short runs",
+    "bus": "loads and stores take turns on it",
     "slots": "loads, work and stores take turns",
     "work": "what is inside decides",
 }

@@ -91,6 +91,18 @@ def test_rows_a_power_of_two_apart_share_sets() -> None:
     assert misses(machine(2048, None), STRIDED, sizes, ("n", 1), ("m", 64), ("k", 64)) == 0, "all 1,088 lines fit"
 
 
+def test_sums_that_stay_for_the_whole_run_push_nothing_out_of_a_cache() -> None:
+    # C takes 64 lines and passes once, at the end: each of 8 times, 8 lines of A stay while 64 of B stream through.
+    workload = einsum("C[m,n] += A[m,k] * B[n,k]", m=64, n=64, k=64, bits=8)
+    inner = tree(("m", 8), ("n", 1), inner="mk").nodes
+    mapping = Mapping((Storage("SPAD", ("C",)), *inner[:2], Storage("SPAD", ("A", "B")), *inner[3:]))
+    steps = evaluate(workload, machine(16, None), mapping).steps
+    assert steps is not None, "the machine is timed by step"
+    touched = [each for m in range(8) for n in range(64) for each in [*range(8 * m, 8 * m + 8), FAR + n]]
+    found = round(sum(each.steps * each.load_cycles for each in steps.classes))
+    assert found == evicting(16, None, [(line, True) for line in touched]) == 8 * (8 + 64), "lines of A once per tile"
+
+
 def test_misses_of_stores_have_cycles_of_their_own() -> None:
     arch = machine(16, None, write_miss_cycles=Fraction(7))
     steps = evaluate(einsum("C[m] += A[m,k] * B[k]", m=1024, k=2, bits=8), arch, tree(("m", 64), ("k", 2))).steps

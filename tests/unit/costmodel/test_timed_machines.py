@@ -22,6 +22,7 @@ FIELDS = {
     "base_offset_bits": 16,
     "request_latency_cycles": Fraction(5, 2),
     "in_flight": 2,
+    "one_bus": True,
 }
 GEMM = pm.einsum("C[m,n] += A[m,k] * B[k,n]", m=8, n=8, k=8, bits=8)
 
@@ -106,6 +107,34 @@ def test_limits_of_latency_are_those_in_steps() -> None:
     found = pm.explore(GEMM, ARCH, "energy", tiles="divide", constraints=limits, time_limit_s=1)
     assert found.cost is None or found.cost.latency_cycles <= least.cost.latency_cycles
     assert pm.explore(GEMM, ARCH, "energy", tiles="divide").status == "OPTIMAL"  # which no step touches
+
+
+def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
+    """Tiles of A[i+j, j] are no products of rows: they were once counted as one row."""
+    diagonal = pm.einsum("C[i] += A[i+j,j]", sizes={"i": 7, "j": 2}, bits=8)
+    level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=8, beat_bits=64, row_requests=True)
+    arch = pm.Architecture("rows", (level, pm.MemoryLevel("BUF"), pm.ComputeUnit("MAC")))
+    nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
+    with pytest.raises(pm.errors.BudgetError, match="PM472 row_requests are not counted: .* shares a dim with others"):
+        pm.evaluate(diagonal, arch, pm.Mapping(nodes))
+
+
+def test_loads_and_stores_take_turns_on_one_bus() -> None:
+    """A copy of 16 tiles: each is loaded in 8 cycles, copied in 8, stored in 8. Two slots take 12 cycles a tile, one
+    bus takes 16."""
+    copied = pm.einsum("B[i] = A[i]", sizes={"i": 128}, bits=8)
+    mapping = pm.Mapping((pm.Temporal("i", 8), pm.Storage("BUF", ("A", "B")), pm.Temporal("i", 1), pm.Compute("S")))
+    cycles: dict[bool, int] = {}
+    for one_bus in (False, True):
+        level = pm.MemoryLevel(
+            "DRAM", read_bandwidth_bits_per_cycle=8, write_bandwidth_bits_per_cycle=8, beat_bits=8, one_bus=one_bus
+        )
+        arch = pm.Architecture("bus", (level, pm.MemoryLevel("BUF", buffering=2), pm.ComputeUnit("MAC")))
+        cost = pm.evaluate(copied, arch, mapping)
+        cycles[one_bus] = cost.latency_cycles
+        assert cost.steps is not None, "a bus of beats is timed by step"
+        assert {each.binds for each in cost.steps.classes if each.loop} == {"bus" if one_bus else "slots"}, "what binds"
+    assert cycles == {False: 8 + 8 + 15 * 12 + 8, True: 8 + 8 + 15 * 16 + 8}, "first load and work, and the last store"
 
 
 def test_what_is_not_covered_is_refused_in_words() -> None:
