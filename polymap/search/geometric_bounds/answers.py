@@ -182,7 +182,7 @@ class ProductEngine:
         if climber is None or self.best is None or is_over():
             return
         climber.know(*self.best)
-        climber.walk(rounds, is_over)
+        climber.walk_rounds(rounds, is_over)
         work.add(rounds)
         if climber.best is not None and climber.best[1] < self.best[1]:
             self.best = climber.best

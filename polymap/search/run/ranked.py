@@ -11,7 +11,7 @@ from polymap.inputs import answers_in_words, as_integer
 from polymap.ir import Mapping, Mistake, OptionError
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 from polymap.search.dividing import solve
-from polymap.search.local import annealer_of
+from polymap.search.local import climber_for
 from polymap.search.problem import (
     analyse,
     beyond_sums,
@@ -63,7 +63,7 @@ def ranked(asked: Question, limit: int, limits: Limits) -> Iterator[tuple[Mappin
         drawn = sampled(
             *question,
             limits,
-            annealer=annealer_of(*question, divide=asked.tiles == "divide", seed=asked.seed),
+            climber=climber_for(*question, divide=asked.tiles == "divide", seed=asked.seed),
             seed=asked.seed,
             before=None,
             limits=limits,

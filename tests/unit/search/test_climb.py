@@ -62,7 +62,7 @@ def test_rows_near_fall_to_one_and_keep_the_number_of_loops() -> None:
         for _ in range(rng.randint(0, 5)):
             row.append(rng.randint(1, row[-1] if row else extent))
         tiles = (*row, 1)
-        near = rows_near(extent, tiles)
+        near = rows_near(extent, tiles, divide=False)
         assert tiles not in near
         assert len(set(near)) == len(near)
         for found in near:
@@ -178,9 +178,9 @@ def test_known_optima_of_an_odd_product_are_reached_the_same_way_twice(machine: 
         climber = TreeClimber(problem, arch, objective)
         climber.know(mapping, score.value)
         climber.hints = (SingleStructure(((1, 1, 41),)),) if machine == "eyeriss_like" else ()
-        assert not climber.walk(0, lambda: False)
+        assert not climber.walk_rounds(0, lambda: False)
         for _ in range(60):
-            climber.walk(1, lambda: False)
+            climber.walk_rounds(1, lambda: False)
             if climber.best is not None and climber.best[1] <= value + 0.01:
                 break
         assert climber.best is not None
@@ -201,7 +201,7 @@ def test_every_objective_is_climbed(objective: str) -> None:
     assert score is not None
     climber = TreeClimber(analyse(workload, arch), arch, goal)
     climber.know(mapping, score.value)
-    assert climber.walk(20, lambda: False)
+    assert climber.walk_rounds(20, lambda: False)
     assert climber.best is not None
     after = exact_score(workload, arch, goal, climber.best[0])
     assert after is not None
@@ -220,7 +220,7 @@ def test_under_rules_only_what_meets_them_is_kept() -> None:
     assert score is not None
     climber = TreeClimber(analyse(workload, arch, rules), arch, objective)
     climber.know(start.best, score.value)
-    assert climber.walk(15, lambda: False)
+    assert climber.walk_rounds(15, lambda: False)
     assert climber.best is not None
     assert climber.best[1] < score.value
     assert not refusals(workload, arch, rules, climber.best[0], pm.evaluate(workload, arch, climber.best[0]))
