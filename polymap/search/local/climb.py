@@ -23,7 +23,7 @@ from polymap.search.local.neighbours import KINDS, Neighbours
 from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Counts, Nodes, TreeEdits
 from polymap.search.local.tree_scores import TreeScores, Worth
-from polymap.search.local.tuning import TUNING, Tuning
+from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Objective, Problem, distance_from_rules, exact_score, refusals
 
 Found = tuple[Worth, Nodes]
@@ -62,9 +62,8 @@ class TreeClimber:
         *,
         divide: bool = False,
         seed: int = 0,
-        tuning: Tuning = TUNING,
     ) -> None:
-        self._problem, self._arch, self._objective, self._tuning = problem, arch, objective, tuning
+        self._problem, self._arch, self._objective = problem, arch, objective
         self._rng = Random(seed)
         self._edits = TreeEdits(problem, divide=divide)
         self._neighbours = Neighbours(self._edits)
@@ -92,7 +91,7 @@ class TreeClimber:
         """Score so many trees, unless it is over before; return whether the best became better."""
         before, last = self.best, self._scores.scored + trees
         looked = 0
-        while self._scores.scored < last and looked < trees * self._tuning.looked_per_scored and not is_over():
+        while self._scores.scored < last and looked < trees * TUNING.looked_per_scored and not is_over():
             looked += 1
             self._step()
         return self.best is not before
@@ -103,7 +102,7 @@ class TreeClimber:
 
     def walk_rounds(self, rounds: int, is_over: Callable[[], bool]) -> bool:
         """Take so many rounds, unless it is over before; return whether the best became better."""
-        return self.walk(rounds * self._tuning.trees_per_round, is_over)
+        return self.walk(rounds * TUNING.trees_per_round, is_over)
 
     def _limit(self, rise: float) -> float:
         """Return a value that is so much worse than the best one."""
@@ -112,7 +111,7 @@ class TreeClimber:
     def _step(self) -> None:
         """Look at one change, or decide where to go on."""
         fits = self._now is not None and not self._now[0][0]
-        self._scores.enough = self._now[0][1] * (1 + self._tuning.counted) if self._now is not None and fits else None
+        self._scores.enough = self._now[0][1] * (1 + TUNING.counted) if self._now is not None and fits else None
         new = next((hint for hint in self.hints if hint.chain and hint.chain not in self._begun_chains), None)
         if new is not None:
             self._begun_chains.add(new.chain)
@@ -120,7 +119,7 @@ class TreeClimber:
             self._starts[tuple(map(tuple, new.counts))] = self._best_of(trees)
         if self._now is None:
             self._begin()
-        elif self._scores.scored > self._last and self._now[0] > (0.0, self._limit(self._tuning.far_begun), 0.0):
+        elif self._scores.scored > self._last and self._now[0] > (0.0, self._limit(TUNING.far_begun), 0.0):
             self._now = None
         elif self._left:
             self._look_at(self._left.pop(), self._now)
@@ -135,17 +134,17 @@ class TreeClimber:
     def _begin(self) -> None:
         """Go to where a descent begins: a tree of a chain, a change of where an earlier one ended, or another start."""
         self._turns += 1
-        self._last = self._scores.scored + self._tuning.trees_far
+        self._last = self._scores.scored + TUNING.trees_far
         pending = [(found, counts) for counts, starts in self._starts.items() for found in starts]
-        limit = self._limit(self._tuning.far)
+        limit = self._limit(TUNING.far)
         ends = [one for one in self._ends if one.near and one.found[0] <= (0.0, limit, 0.0)]
         if self._turns > 1 and pending and (self._turns % 2 or not ends):
             found, counts = min(pending, key=lambda one: one[0][0])
             self._starts[counts].remove(found)
             self._tried.clear()
             self._go_to(found)
-        elif ends and self._turns % self._tuning.turns:
-            end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * self._tuning.rise_per_turn))
+        elif ends and self._turns % TUNING.turns:
+            end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * TUNING.rise_per_turn))
             end.turns += 1
             self._go_to(end.near.pop(0))
         else:
@@ -169,7 +168,7 @@ class TreeClimber:
         self._tried.add(nodes)
         excess = self._scores.excess(nodes)
         if excess > now[0][0]:
-            if excess <= self._tuning.most_excess:
+            if excess <= TUNING.most_excess:
                 self._over.append(nodes)
             return
         worth = self._scores.worth(nodes)
@@ -177,16 +176,16 @@ class TreeClimber:
             return
         if worth < now[0]:
             self._go_to((worth, nodes))
-        elif not worth[0] and worth[1] <= now[0][1] * (1 + self._tuning.rise):
+        elif not worth[0] and worth[1] <= now[0][1] * (1 + TUNING.rise):
             self._seen.append((worth, nodes))
 
     def _mended(self, now: Found) -> list[Nodes]:
         """Return changes of changes that are better but for overfull levels: those that fit."""
-        drawn = self._rng.sample(self._over, min(len(self._over), self._tuning.overfull_drawn))
+        drawn = self._rng.sample(self._over, min(len(self._over), TUNING.overfull_drawn))
         scored = [(worth[1], nodes) for nodes in drawn if (worth := self._scores.worth(nodes)) is not None]
         better = sorted((one for one in scored if one[0] < now[0][1]), key=lambda one: one[0])
         found: dict[Nodes, None] = {}
-        for _, nodes in better[: self._tuning.overfull_mended]:
+        for _, nodes in better[: TUNING.overfull_mended]:
             for one in self._neighbours.of(nodes):
                 if one not in self._tried and self._scores.excess(one) <= now[0][0]:
                     found[one] = None
@@ -196,8 +195,8 @@ class TreeClimber:
         """Note where a descent ended: no change is better."""
         self._now = None
         if not now[0][0] and all(one.found != now for one in self._ends):
-            near = sorted(self._seen, key=lambda found: found[0])[: self._tuning.most_near]
-            self._ends = sorted([*self._ends, _End(now, near)], key=lambda one: one.found[0])[: self._tuning.ends]
+            near = sorted(self._seen, key=lambda found: found[0])[: TUNING.most_near]
+            self._ends = sorted([*self._ends, _End(now, near)], key=lambda one: one.found[0])[: TUNING.ends]
 
     def _start(self) -> Found | None:
         """Return where a descent begins that no chain names."""
@@ -213,11 +212,11 @@ class TreeClimber:
         """Return a few trees, best first."""
         tidied = list(dict.fromkeys(map(self._edits.tidied, trees)))
         scored = [(worth, place) for place, one in enumerate(tidied) if (worth := self._scores.worth(one)) is not None]
-        return [(worth, tidied[place]) for worth, place in sorted(scored)[: self._tuning.starts]]
+        return [(worth, tidied[place]) for worth, place in sorted(scored)[: TUNING.starts]]
 
     def _random_trees(self) -> list[Nodes]:
         """Return random trees, and the one of the program as written."""
-        drawn = [random_tree(self._edits, self._rng) for _ in range(self._tuning.drawn)]
+        drawn = [random_tree(self._edits, self._rng) for _ in range(TUNING.drawn)]
         return [*drawn, self._edits.least_tree()]
 
     def _broken(self, mapping: Mapping, cost: Cost) -> float:

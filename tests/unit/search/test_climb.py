@@ -10,10 +10,13 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Mapping
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.local import climber_for
 from polymap.search.local.chain_trees import trees_of_chain
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.near_tiles import rows_near
 from polymap.search.local.neighbours import Neighbours
+from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
 from polymap.search.local.tree_scores import TreeScores
 from polymap.search.parallelism_bounds import SiblingSearch, climb_structures
@@ -190,6 +193,58 @@ def test_known_optima_of_an_odd_product_are_reached_the_same_way_twice(machine: 
         assert value - 0.01 <= cost.energy_pj_exact <= score.value
         found.append(climber.best[0])
     assert found[0] == found[1]
+
+
+TINY = pm.einsum("y[m] += A[m,k] * x[k]", m=4, k=3)
+
+
+@pytest.mark.parametrize("divide", [True, False])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_random_trees_and_all_on_the_way_from_them_break_nothing_but_sizes(machine: str, divide: bool) -> None:
+    rng, arch = Random(f"drawn {machine} {divide}"), pm.load_arch(machine)
+    drawn: set[Nodes] = set()
+    for _ in range(2):
+        problem = analyse(layer(rng), arch)
+        edits = TreeEdits(problem, divide=divide)
+        for tree in [edits.least_tree(), *(random_tree(edits, rng) for _ in range(15))]:
+            drawn.add(tree)
+            assert edits.tidied(tree) == tree
+            near = Neighbours(edits).of(tree)
+            for one in (tree, *rng.sample(near, min(len(near), 5))):
+                assert not divide or edits.all_divide(one)
+                cost = pm.evaluate(problem.workload, arch, edits.mapping_of(one))
+                assert {violation.kind for violation in cost.violations} <= {"capacity", "fanout"}
+    assert len(drawn) > 20
+
+
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize("machine", ["flat3", "eyeriss_like"])
+def test_from_no_mapping_the_best_of_all_trees_is_reached(machine: str, tiles: str) -> None:
+    arch = pm.load_arch(machine)
+    least = exhaustive(TINY, arch, "energy", tiles)
+    assert least is not None
+    climber = climber_for(TINY, arch, parse_objective("energy", arch), (), divide=tiles == "divide", seed=1)
+    assert climber is not None
+    values: list[Fraction] = []
+    for _ in range(40):
+        climber.walk(20, lambda: False)
+        if climber.best is not None:
+            values.append(climber.best[1])
+            assert pm.evaluate(TINY, arch, climber.best[0]).legal
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == least.value
+
+
+def test_of_a_nest_whose_dependences_forbid_orders_only_legal_mappings_are_kept() -> None:
+    text = "void f(int a[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) a[i][j] = a[i-1][j+1] + 1; }"
+    nest, arch = pm.from_c(text, sizes={}), pm.load_arch("flat3")
+    climber = climber_for(nest, arch, parse_objective("energy", arch), (), divide=True, seed=0)
+    assert climber is not None
+    climber.walk(150, lambda: False)
+    assert climber.best is not None
+    cost = pm.evaluate(nest, arch, climber.best[0])
+    assert cost.legal
+    assert cost.energy_pj_exact == climber.best[1]
 
 
 @pytest.mark.parametrize("objective", ["latency", "edp", "weighted:0.5*energy+2*latency"])
