@@ -1,9 +1,10 @@
-"""Climbing over loop trees with tiles of any size: from where a bound expects good ones, change by change.
+"""Local search over loop trees, of dividing tiles or of any size, change by change: the one that all searches share.
 
 Descents begin with the trees of each chain that a bound names, once. A descent takes the first change that makes its
 tree better, else two at once, the first of which overfills a level, and ends where there are none. Later ones begin at
 changes of such ends that are little worse, and in turn at the best mapping, with sibling counts that a bound names laid
-over it, and with these over random trees. What is found depends on how many trees are scored, not on the clock.
+over it, and at random trees. Where no mapping is known, a descent first makes a tree fit and meet the rules. Trees that
+break a dependence are left out. What is found depends on how many trees are scored, not on the clock.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from random import Random
 from typing import Protocol
 
 from polymap.costmodel import Cost, evaluate
-from polymap.ir import Architecture, Mapping, PolymapError
+from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
+from polymap.schedules import dependence_violations
+from polymap.schedules.space import any_order_is_legal
 from polymap.search.local.chain_trees import Chain, trees_of_chain
 from polymap.search.local.neighbours import KINDS, Neighbours
 from polymap.search.local.random_trees import random_tree
@@ -67,6 +70,7 @@ class TreeClimber:
         self._rng = Random(seed)
         self._edits = TreeEdits(problem, divide=divide)
         self._neighbours = Neighbours(self._edits)
+        self._is_free = any_order_is_legal(problem.workload)
         self._scores = TreeScores(problem, objective, self._edits, self._broken)
         self.best: tuple[Mapping, Fraction] | None = None
         self.hints: Sequence[Hint] = ()
@@ -143,7 +147,7 @@ class TreeClimber:
             self._starts[counts].remove(found)
             self._tried.clear()
             self._go_to(found)
-        elif ends and self._turns % TUNING.turns:
+        elif ends and self._turns % (TUNING.turns if self.hints else TUNING.turns_alone):
             end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * TUNING.rise_per_turn))
             end.turns += 1
             self._go_to(end.near.pop(0))
@@ -175,7 +179,8 @@ class TreeClimber:
         if worth is None:
             return
         if worth < now[0]:
-            self._go_to((worth, nodes))
+            if self._keeps_dependences(nodes):
+                self._go_to((worth, nodes))
         elif not worth[0] and worth[1] <= now[0][1] * (1 + TUNING.rise):
             self._seen.append((worth, nodes))
 
@@ -210,7 +215,7 @@ class TreeClimber:
 
     def _best_of(self, trees: Sequence[Nodes]) -> list[Found]:
         """Return a few trees, best first."""
-        tidied = list(dict.fromkeys(map(self._edits.tidied, trees)))
+        tidied = list(filter(self._keeps_dependences, dict.fromkeys(map(self._edits.tidied, trees))))
         scored = [(worth, place) for place, one in enumerate(tidied) if (worth := self._scores.worth(one)) is not None]
         return [(worth, tidied[place]) for worth, place in sorted(scored)[: TUNING.starts]]
 
@@ -223,6 +228,12 @@ class TreeClimber:
         """Return how far a mapping is from meeting the rules."""
         question = self._problem.workload, self._arch, self._problem.rules
         return float(distance_from_rules(*question, mapping, cost))
+
+    def _keeps_dependences(self, nodes: Nodes) -> bool:
+        """Return whether a tree keeps all dependences, as far as that is known."""
+        with suppress(BudgetError):
+            return self._is_free or not dependence_violations(self._problem.workload, self._edits.mapping_of(nodes))
+        return False
 
     def _offer(self, nodes: Nodes) -> None:
         """Keep a tree as the best mapping if it is, exactly, and an answer."""

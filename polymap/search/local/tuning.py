@@ -54,7 +54,9 @@ class Tuning:
     rise_per_turn: float = 0.0005
     """How much worse an end counts with each change of it that was gone on from."""
     turns: int = 12
-    """Every so many of these a descent begins elsewhere."""
+    """Every so many of these a descent begins elsewhere;"""
+    turns_alone: int = 4
+    """the same where no bound tells where."""
     far: float = 0.02
     """Ends so far above the best value are not gone on from."""
     trees_far: int = 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, prod
 from random import Random
@@ -203,18 +204,18 @@ TINY = pm.einsum("y[m] += A[m,k] * x[k]", m=4, k=3)
 def test_random_trees_and_all_on_the_way_from_them_break_nothing_but_sizes(machine: str, divide: bool) -> None:
     rng, arch = Random(f"drawn {machine} {divide}"), pm.load_arch(machine)
     drawn: set[Nodes] = set()
-    for _ in range(2):
+    for _ in range(3):
         problem = analyse(layer(rng), arch)
         edits = TreeEdits(problem, divide=divide)
-        for tree in [edits.least_tree(), *(random_tree(edits, rng) for _ in range(15))]:
+        for tree in [edits.least_tree(), *(random_tree(edits, rng) for _ in range(8))]:
             drawn.add(tree)
             assert edits.tidied(tree) == tree
             near = Neighbours(edits).of(tree)
-            for one in (tree, *rng.sample(near, min(len(near), 5))):
+            for one in (tree, *rng.sample(near, min(len(near), 2))):
                 assert not divide or edits.all_divide(one)
                 cost = pm.evaluate(problem.workload, arch, edits.mapping_of(one))
                 assert {violation.kind for violation in cost.violations} <= {"capacity", "fanout"}
-    assert len(drawn) > 20
+    assert len(drawn) > 15
 
 
 @pytest.mark.parametrize("tiles", ["divide", "any"])
@@ -235,9 +236,9 @@ def test_from_no_mapping_the_best_of_all_trees_is_reached(machine: str, tiles: s
     assert values[-1] == least.value
 
 
-def test_of_a_nest_whose_dependences_forbid_orders_only_legal_mappings_are_kept() -> None:
-    text = "void f(int a[9][9]) { for (int i = 1; i < 9; i++) for (int j = 0; j < 8; j++) a[i][j] = a[i-1][j+1] + 1; }"
-    nest, arch = pm.from_c(text, sizes={}), pm.load_arch("flat3")
+@pytest.mark.parametrize("machine", ["flat3", "eyeriss_like"])
+def test_where_dependences_forbid_orders_only_legal_mappings_are_kept(machine: str) -> None:
+    nest, arch = replace(pm.matmul(6, 8, 12), associative=False), pm.load_arch(machine)
     climber = climber_for(nest, arch, parse_objective("energy", arch), (), divide=True, seed=0)
     assert climber is not None
     climber.walk(150, lambda: False)
