@@ -36,7 +36,7 @@ with lazy(__name__):
     from polymap.costmodel.cost import Cost as Cost
     from polymap.costmodel.evaluation import evaluate as evaluate, simulate as simulate, violations as violations
     from polymap.costmodel.tables.cost_arrays import CostArrays as CostArrays, evaluate_many as evaluate_many
-    from polymap.explore import explore as explore
+    from polymap.explore import candidates as candidates, explore as explore
     from polymap.importers.linalg import from_linalg as from_linalg
     from polymap.importers.onnx_models import from_onnx as from_onnx
     from polymap.importers.timeloop.export import to_timeloop as to_timeloop
@@ -67,7 +67,6 @@ with lazy(__name__):
     from polymap.sampling.sample import sample_mappings as sample_mappings
     from polymap.schedules.scattering import Schedule as Schedule
     from polymap.search.result.result import SearchResult as SearchResult
-    from polymap.search.run.ranked import candidates as candidates
     from polymap.study.comparison import compare as compare, dataflow as dataflow, order as order
     from polymap.study.reading import load_result as load_result
     from polymap.tile_sizes import choose_tiles as choose_tiles

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from polymap.inputs import answers_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from polymap.costmodel import Cost
+    from polymap.ir import Mapping as LoopTree
     from polymap.resolve import ArchitectureLike, WorkloadLike
     from polymap.search.result import Progress, SearchResult
     from polymap.search.run import Table
@@ -57,6 +59,33 @@ def explore(
         memory_limit_mb=memory_limit_mb,
         work_limit=work_limit,
     )
+
+
+@answers_in_words
+def candidates(
+    workload: WorkloadLike,
+    arch: ArchitectureLike,
+    objective: str = "energy",
+    limit: int = 100,
+    time_limit_s: float = 60,
+    constraints: Mapping[str, object] | None = None,
+) -> Iterator[tuple[LoopTree, Cost]]:
+    """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
+
+    The first is the optimum over dividing tiles. Trees that differ only in what no count sees (the order of loops that
+    change nothing, symmetric dims, fan-outs that are alike) are given once. Where the lattice search does not apply
+    (programs, machines whose single steps take cycles), the first is what `explore` finds in half of the time, and the
+    others are the best of those looked at.
+    """
+    from polymap.resolve import question_of
+    from polymap.search.run import asked_in_order, is_covered, ranked
+
+    asked = asked_in_order(*question_of(workload, arch), objective, limit, time_limit_s, constraints)
+    if is_covered(asked):
+        yield from ranked(asked, limit, time_limit_s)
+    else:
+        settings = {"time_limit_s": time_limit_s / 2, "constraints": constraints}
+        yield from search(asked.workload, asked.arch, objective, "divide", **settings).top(limit)
 
 
 def search(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +12,7 @@ from polymap.arch.host import host_cpu
 from polymap.inputs import (
     answers_in_words,
     expected_text,
+    is_table,
     mistakes_in,
     parse_json,
     parse_toml,
@@ -32,14 +34,16 @@ def preset_names() -> tuple[str, ...]:
 
 
 @answers_in_words
-def load_arch(name_or_path: str | Path) -> Architecture:
-    """Return a preset by its name, or the machine of a .json or .toml file.
+def load_arch(name_or_path: str | Path | Mapping[str, object]) -> Architecture:
+    """Return a preset by its name, or the machine of a .json or .toml file, or of a table as in such a file.
 
     Raises ArchError for an unknown name and for every mistake of a description, InputError for a file that cannot be
     read.
     """
     if isinstance(name_or_path, str) and name_or_path in preset_names():
         return _preset(name_or_path)
+    if is_table(name_or_path):
+        return arch_from_document(name_or_path)
     if not isinstance(name_or_path, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  # in Python
         expected_text(name_or_path, "the name of the machine", ArchError)
     path = Path(name_or_path)

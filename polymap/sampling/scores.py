@@ -4,7 +4,8 @@ What a tensor moves depends on the loops and on its own storage nodes alone. So 
 the loops between its nodes, those next to each other that no count tells apart joined. Mappings that look alike from a
 tensor are one table of tiles for `evaluate_many`, in a tree in which every loop that some of them have has a place; the
 others have a loop of one iteration there. A view with windows that arrays cannot count is counted alone, by the closed
-form of that tensor. All of this is exact where all tiles divide; other mappings are evaluated one by one.
+form of that tensor. All of this is exact where all tiles divide; other mappings are evaluated one by one, and so are
+all mappings of machines whose wires cost energy or whose single steps take cycles.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ def score_mappings(workload: WorkloadLike, arch: ArchitectureLike, mappings: Seq
     totals = _Totals(workload, arch, len(mappings))
     views = _Views(workload, arch, fits=totals.kind is np.int64)
     left: list[int] = []
+    alone = arch.is_timed_by_step or arch.has_wire_energies  # steps and wires depend on all tensors' loops at once
     for number, mapping in enumerate(mappings):
-        if arch.is_timed_by_step or not views.add(number, mapping):
+        if alone or not views.add(number, mapping):
             left.append(number)
     views.count(totals)
     found = totals.scores()

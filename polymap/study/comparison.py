@@ -167,15 +167,25 @@ def compare(
     empty = {name for name in names if has_none or (name not in best and _obstacle(workload, arch, name))}
     missing = [name for name in names if values and name not in empty and (name not in best or name == _NAMES[-1])]
     if missing:
-        for name, found in _looked_for(workload, arch, goal, objective, missing, end, seed).items():
-            known = best.get(name, found)
-            best[name] = min(known, found, key=lambda each: objective_values(workload, arch, goal, each[1]))
+        _take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
+        values = objective_values(workload, arch, goal, best[OPTIMUM][1])
     members: list[Member] = []
     for name in names:
         lower = bound if name in (OPTIMUM, _NAMES[-1]) else floor
         members.append(_member(workload, arch, goal, name, best.get(name), lower, is_proven=name in proven | empty))
     first = (float(values[0]), values[0] <= bound) if values else (None, False)
     return Comparison(workload, arch, objective, tuple(members), *first)
+
+
+def _take_in(
+    best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Workload, Architecture, Objective]
+) -> None:
+    """Note of each family, and of all mappings, the better of what is known and what is found: a search that was cut
+    short may have missed what stands in a family."""
+    for name, each in found.items():
+        for family in (name, OPTIMUM):
+            known = best.get(family, each)
+            best[family] = min(known, each, key=lambda scored: objective_values(*asked, scored[1]))
 
 
 def _families(given: object) -> list[str]:

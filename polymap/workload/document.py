@@ -160,14 +160,17 @@ def _c_document(workload: Workload, original: Original, refusal: WorkloadError) 
 
 
 @answers_in_words
-def load_workload(word: str, sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
-    """Return the workload that WORKLOAD names: a built-in, a .json, .c, .scop or .mlir file, an einsum, a layer.
+def load_workload(word: str | Mapping[str, object], sizes: Mapping[str, int] | Sequence[str] = ()) -> Workload:
+    """Return the workload that WORKLOAD names: a built-in, a .json, .c, .scop or .mlir file, an einsum, a layer; or
+    that a table as in a workload file describes.
 
     sizes: dim, C parameter or argument of the layer -> size, or texts such as "m=512"; not for built-ins and .json.
     A layer's arguments may also follow its name in the text: "matmul m=4 n=4 k=4".
     Raises InputError if a file cannot be read, and WorkloadError with every mistake in its content.
     """
     mistakes: list[Mistake] = []
+    if is_table(word) and not sizes:
+        return workload_from_document(word)
     word = expected_text(word, "the workload's name", WorkloadError)
     given: Mapping[str, object] = sizes if isinstance(sizes, Mapping) else _sizes(sizes, mistakes)
     suffix = PurePath(word).suffix.lower()

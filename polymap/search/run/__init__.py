@@ -15,6 +15,7 @@ with lazy(__name__):
         of_rest as of_rest,
         open_structures_of as open_structures_of,
     )
+    from polymap.search.run.in_order import asked_in_order as asked_in_order, is_covered as is_covered, ranked as ranked
     from polymap.search.run.nest_after_nest import begin_nest_after_nest as begin_nest_after_nest
     from polymap.search.run.options import TUNING as TUNING, Hints as Hints, Options as Options
     from polymap.search.run.parts import (

@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import partial
 from math import prod
 from operator import le
-from time import monotonic
 from typing import TypeVar, cast
 
 from polymap.costmodel import Cost, evaluate, evaluate_in_cpu_time
@@ -28,7 +27,7 @@ from polymap.search.problem import (
     objective_values,
     refusals,
 )
-from polymap.search.resources import Limits, Memory, Processes, SearchCaches, Stop
+from polymap.search.resources import Limits, Processes, SearchCaches, Stop
 from polymap.search.result import Moment, Progress, Scored, SearchResult, Settings, SpaceCount
 from polymap.search.run.answer import (
     Question,
@@ -42,9 +41,9 @@ from polymap.search.run.answer import (
     number_of,
 )
 from polymap.search.run.evidence import Evidence, Incumbent
+from polymap.search.run.in_order import ranked
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import program_order
-from polymap.search.run.ranked import ranked
 
 Engine = TypeVar("Engine")
 
@@ -243,8 +242,9 @@ class Search:
             mappings = tuple(one.mapping for one in found)
             answered = front_answer(question, mappings, left, space, seconds, claims, [one.cost for one in found])
         else:
-            best = None if self.divides else found[0].mapping
-            more = partial(best_mappings, self.asked, best, self.limits.time_limit_s, self.limits.memory.limit_mb)
+            more = partial(
+                best_mappings, self.asked, found[0].mapping, self.limits.time_limit_s, self.limits.memory.limit_mb
+            )
             own = more if found[0].workload == self.workload else None
             answered = answer(question, found[0].mapping, left, space, seconds, claims[0], own, found[0].cost)
             _check_floors(found[0], evidence)
@@ -388,15 +388,22 @@ def open_structures_of(result: SearchResult) -> OpenStructures | None:
 
 
 def best_mappings(
-    asked: Question, best: Mapping | None, time_limit_s: float, memory_limit_mb: int | None, count: int
+    asked: Question, best: Mapping, time_limit_s: float, memory_limit_mb: int | None, count: int
 ) -> Scored:
     """Return the `count` best mappings with their costs, best first: a search of its own, with limits of its own. best:
-    the first, where tiles of any size were asked for."""
-    limits = Limits(monotonic, time_limit_s, Memory(memory_limit_mb))
-    found = tuple(ranked(asked, count, limits))
-    if best is None or count < 1 or best in [mapping for mapping, _ in found]:
+    the answer, which comes first where that search finds no mapping with dividing tiles that is as good."""
+    found = tuple(ranked(asked, count, time_limit_s, memory_limit_mb))
+    if count < 1 or best in [mapping for mapping, _ in found]:
         return found
-    return ((best, evaluate(asked.workload, asked.arch, best)), *found)[:count]
+    cost = evaluate(asked.workload, asked.arch, best)
+    question = asked.workload, asked.arch, asked.objective
+    if (
+        asked.tiles == "divide"
+        and found
+        and objective_values(*question, found[0][1]) <= objective_values(*question, cost)
+    ):
+        return found
+    return ((best, cost), *found)[:count]
 
 
 def counted_space(size: SpaceSize | None, count: Count) -> SpaceCount:

@@ -184,3 +184,11 @@ def test_ranks_and_least_points() -> None:
     assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
     found = downhill(lambda at: (at[0] - 1) ** 2 + 3 * (at[1] + 2) ** 2, [0.0, 0.0], 120)
     assert found == pytest.approx([1, -2], abs=1e-2)
+
+
+def test_the_first_candidate_is_the_answer_of_the_search() -> None:
+    layer = pm.einsum("C[m] += A[m,k] * B[k]", m=4, k=3, bits=8)
+    found = pm.explore(layer, ARCH, "latency", tiles="divide")
+    values = [cost.latency_cycles for _, cost in pm.candidates(layer, ARCH, "latency", limit=4)]
+    assert values == sorted(values)
+    assert values[0] == found.value == found.top(1)[0][1].latency_cycles

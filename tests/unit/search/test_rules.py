@@ -24,7 +24,7 @@ from polymap.search.problem.problem import analyse
 from polymap.search.problem.read_rules import rules_from_document
 from polymap.search.problem.rule_checks import refusals, tree_paths
 from polymap.search.problem.rules import Intrinsic, figure
-from polymap.search.run import provers as run, ranked
+from polymap.search.run import in_order, provers as run
 from polymap.search.run.feasible import Dividing
 from polymap.search.run.rule_clashes import clashing
 from tests.referee.demands import meets, random_demands
@@ -187,7 +187,7 @@ def test_a_mapping_that_breaks_a_rule_is_no_answer_of_the_exact_search(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     right, free = run.solve, analyse(GEMM, FLAT)
-    for module in (run, ranked):
+    for module in (run, in_order):
         monkeypatch.setattr(module, "solve", lambda _problem, *rest, **more: right(free, *rest, **more))
     best = explore(GEMM, FLAT, tiles="divide").best
     assert best is not None

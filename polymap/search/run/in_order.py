@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from polymap.costmodel import Cost, evaluate
-from polymap.inputs import answers_in_words, as_integer
-from polymap.ir import Mapping, Mistake, OptionError
-from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
+from polymap.inputs import as_integer
+from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import solve
 from polymap.search.local import climber_for
 from polymap.search.problem import (
@@ -27,39 +26,36 @@ from polymap.search.run.options import Options
 from polymap.search.run.programs import sampled
 
 
-@answers_in_words
-def candidates(
-    workload: WorkloadLike,
-    arch: ArchitectureLike,
-    objective: str = "energy",
-    limit: int = 100,
-    time_limit_s: float = 60,
-    constraints: object = None,
-) -> Iterator[tuple[Mapping, Cost]]:
-    """Yield legal mappings within capacity, best first, each with its cost; at most `limit` of them.
-
-    The first is the optimum over dividing tiles. Trees that differ only in what no count sees (the order of loops that
-    change nothing, symmetric dims, fan-outs that are alike) are given once. Where the lattice search does not apply, or
-    the time limit ends it, they are the best of those looked at.
-    """
-    workload, arch = question_of(workload, arch)
+def asked_in_order(
+    workload: Workload, arch: Architecture, objective: str, limit: int, time_limit_s: float, constraints: object
+) -> Question:
+    """Return the question for the `limit` best mappings; raises OptionError for mistakes in it."""
     Options(tiles="divide", time_limit_s=time_limit_s).check()
     if (as_integer(limit) or 0) < 1:
         raise OptionError(Mistake("PM507", f"limit is {limit!r}", "Use an integer of at least 1."))
     goal = parse_single(objective, arch, ranked=True)
     rules = () if constraints is None else rules_from_document(constraints, workload, arch)
-    asked = Question(workload, arch, goal, rules, "divide")
-    yield from ranked(asked, limit, Limits(time.monotonic, time_limit_s, Memory(None)))
+    return Question(workload, arch, goal, rules, "divide")
 
 
-def ranked(asked: Question, limit: int, limits: Limits) -> Iterator[tuple[Mapping, Cost]]:
+def is_covered(asked: Question) -> bool:
+    """Return whether the lattice search covers a question: then it lists mappings in order."""
+    problem = analyse(asked.workload, asked.arch, asked.rules)
+    return problem.reason is None and not beyond_sums(asked.arch, asked.rules, asked.objective)
+
+
+def ranked(
+    asked: Question, limit: int, time_limit_s: float, memory_limit_mb: int | None = None
+) -> Iterator[tuple[Mapping, Cost]]:
     """Yield the `limit` best mappings with dividing tiles, best first, each with its cost; the best of samples
     where the lattice search does not apply."""
-    question = asked.workload, asked.arch, asked.objective, asked.rules
-    problem = analyse(asked.workload, asked.arch, asked.rules)
+    question, limits = (
+        (asked.workload, asked.arch, asked.objective, asked.rules),
+        Limits(time.monotonic, time_limit_s, Memory(memory_limit_mb)),
+    )
     if clashes(asked.workload, asked.arch, asked.rules):
         return
-    if problem.reason is not None or beyond_sums(asked.arch, asked.rules, asked.objective):
+    if not is_covered(asked):
         drawn = sampled(
             *question,
             limits,
@@ -72,6 +68,7 @@ def ranked(asked: Question, limit: int, limits: Limits) -> Iterator[tuple[Mappin
         yield from islice(((mapping, cost) for _, mapping, cost in drawn.found), limit)
         return
     measure = measure_under(asked.objective, asked.workload, asked.arch, asked.rules)
+    problem = analyse(asked.workload, asked.arch, asked.rules)
     outcome = solve(problem, measure, limits, lambda _found, _bound: None, keep=limit)
     scored = [(leaf.mapping, evaluate(asked.workload, asked.arch, leaf.mapping)) for _, leaf in outcome.found]
     for mapping, cost in scored:
