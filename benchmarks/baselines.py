@@ -1,6 +1,6 @@
 """What searches without proof miss: their best mapping against the proven optimum, on the same evaluator.
 
-Run: python benchmarks/baselines.py [--budget MAPPINGS] [--seeds N]
+Run: python -m benchmarks.baselines [--budget MAPPINGS] [--seeds N]
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from statistics import median
 
 import polymap as pm
-from polymap.search.local.methods import Method, baseline
+from benchmarks.heuristics.methods import Method, baseline
 
 CASES = (
     ("gemm 512x256x32", "flat3", "energy"),

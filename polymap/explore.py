@@ -108,10 +108,10 @@ def provers() -> Table:
         TUNING,
         Kind,
         Line,
-        anneal_near_mappings,
         begin_as_written,
         bound_products,
         bound_structures,
+        climb_near_mappings,
         enumerate_few_trees,
         first,
         further,
@@ -139,9 +139,9 @@ def provers() -> Table:
         Line(search_order, Kind.DIVIDING_ORDER | Kind.ORDER),  # one part after the other, each another question
         Line(search_front, Kind.DIVIDING_FRONT | Kind.FRONT),  # then what is between the points
         Line(try_what_rules_limit, searched, rules=True, without_mapping=True),  # another question
-        Line(anneal_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
+        Line(climb_near_mappings, searched, further(TUNING.share_to_meet_rules), rules=True, without_mapping=True),
         Line(refine_structures, one_value, further(TUNING.structures_share_under_rules), rules=True),  # one by one
-        Line(anneal_near_mappings, one_value, rules=True),
+        Line(climb_near_mappings, one_value, rules=True),
         Line(refine_structures, one_value, further(TUNING.structures_share), rules=False),
         Line(bound_products, one_value, of_rest(TUNING.products_share), rules=False),  # geometric programs
         Line(refine_structures, one_value, rules=False),
@@ -155,12 +155,12 @@ def provers_of_programs() -> Table:
         TUNING,
         Kind,
         Line,
-        anneal_timed_nests,
         begin_chains,
         begin_dividing_trees,
         begin_near_relatives,
         begin_nest_after_nest,
         bound_by_refunds,
+        climb_timed_nests,
         further,
         of_rest,
         prove_chains,
@@ -179,6 +179,6 @@ def provers_of_programs() -> Table:
         Line(begin_chains, Kind.PROGRAM),  # neighbouring nests that share loops
         Line(bound_by_refunds, Kind.PROGRAM, further(TUNING.refunds_share)),  # what a share of the limit ended before
         Line(prove_chains, Kind.PROGRAM, of_rest(TUNING.proof_share)),  # that no chain costs less, of dividing tiles
-        Line(anneal_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
+        Line(climb_timed_nests, Kind.PROGRAM),  # of nests whose steps take cycles, near what relatives say
         Line(sample_programs, Kind.PROGRAM),  # else the best of samples
     )

@@ -17,11 +17,11 @@ from polymap.arch.presets import load_arch
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.case_machines import wide_machine
 from tests.cases import Case
+from tests.sample import sample_mapping
 
 # The first dim of each text gets the longest chain. S and D before a star are coefficients.
 CHAINED = (

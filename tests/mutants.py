@@ -75,7 +75,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         REFEREE + "test_second_prover.py",
     ),
     "polymap/search/local": (
-        UNIT + "search/test_baselines.py", UNIT + "search/test_climb.py", UNIT + "search/test_phases.py",
+        UNIT + "search/test_climb.py", UNIT + "search/test_phases.py",
         UNIT + "search/test_rules.py",
     ),
     "polymap/search/problem": (

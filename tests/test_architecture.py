@@ -21,7 +21,7 @@ ROWS = {
     "": (
         ("__main__", "demo"),
         ("cli",),
-        ("io", "plot"),
+        ("errors", "io", "plot"),
         ("report",),
         ("compilation", "importers", "layouts"),
         ("study",),
@@ -33,7 +33,6 @@ ROWS = {
         ("resolve",),
         ("arch", "workload"),
         ("arithmetic", "inputs", "poly"),
-        ("errors",),
         ("checker", "formatting", "ir", "lazy", "processes", "version"),
     ),
     "report": (("page",), ("space", "text"), ("figures",)),
@@ -143,8 +142,9 @@ def behind(source: str, name: str) -> str:
 @cache
 def face_of(package: str) -> dict[str, str]:
     """Return the module of each name that a package imports lazily for others."""
-    init = ROOT.joinpath(*package.split("."), "__init__.py")
-    if not (package.startswith("polymap") and init.exists()):
+    path = ROOT.joinpath(*package.split("."))
+    init = next((each for each in (path / "__init__.py", path.with_suffix(".py")) if each in FILES), None)
+    if init is None or not is_face(init):
         return {}
     return {name: str(line.module) for line in lazy_lines(init) for name in names_bound(line)}
 
@@ -170,12 +170,19 @@ def is_module(name: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
+def is_face(path: Path) -> bool:
+    """Return whether a file imports names lazily for others, and nothing else."""
+    return path.name == "__init__.py" or any(isinstance(node, ast.With) for node in parsed(path).body)
+
+
 PACKAGES = tuple(sorted(module_name(path) for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE))
-INSIDE = tuple(path for path in FILES if path.name != "__init__.py")
+FACES = (*PACKAGES, *(module_name(path) for path in FILES if path.name != "__init__.py" and is_face(path)))
+INSIDE = tuple(path for path in FILES if not is_face(path))
 
 
 def test_every_room_is_known() -> None:
-    rooms = {package_of(module_name(path)) for path in INSIDE} | {name.removeprefix("polymap.") for name in PACKAGES}
+    modules = (path for path in FILES if path.name != "__init__.py")
+    rooms = {package_of(module_name(path)) for path in modules} | {name.removeprefix("polymap.") for name in PACKAGES}
     assert rooms == set(ROW_OF), f"without a place in the house, or gone: {sorted(rooms ^ set(ROW_OF))}"
 
 
@@ -209,7 +216,7 @@ def wrong_imports(path: Path) -> Iterator[str]:
         other = package_of(target)
         if not (is_around(other, room) or is_around(room, other) or lies_above(room, other)):
             yield f"{module} imports {target} of a room above"
-        if not (is_around(other, room) or other not in packages or written in PACKAGES):
+        if not (is_around(other, room) or other not in packages or written in FACES):
             yield f"{module} imports {written}, not the face of {other}"
 
 
@@ -234,16 +241,17 @@ def wrong_faces(package: str) -> Iterator[str]:
     inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
     if inner & set(names):
         yield f"{package}: {sorted(inner & set(names))} of its face are modules, too"
-    text = folder.joinpath("__init__.py").read_text(encoding="utf-8")
+    path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    text = path.read_text(encoding="utf-8")
     if len(ast.parse(text).body) != (3 if names else 1):
-        yield f"{package}/__init__.py holds more than its face"
+        yield f"{path} holds more than its face"
     used = {name for source, name in names_taken() if source == package}
     if package not in PUBLIC and not set(names) <= used:
         yield f"nobody uses {sorted(set(names) - used)} of {package}"
 
 
 def test_faces_name_what_others_use_and_packages_are_small() -> None:
-    told(fault for package in ("polymap", *PACKAGES) for fault in wrong_faces(package))
+    told(fault for package in ("polymap", *FACES) for fault in wrong_faces(package))
 
 
 def strangers(path: Path) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from polymap.ir import Mapping, Spatial, Temporal
 from polymap.search.parallelism_bounds.joint import JointBound, StructureBound
-from polymap.search.parallelism_bounds.tuning import TUNING
 from polymap.search.resources import Stop, never
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def refine(
     measure: Measure,
     counts: Counts,
     incumbent: int | None,
-    limit: int = TUNING.most_rounds,
+    limit: int = 60,
     stop: Stop = never,
 ) -> JointBound:
     """Return a lower bound of the measure over all mappings with these sibling counts [class][dim].

@@ -12,8 +12,8 @@ from polymap.costmodel.sets.counts import count_with_sets
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping
-from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.networks import builtin_names, builtin_workload
+from tests.sample import sample_mapping
 
 pytestmark = pytest.mark.slow
 

@@ -26,9 +26,9 @@ from polymap.ir.errors import PolymapError
 from polymap.ir.loopnest import Workload
 from polymap.ir.machine import Architecture
 from polymap.ir.mapping import Mapping, Spatial, Temporal
-from polymap.schedules.space.sample import sample_mapping
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.measure import objective_value
+from tests.sample import sample_mapping
 
 LOOPS = (Temporal, Spatial)
 HEAD = ("workload", "machine", "constraints", "objective")

@@ -25,7 +25,6 @@ from polymap.io import builtin_workload
 from polymap.ir.errors import OptionError, PolymapError
 from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, Multicast
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
-from polymap.schedules.space.sample import sample_mapping
 from polymap.search.enumeration.trees import exhaustive, scored_trees
 from polymap.search.problem.goals import parse_single
 from polymap.search.problem.measure import objective_value
@@ -35,6 +34,7 @@ from polymap.search.run.certificate import certificate
 from polymap.search.run.certificate_head import canonical, constraints_table, machine_table, workload_table
 from tests.referee.demands import KINDS, meets, random_demands
 from tests.referee.problems import Problem, random_problem
+from tests.sample import sample_mapping
 
 CERTIFIED = tuple(kind for kind in KINDS if kind != "least")  # least elements of tiles are not: PM515
 

@@ -20,11 +20,11 @@ from polymap.ir.machine import Architecture, ComputeUnit, Fanout, MemoryLevel, M
 from polymap.ir.mapping import Compute, Mapping, Spatial, Storage, Temporal
 from polymap.schedules.legality import dependence_violations
 from polymap.schedules.space.chains import TileRule
-from polymap.schedules.space.sample import sample_mapping
 from polymap.workload.einsums import einsum
 from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload
 from tests.cases import Case, random_case, random_general_case
+from tests.sample import sample_mapping
 
 pytestmark = pytest.mark.slow
 

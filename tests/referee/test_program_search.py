@@ -64,7 +64,7 @@ def check(seed: int) -> None:
         }
     )
     result = pm.explore(work, arch, "traffic:DRAM", tiles="divide", time_limit_s=300)
-    if len(work.statements) == 1:  # annealing goes on beyond this space
+    if len(work.statements) == 1:  # local search goes on beyond this space
         assert result.value <= least_traffic(work, arch)
         return
     assert result.status == "OPTIMAL"

@@ -31,10 +31,6 @@ class Tuning(NamedTuple):
     """Draws at a time."""
     most_barren: int = 400
     """Batches without a tree after which a space counts as empty."""
-    tries: int = 10_000
-    """Random mappings of which one is to be acceptable."""
-    loop_chance: float = 0.4
-    """That a dim is given a temporal loop in a block."""
 
 
 TUNING = Tuning()

@@ -87,7 +87,6 @@ class Rest:
 
 Found = tuple[tuple[int, CompletedMapping], ...]
 Report = Callable[[Found, int], None]
-Draw = Callable[[int], tuple[int, CompletedMapping] | None]
 
 
 def solve(
@@ -100,7 +99,6 @@ def solve(
     processes: Processes = ALONE,
     work: Work | None = None,
     polish: Polish | None = None,
-    draw: Draw | None = None,
     caches: SearchCaches | None = None,
     *,
     looks_first: bool = True,
@@ -110,7 +108,7 @@ def solve(
     """Return the `keep` best trees over all structures (of a front, its trees), or the best found when time runs out.
 
     before: an outcome to go on from, by a step at least. processes: share a long search. work: counts and limits steps.
-    polish: looks for better trees. draw: the best of so many drawn mappings, where no chain of least cost fits.
+    polish: looks for better trees, and for a first one where no chain of least cost fits.
     looks_first: whether a tree is looked for before all structures are bounded. others_wait: ends it too, once a
     structure was searched. lists_until: what alone ends a list of structures that was cut short before.
     """
@@ -120,7 +118,7 @@ def solve(
     incumbent.told = lambda: report(tuple(incumbent.found), least)
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
-    state = _initial_state(problem, measure, incumbent, report, before, draw, listing, looks_first=looks_first)
+    state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -438,7 +436,6 @@ def _initial_state(
     incumbent: Incumbent,
     report: Report,
     before: Outcome | None,
-    draw: Draw | None,
     listing: Stop,
     *,
     looks_first: bool,
@@ -454,7 +451,7 @@ def _initial_state(
         return state
     structures, is_whole = _listed(problem, listing)
     if looks_first:
-        _first_trees(problem, measure, structures, incumbent, draw)
+        _first_trees(problem, measure, structures, incumbent)
     if incumbent.found:
         report(tuple(incumbent.found), 0)
     fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
@@ -488,9 +485,7 @@ def outcome_to_resume(problem: Problem, left: OpenStructures, found: Found) -> O
     return Outcome(found, None, rest.fates.count(), 0, None, rest)
 
 
-def _first_trees(
-    problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent, draw: Draw | None
-) -> None:
+def _first_trees(problem: Problem, measure: Measure, structures: Structures, incumbent: Incumbent) -> None:
     """Score least-cost chains of a few structures that promise most, so that there is an answer from the start."""
     stop = incumbent.out_of_time
     for structure in _promising(problem, measure, structures, incumbent):
@@ -502,11 +497,11 @@ def _first_trees(
         except OutOfTime:
             break
     if not incumbent.found and incumbent.keep == 1 and not incumbent.out_of_time():
+        polish = incumbent.polish
         left = incumbent.work.left
         budget = min(TUNING.drawn, _size(problem, structures), TUNING.drawn if left is None else left)
-        drawn = None if draw is None or budget < TUNING.worthwhile else draw(budget)
+        drawn = None if polish is None or budget < TUNING.worthwhile else polish.first(budget)
         if drawn is not None:
-            incumbent.work.add(budget)
             incumbent.add(*drawn)
 
 

@@ -61,7 +61,11 @@ class GroupBound:
 
 
 class Polish(Protocol):
-    """A local search for better trees near the best one."""
+    """A local search for trees, later for better ones near the best one."""
+
+    def first(self, trees: int) -> tuple[int, CompletedMapping] | None:
+        """Return the best of so many trees with its scaled value, which are as many steps of the search."""
+        ...
 
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value if the effort allotted to so many steps found one."""

@@ -13,7 +13,7 @@ from polymap.search.geometric_bounds.box_visits import least_on_one_buffer
 from polymap.search.geometric_bounds.orders import OrderMonomials, order_monomials
 from polymap.search.geometric_bounds.rounding import trees_near
 from polymap.search.geometric_bounds.search import Bounded, ProductSearch
-from polymap.search.geometric_bounds.tuning import TUNING, Tuning
+from polymap.search.geometric_bounds.tuning import TUNING
 from polymap.search.local import TreeClimber
 from polymap.search.problem import Measure, Objective, Problem, exact_score
 from polymap.search.resources import Work
@@ -44,11 +44,11 @@ def floats_suffice(problem: Problem, measure: Measure) -> bool:
     return max(2, measure.degree) * bits + 100 < MOST_BITS and max(problem.extents) < _MOST_EXTENT
 
 
-def orders_in_reach(problem: Problem, measure: Measure, tuning: Tuning = TUNING) -> OrderMonomials | None:
+def orders_in_reach(problem: Problem, measure: Measure) -> OrderMonomials | None:
     """Return the orders of nodes with their costs as monomials; None where there are no geometric programs."""
     if not measure.is_linear or not floats_suffice(problem, measure):
         return None
-    return order_monomials(problem, measure.components[0], tuning.most_orders)
+    return order_monomials(problem, measure.components[0], TUNING.most_orders)
 
 
 def bound_at_once(problem: Problem, measure: Measure) -> Fraction | None:
@@ -69,10 +69,10 @@ class ProductEngine:
     best: the best mapping so far with its value. bound: what no mapping beats (None: nothing is left).
     """
 
-    def __init__(self, problem: Problem, objective: Objective, measure: Measure, tuning: Tuning = TUNING) -> None:
-        self.problem, self.objective, self.measure, self.tuning = problem, objective, measure, tuning
+    def __init__(self, problem: Problem, objective: Objective, measure: Measure) -> None:
+        self.problem, self.objective, self.measure = problem, objective, measure
         self.best: Known | None = None
-        orders = orders_in_reach(problem, measure, tuning)
+        orders = orders_in_reach(problem, measure)
         self._boxes = None if orders is None else ProductSearch(problem, orders)
         self._at_once = Fraction(0) if orders is None else bound_at_once(problem, measure) or Fraction(0)
         self._has_begun = False
@@ -108,13 +108,13 @@ class ProductEngine:
             self._tell(boxes, report)
             if self.best is not None and self._at_once >= self.best[1]:
                 break
-            if boxes.solved > looked + self.tuning.between_looks:
-                if self._missing(boxes) > (1 - self.tuning.least_gain) * missing:
+            if boxes.solved > looked + TUNING.between_looks:
+                if self._missing(boxes) > (1 - TUNING.least_gain) * missing:
                     break
                 looked, missing = boxes.solved, self._missing(boxes)
             before = boxes.solved
-            self._try(boxes, [one for _, one in islice(boxes.queue, self.tuning.tried_per_step)], is_over, work)
-            self._climb(climber, self.tuning.rounds_per_step, is_over, work)
+            self._try(boxes, [one for _, one in islice(boxes.queue, TUNING.tried_per_step)], is_over, work)
+            self._climb(climber, TUNING.rounds_per_step, is_over, work)
             if not boxes.step(self._goal(), is_over):
                 break
             work.add(boxes.solved - before)
@@ -130,8 +130,8 @@ class ProductEngine:
             return False
         self._has_begun = True
         work.add(boxes.solved)
-        self._try(boxes, [one for _, one in islice(boxes.queue, self.tuning.tried_first)], is_over, work)
-        self._climb(climber, self.tuning.rounds_first, is_over, work)
+        self._try(boxes, [one for _, one in islice(boxes.queue, TUNING.tried_first)], is_over, work)
+        self._climb(climber, TUNING.rounds_first, is_over, work)
         return True
 
     def _missing(self, boxes: ProductSearch) -> float:
@@ -163,7 +163,7 @@ class ProductEngine:
             if key in self._tried or one.bound >= self._goal():
                 continue
             self._tried.add(key)
-            for mapping in trees_near(self.problem, boxes.orders, optimum, self.tuning):
+            for mapping in trees_near(self.problem, boxes.orders, optimum):
                 if is_over():
                     return
                 if mapping not in self._scored:
@@ -182,7 +182,7 @@ class ProductEngine:
         if climber is None or self.best is None or is_over():
             return
         climber.know(*self.best)
-        climber.walk(rounds, is_over)
+        climber.walk_rounds(rounds, is_over)
         work.add(rounds)
         if climber.best is not None and climber.best[1] < self.best[1]:
             self.best = climber.best

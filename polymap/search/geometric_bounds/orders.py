@@ -63,7 +63,7 @@ class OrderMonomials:
     """P orders of nodes, as logarithms and exponents of terms (-inf: no term).
 
     log_costs [P, I], costs [P, I, n]: terms of the costs. constants [P]: of the costs. log_uses [P, R, J], uses [P, R,
-    J, n]: terms of the shares of R limited levels that are filled. limited: these levels. room: bits of every level.
+    J, n]: terms of the shares of R limited levels that are filled. room: bits of every level.
     nodes: per order the (tensor, level) of its nodes. start: a constant of every chain. demands: per order (node, dim,
     least, most) of tiles, for which its programs hold; all orders together cover all mappings.
     """
@@ -76,7 +76,6 @@ class OrderMonomials:
     constants: FloatArray
     log_uses: FloatArray
     uses: FloatArray
-    limited: tuple[int, ...]
     room: tuple[float, ...]
     nodes: tuple[tuple[tuple[int, int], ...], ...]
     start: float
@@ -115,7 +114,6 @@ def order_monomials(problem: Problem, component: Component, most: int) -> OrderM
         np.array([constant for _, constant in sums]),
         log_uses.reshape(shape),
         uses.reshape((*shape, builder.variables.count)),
-        limited,
         builder.room,
         tuple(
             tuple((tensor, graphs[tensor].edges[edge].level) for tensor, edge in order) for order, _ in complete_orders

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polymap.arithmetic import FloatArray
 from polymap.ir import Compute, Mapping, MappingNode, Storage
 from polymap.search.geometric_bounds.orders import OrderMonomials
-from polymap.search.geometric_bounds.tuning import TUNING, Tuning
+from polymap.search.geometric_bounds.tuning import TUNING
 from polymap.search.local import LoopsInward, shares_of
 from polymap.search.problem import Problem
 
@@ -33,29 +33,29 @@ class OrderOptimum:
     factors: tuple[tuple[float, ...], ...]
 
 
-def trees_near(problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, tuning: Tuning) -> Iterator[Mapping]:
+def trees_near(problem: Problem, orders: OrderMonomials, optimum: OrderOptimum) -> Iterator[Mapping]:
     """Yield loop trees near an optimum: for the nearest integer factors, the cheapest integer tiles that should fit."""
     nodes = orders.nodes[optimum.number]
-    for trips in _trips_near(problem, optimum, tuning):
-        for tiles in _tiles_near(problem, orders, optimum, trips, tuning):
+    for trips in _trips_near(problem, optimum):
+        for tiles in _tiles_near(problem, orders, optimum, trips):
             yield Mapping(tuple(_tree(problem, nodes, tiles, trips)))
 
 
-def _trips_near(problem: Problem, optimum: OrderOptimum, tuning: Tuning) -> list[Trips]:
+def _trips_near(problem: Problem, optimum: OrderOptimum) -> list[Trips]:
     """Return trip counts near an optimum's factors that the fan-outs allow, the nearest first."""
-    low, high = 1 - tuning.factor_spread, 1 + tuning.factor_spread
+    low, high = 1 - TUNING.factor_spread, 1 + TUNING.factor_spread
     choices: list[list[tuple[float, Row, dict[int, Row]]]] = []
     for one, row in zip(problem.classes, optimum.factors, strict=True):
         near = _few([[n for n in range(floor(c * low), ceil(c * high) + 1) if n >= 1] for c in row], row)
         far = sorted((sum(abs(log(n / c)) for n, c in zip(trips, row, strict=True)), trips) for trips in product(*near))
         shared = ((distance, trips, _shares(problem, one.fanouts, trips)) for distance, trips in far)
-        choices.append(list(islice(((d, t, s) for d, t, s in shared if s is not None), tuning.factors_listed)))
+        choices.append(list(islice(((d, t, s) for d, t, s in shared if s is not None), TUNING.factors_listed)))
     plans = sorted(
         (sum(d for d, _, _ in plan), tuple(t for _, t, _ in plan), number)
         for number, plan in enumerate(zip(*choices, strict=False))
     )
     found: list[Trips] = []
-    for _, _, number in plans[: tuning.factors_tried]:
+    for _, _, number in plans[: TUNING.factors_tried]:
         rows = {fanout: row for choice in choices for fanout, row in choice[number][2].items()}
         found.append(tuple(rows[f] for f in range(len(problem.arch.fanouts))))
     return found if problem.classes else [()]
@@ -81,9 +81,7 @@ def _shares(problem: Problem, fanouts: Sequence[int], trips: Row) -> dict[int, R
     return {f: tuple(one.get(dim, 1) for dim in problem.dims) for f, one in zip(fanouts, shares, strict=True)}
 
 
-def _tiles_near(
-    problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, trips: Trips, tuning: Tuning
-) -> list[tuple[Row, ...]]:
+def _tiles_near(problem: Problem, orders: OrderMonomials, optimum: OrderOptimum, trips: Trips) -> list[tuple[Row, ...]]:
     """Return integer tiles of one instance [node][dim] near an optimum's that fit, approximately the cheapest first."""
     outside = _outside(problem, [level for _, level in orders.nodes[optimum.number]], trips)
     places: list[list[int]] = []  # [node][dim], the number of a tile: nodes with nearly the same share one
@@ -91,7 +89,7 @@ def _tiles_near(
     for node, tile in enumerate(optimum.tiles):
         row: list[int] = []
         for d, extent in enumerate(problem.extents):
-            alike = node and optimum.tiles[node - 1][d] <= tile[d] * tuning.same_tile_ratio
+            alike = node and optimum.tiles[node - 1][d] <= tile[d] * TUNING.same_tile_ratio
             if alike and outside[node][d] == outside[node - 1][d]:
                 row.append(places[-1][d])
                 continue
@@ -109,7 +107,7 @@ def _tiles_near(
     whole = tiles * around
     nested = (whole[:, 1:] < whole[:, :-1] + around[1:]).all(axis=(1, 2))
     fits = np.flatnonzero(nested & (used <= 1 + ROUNDING))
-    best = fits[np.argsort(cost[fits], kind="stable")][: tuning.rounded_tiles]
+    best = fits[np.argsort(cost[fits], kind="stable")][: TUNING.rounded_tiles]
     return [tuple(tuple(row) for row in tiles[k].tolist()) for k in best]
 
 

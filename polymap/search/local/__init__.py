@@ -1,15 +1,12 @@
-"""Mappings without proof: sampling, annealing, dataflow templates, polish."""
+"""Mappings of one statement without proof: a climb over loop trees, from random ones and near known ones."""
 
 from polymap.lazy import lazy
 
 with lazy(__name__):
     from polymap.search.local.climb import TreeClimber as TreeClimber
-    from polymap.search.local.methods import draw_by_annealing as draw_by_annealing
     from polymap.search.local.polish import (
-        Annealer as Annealer,
         DividingPolish as DividingPolish,
-        anneal_mappings as anneal_mappings,
-        annealer_of as annealer_of,
-        can_be_annealed as can_be_annealed,
+        climb_beside as climb_beside,
+        climber_for as climber_for,
     )
     from polymap.search.local.tree_edits import LoopsInward as LoopsInward, shares_of as shares_of

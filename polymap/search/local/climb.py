@@ -1,27 +1,32 @@
-"""Climbing over loop trees with tiles of any size: from where a bound expects good ones, change by change.
+"""Local search over loop trees, of dividing tiles or of any size, change by change: the one that all searches share.
 
 Descents begin with the trees of each chain that a bound names, once. A descent takes the first change that makes its
 tree better, else two at once, the first of which overfills a level, and ends where there are none. Later ones begin at
 changes of such ends that are little worse, and in turn at the best mapping, with sibling counts that a bound names laid
-over it, and with these over random trees. What is found depends on how many trees are scored, not on the clock.
+over it, and at random trees. Where no mapping is known, a descent first makes a tree fit and meet the rules. Trees that
+break a dependence are left out. What is found depends on how many trees are scored, not on the clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from random import Random
 from typing import Protocol
 
 from polymap.costmodel import Cost, evaluate
-from polymap.ir import Architecture, Mapping
+from polymap.ir import Architecture, BudgetError, Mapping, PolymapError
+from polymap.schedules import dependence_violations
+from polymap.schedules.space import any_order_is_legal
 from polymap.search.local.chain_trees import Chain, trees_of_chain
-from polymap.search.local.genome import genome_space, random_genome, tree_of_genome
 from polymap.search.local.neighbours import KINDS, Neighbours
+from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Counts, Nodes, TreeEdits
 from polymap.search.local.tree_scores import TreeScores, Worth
-from polymap.search.local.tuning import TUNING, Tuning
+from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Objective, Problem, distance_from_rules, exact_score, refusals
 
 Found = tuple[Worth, Nodes]
@@ -53,14 +58,20 @@ class TreeClimber:
     """
 
     def __init__(
-        self, problem: Problem, arch: Architecture, objective: Objective, *, seed: int = 0, tuning: Tuning = TUNING
+        self,
+        problem: Problem,
+        arch: Architecture,
+        objective: Objective,
+        *,
+        divide: bool = False,
+        seed: int = 0,
     ) -> None:
-        self._problem, self._arch, self._objective, self._tuning = problem, arch, objective, tuning
+        self._problem, self._arch, self._objective = problem, arch, objective
         self._rng = Random(seed)
-        self._edits = TreeEdits(problem)
+        self._edits = TreeEdits(problem, divide=divide)
         self._neighbours = Neighbours(self._edits)
+        self._is_free = any_order_is_legal(problem.workload)
         self._scores = TreeScores(problem, objective, self._edits, self._broken)
-        self._genomes = genome_space(problem.workload, problem.arch, divide=False)
         self.best: tuple[Mapping, Fraction] | None = None
         self.hints: Sequence[Hint] = ()
         self._begun_chains: set[Chain] = set()
@@ -75,39 +86,47 @@ class TreeClimber:
         self._tried: set[Nodes] = set()  # since the last start
 
     def know(self, mapping: Mapping, value: Fraction) -> None:
-        """Take a legal mapping with its value as the best, if it is."""
+        """Take a legal mapping with its value as the best, if it is; the next descent begins there."""
         if self.best is None or value < self.best[1]:
-            self.best = mapping, value
+            self.best, self._now = (mapping, value), None
+            self._runs -= self._runs % 3
 
-    def walk(self, rounds: int, is_over: Callable[[], bool]) -> bool:
-        """Take so many rounds from a mapping that is known, unless it is over before; return whether the best became
-        better. A round scores some hundred trees."""
-        before = self.best
-        for _ in range(rounds):
-            if self.best is None or is_over():
-                break
-            last = self._scores.scored + self._tuning.trees_scored
-            looked = 0
-            while self._scores.scored < last and looked < self._tuning.trees_looked_at:
-                looked += 1
-                self._step(*self.best)
+    def walk(self, trees: int, is_over: Callable[[], bool]) -> bool:
+        """Score so many trees, unless it is over before; return whether the best became better."""
+        before, last = self.best, self._scores.scored + trees
+        looked = 0
+        while self._scores.scored < last and looked < trees * TUNING.looked_per_scored and not is_over():
+            looked += 1
+            self._step()
         return self.best is not before
 
-    def _step(self, best: Mapping, value: Fraction) -> None:
+    @property
+    def scored(self) -> int:
+        return self._scores.scored
+
+    def walk_rounds(self, rounds: int, is_over: Callable[[], bool]) -> bool:
+        """Take so many rounds, unless it is over before; return whether the best became better."""
+        return self.walk(rounds * TUNING.trees_per_round, is_over)
+
+    def _limit(self, rise: float) -> float:
+        """Return a value that is so much worse than the best one."""
+        return inf if self.best is None else float(self.best[1]) * (1 + rise)
+
+    def _step(self) -> None:
         """Look at one change, or decide where to go on."""
         fits = self._now is not None and not self._now[0][0]
-        self._scores.enough = self._now[0][1] * (1 + self._tuning.counted) if self._now is not None and fits else None
+        self._scores.enough = self._now[0][1] * (1 + TUNING.counted) if self._now is not None and fits else None
         new = next((hint for hint in self.hints if hint.chain and hint.chain not in self._begun_chains), None)
         if new is not None:
             self._begun_chains.add(new.chain)
             trees = trees_of_chain(self._problem, new.counts, new.chain)
             self._starts[tuple(map(tuple, new.counts))] = self._best_of(trees)
         if self._now is None:
-            self._begin(best, value)
-        elif self._scores.scored > self._last and self._now[0] > (0.0, float(value) * (1 + self._tuning.far_begun)):
+            self._begin()
+        elif self._scores.scored > self._last and self._now[0] > (0.0, self._limit(TUNING.far_begun), 0.0):
             self._now = None
         elif self._left:
-            self._look_at(self._left.pop(), self._now, value)
+            self._look_at(self._left.pop(), self._now)
         elif self._kinds:
             self._left = self._neighbours.of_kind(self._now[1], self._kinds.pop())
             self._rng.shuffle(self._left)
@@ -116,61 +135,62 @@ class TreeClimber:
         else:
             self._end(self._now)
 
-    def _begin(self, best: Mapping, value: Fraction) -> None:
+    def _begin(self) -> None:
         """Go to where a descent begins: a tree of a chain, a change of where an earlier one ended, or another start."""
         self._turns += 1
-        self._last = self._scores.scored + self._tuning.trees_far
+        self._last = self._scores.scored + TUNING.trees_far
         pending = [(found, counts) for counts, starts in self._starts.items() for found in starts]
-        limit = float(value) * (1 + self._tuning.far)
-        ends = [one for one in self._ends if one.near and one.found[0] <= (0.0, limit)]
+        limit = self._limit(TUNING.far)
+        ends = [one for one in self._ends if one.near and one.found[0] <= (0.0, limit, 0.0)]
         if self._turns > 1 and pending and (self._turns % 2 or not ends):
             found, counts = min(pending, key=lambda one: one[0][0])
             self._starts[counts].remove(found)
             self._tried.clear()
             self._go_to(found)
-        elif ends and self._turns % self._tuning.turns:
-            end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * self._tuning.rise_per_turn))
+        elif ends and self._turns % (TUNING.turns if self.hints else TUNING.turns_alone):
+            end = min(ends, key=lambda one: one.found[0][1] * (1 + one.turns * TUNING.rise_per_turn))
             end.turns += 1
             self._go_to(end.near.pop(0))
         else:
             self._tried.clear()
             self._now = None
-            found = self._start(self._edits.nodes_of(best))
+            found = self._start()
             if found is not None:
                 self._go_to(found)
 
     def _go_to(self, found: Found) -> None:
+        if found[0] < (0.0, self._limit(0.0), 0.0):
+            self._offer(found[1])
         self._now, self._over, self._seen = found, [], []
         self._left = []
         self._kinds = self._rng.sample(range(KINDS), KINDS)
 
-    def _look_at(self, nodes: Nodes, now: Found, value: Fraction) -> None:
+    def _look_at(self, nodes: Nodes, now: Found) -> None:
         """Go to a tree if it is better than the one that the run is at, or remember it for later."""
         if nodes in self._tried:
             return
         self._tried.add(nodes)
         excess = self._scores.excess(nodes)
         if excess > now[0][0]:
-            if excess <= self._tuning.most_excess:
+            if excess <= TUNING.most_excess:
                 self._over.append(nodes)
             return
         worth = self._scores.worth(nodes)
         if worth is None:
             return
         if worth < now[0]:
-            if worth < (0.0, float(value)):
-                self._offer(nodes, value)
-            self._go_to((worth, nodes))
-        elif not worth[0] and worth[1] <= now[0][1] * (1 + self._tuning.rise):
+            if self._keeps_dependences(nodes):
+                self._go_to((worth, nodes))
+        elif not worth[0] and worth[1] <= now[0][1] * (1 + TUNING.rise):
             self._seen.append((worth, nodes))
 
     def _mended(self, now: Found) -> list[Nodes]:
         """Return changes of changes that are better but for overfull levels: those that fit."""
-        drawn = self._rng.sample(self._over, min(len(self._over), self._tuning.overfull_drawn))
+        drawn = self._rng.sample(self._over, min(len(self._over), TUNING.overfull_drawn))
         scored = [(worth[1], nodes) for nodes in drawn if (worth := self._scores.worth(nodes)) is not None]
         better = sorted((one for one in scored if one[0] < now[0][1]), key=lambda one: one[0])
         found: dict[Nodes, None] = {}
-        for _, nodes in better[: self._tuning.overfull_mended]:
+        for _, nodes in better[: TUNING.overfull_mended]:
             for one in self._neighbours.of(nodes):
                 if one not in self._tried and self._scores.excess(one) <= now[0][0]:
                     found[one] = None
@@ -180,38 +200,52 @@ class TreeClimber:
         """Note where a descent ended: no change is better."""
         self._now = None
         if not now[0][0] and all(one.found != now for one in self._ends):
-            near = sorted(self._seen, key=lambda found: found[0])[: self._tuning.most_near]
-            self._ends = sorted([*self._ends, _End(now, near)], key=lambda one: one.found[0])[: self._tuning.ends]
+            near = sorted(self._seen, key=lambda found: found[0])[: TUNING.most_near]
+            self._ends = sorted([*self._ends, _End(now, near)], key=lambda one: one.found[0])[: TUNING.ends]
 
-    def _start(self, best: Nodes) -> Found | None:
+    def _start(self) -> Found | None:
         """Return where a descent begins that no chain names."""
         kind, self._runs = self._runs % 3, self._runs + 1
-        trees = [best]
+        best = [] if self.best is None else [self._edits.nodes_of(self.best[0])]
+        trees = best if best and (not kind or (kind == 1 and self.hints)) else self._random_trees()
         if kind and self.hints:
             hint = self.hints[self._runs // 3 % len(self.hints)]
-            bases = [best] if kind == 1 else [self._random_nodes() for _ in range(self._tuning.genomes_drawn)]
-            trees = [one for base in bases if (one := self._edits.with_siblings(base, hint.counts)) is not None]
+            trees = [one for base in trees if (one := self._edits.with_siblings(base, hint.counts)) is not None]
         return next(iter(self._best_of(trees)), None)
 
     def _best_of(self, trees: Sequence[Nodes]) -> list[Found]:
         """Return a few trees, best first."""
-        tidied = list(dict.fromkeys(map(self._edits.tidied, trees)))
+        tidied = list(filter(self._keeps_dependences, dict.fromkeys(map(self._edits.tidied, trees))))
         scored = [(worth, place) for place, one in enumerate(tidied) if (worth := self._scores.worth(one)) is not None]
-        return [(worth, tidied[place]) for worth, place in sorted(scored)[: self._tuning.starts]]
+        return [(worth, tidied[place]) for worth, place in sorted(scored)[: TUNING.starts]]
 
-    def _random_nodes(self) -> Nodes:
-        return self._edits.nodes_of(tree_of_genome(self._genomes, random_genome(self._genomes, self._rng)))
+    def _random_trees(self) -> list[Nodes]:
+        """Return random trees, and the one of the program as written."""
+        drawn = [random_tree(self._edits, self._rng) for _ in range(TUNING.drawn)]
+        return [*drawn, self._edits.least_tree()]
 
     def _broken(self, mapping: Mapping, cost: Cost) -> float:
         """Return how far a mapping is from meeting the rules."""
         question = self._problem.workload, self._arch, self._problem.rules
         return float(distance_from_rules(*question, mapping, cost))
 
-    def _offer(self, nodes: Nodes, value: Fraction) -> None:
+    def _keeps_dependences(self, nodes: Nodes) -> bool:
+        """Return whether a tree keeps all dependences, as far as that is known; one that does not counts as scored."""
+        if self._is_free:
+            return True
+        with suppress(BudgetError):
+            if not dependence_violations(self._problem.workload, self._edits.mapping_of(nodes)):
+                return True
+        self._scores.scored += 1
+        return False
+
+    def _offer(self, nodes: Nodes) -> None:
         """Keep a tree as the best mapping if it is, exactly, and an answer."""
         workload, mapping = self._problem.workload, self._edits.mapping_of(nodes)
         score = exact_score(workload, self._problem.arch, self._objective, mapping)
-        if score is None or score.excess or score.value >= value:
+        if score is None or score.excess or (self.best is not None and score.value >= self.best[1]):
             return
-        if not refusals(workload, self._arch, self._problem.rules, mapping, evaluate(workload, self._arch, mapping)):
-            self.best = mapping, score.value
+        with suppress(PolymapError):
+            cost = evaluate(workload, self._arch, mapping)
+            if not refusals(workload, self._arch, self._problem.rules, mapping, cost):
+                self.best = mapping, score.value

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from polymap.search.problem import prime_factors
+
 Row = tuple[int, ...]
 
 
-def rows_near(extent: int, tiles: Row) -> list[Row]:
-    """Return rows of tiles of one dim that differ in one change from `tiles`, in a fixed order, without it."""
-    found = dict.fromkeys((*_other_trips(extent, tiles), *_other_tiles(extent, tiles)))
+def rows_near(extent: int, tiles: Row, *, divide: bool) -> list[Row]:
+    """Return rows of tiles of one dim that differ in one change from `tiles`, in a fixed order, without it. divide:
+    every tile divides the one outside it."""
+    others = () if divide else _other_tiles(extent, tiles)
+    found = dict.fromkeys((*_other_trips(extent, tiles, divide=divide), *others))
     found.pop(tiles, None)
     return list(found)
 
@@ -33,11 +37,12 @@ def trips_of_tiles(extent: int, tiles: Row) -> Row:
     return tuple(-(-outer // tile) for outer, tile in zip((extent, *tiles[:-1]), tiles, strict=True))
 
 
-def _other_trips(extent: int, tiles: Row) -> Iterator[Row]:
+def _other_trips(extent: int, tiles: Row, *, divide: bool) -> Iterator[Row]:
     """Yield rows in which a factor has gone from one loop to another."""
     trips = trips_of_tiles(extent, tiles)
     for source, many in enumerate(trips):
-        for factor in sorted({2, 3, many} if many > 1 else ()):
+        factors = {prime for prime, _ in prime_factors(many)} if divide else {2, 3}
+        for factor in sorted({*factors, many} if many > 1 else ()):
             for target in range(len(trips)):
                 if target != source and factor <= many:
                     changed = list(trips)

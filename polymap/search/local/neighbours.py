@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from polymap.ir import Fanout, Spatial, Storage, Temporal
 from polymap.search.local.near_tiles import rows_near
 from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode, with_tile
+from polymap.search.problem import divisors, prime_factors
 
 KINDS = 4  # of changes
 
@@ -29,14 +30,14 @@ class Neighbours:
         change = (self.other_tiles, self.other_storage, self.other_loops, self.other_siblings)[kind]
         found = dict.fromkeys(map(self._edits.tidied, change(nodes)))
         found.pop(nodes, None)
-        return list(found)
+        return [one for one in found if not self._edits.divide or self._edits.all_divide(one)]
 
     def other_tiles(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
         """Yield the tree with other tiles of one dim."""
         for dim in self._edits.dims:
             places = [p for p, node in enumerate(nodes) if not isinstance(node, Storage) and node.dim == dim]
             tiles = tuple(tile_of(nodes[place]) for place in places)
-            for row in rows_near(self._edits.extents[dim], tiles):
+            for row in rows_near(self._edits.extents[dim], tiles, divide=self._edits.divide):
                 changed = list(nodes)
                 for place, tile in zip(places, row, strict=True):
                     changed[place] = _retiled(nodes[place], tile)
@@ -70,7 +71,8 @@ class Neighbours:
         for place in range(len(nodes) + 1):
             now = self._edits.tiles_at(nodes, place)
             for dim in self._edits.dims:
-                for tile in _shares(now[dim], _next_tile(nodes[place:], dim)):
+                outer, inner = now[dim], _next_tile(nodes[place:], dim)
+                for tile in _dividing_shares(outer, inner) if self._edits.divide else _shares(outer, inner):
                     yield (*nodes[:place], Temporal(dim, tile), *nodes[place:])
 
     def other_siblings(self, nodes: Nodes) -> Iterator[Sequence[TreeNode]]:
@@ -90,7 +92,7 @@ class Neighbours:
             room //= many
         extent = self._edits.extents[dim]
         most = min(room, extent)
-        counts = {most, most // 2, most // 3, 2, 3, 1}
+        counts = set(divisors(extent)) if self._edits.divide else {most, most // 2, most // 3, 2, 3, 1}
         for many in sorted({-(-extent // -(-extent // n)) for n in counts if 1 <= n <= most}):
             wanted = {each: n for each, n in ({**share, dim: many}).items() if n > 1}
             yield from self._edits.with_share(nodes, fanout, wanted)
@@ -117,3 +119,9 @@ def _shares(outer: int, inner: int) -> list[int]:
     found = {-(-outer // n) for n in (2, 3, 4)} | {inner * n for n in (1, 2, 3, 4)}
     found |= {-(-outer // inner // n) * inner for n in (2, 3)}
     return sorted(tile for tile in found if inner <= tile < outer)
+
+
+def _dividing_shares(outer: int, inner: int) -> list[int]:
+    """Return tiles between two: the outer one over each of its primes, the inner one times each."""
+    primes = [prime for prime, _ in prime_factors(outer // inner)]
+    return sorted({tile for prime in primes for tile in (outer // prime, inner * prime) if inner <= tile < outer})

@@ -24,7 +24,8 @@ class TreeEdits:
     dims: those of more than one index. fanouts: of the machine, as rules leave it.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, divide: bool = False) -> None:
+        self.divide = divide
         self._workload, self._arch, self._classes = problem.workload, problem.arch, problem.classes
         self.extents = problem.workload.extents()
         self.dims = tuple(dim for dim in problem.workload.statements[0].dims if self.extents[dim] > 1)
@@ -61,6 +62,16 @@ class TreeEdits:
                     found.pop()
                 found.append(node)
         return (*found, *(Temporal(dim, 1) for dim in self.dims if now[dim] > 1))
+
+    def all_divide(self, nodes: Nodes) -> bool:
+        """Return whether every tile divides the one outside it."""
+        now = dict(self.extents)
+        for node in nodes:
+            if not isinstance(node, Storage):
+                if now[node.dim] % node.tile:
+                    return False
+                now[node.dim] = node.tile
+        return True
 
     def _rank(self, node: Storage) -> tuple[int, str]:
         return self._levels[node.level], node.tensors[0]
@@ -164,6 +175,11 @@ class TreeEdits:
             for tensor in self._workload.tensors
             if level.may_hold(tensor) and (level.name, tensor.name) not in held
         ]
+
+    def least_tree(self) -> Nodes:
+        """Return the tree that needs least room: all loops above, only what must be held, right above compute."""
+        loops = [Temporal(dim, 1) for dim in self.dims]
+        return self.tidied([*loops, *(node for node in self.not_held(()) if self.is_required(node))])
 
     def is_required(self, node: Storage) -> bool:
         """Return whether every mapping must have a storage node."""

@@ -6,17 +6,18 @@ leave most of them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil, inf, prod
 
 from polymap.costmodel import Cost
 from polymap.costmodel.closed_form import machine_model, nest_of, rows_of_tensor, workload_model
-from polymap.ir import Architecture, Compute, Mapping, Spatial, Storage, accesses_of
+from polymap.ir import Access, Architecture, Compute, Mapping, Spatial, Storage, accesses_of
 from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode
 from polymap.search.problem import Goal, Objective, Problem, exact_score
 
-Worth = tuple[float, float]  # how far it is beyond the limits and from meeting the rules; its value
+# How far it is beyond the limits and from meeting the rules; its value; its energy, which tells equal values apart.
+Worth = tuple[float, float, float]
 BrokenRules = Callable[[Mapping, Cost], float]
 _MOST_REMEMBERED = 200_000
 
@@ -35,21 +36,15 @@ class TreeScores:
         self._edits, self._broken = edits, broken
         self._end = Compute(problem.workload.statements[0].name)
         self._model, self._machine = workload_model(problem.workload), machine_model(problem.arch)
-        self._is_simple = objective.goal is Goal.ENERGY and not problem.rules and not is_timed(self._arch, objective)
+        in_parts = objective.goal is Goal.ENERGY and not problem.rules and not is_timed(self._arch, objective)
+        self._is_simple = in_parts and self._model is not None and problem.reason is None
         self._known: dict[tuple[int, tuple[TreeNode, ...]], _Part | None] = {}
         self._bits = {tensor.name: tensor.bits for tensor in problem.workload.tensors}
         self._room = [(level.buffering, level.capacity_bits) for level in self._arch.levels]
         self._numbers = {level.name: number for number, level in enumerate(self._arch.levels)}
         self._sizes = {fanout.name: fanout.size for fanout in self._arch.fanouts}
         statement = problem.workload.statements[0]
-        self._axes = {
-            tensor.name: [
-                tuple((dim, abs(factor)) for dim, factor in index.coefficients().items())
-                for access in accesses_of(statement, tensor.name)
-                for index in access.index
-            ]
-            for tensor in problem.workload.tensors
-        }
+        self._axes = {tensor.name: _axes(accesses_of(statement, tensor.name)) for tensor in problem.workload.tensors}
         self._moves = {
             (number, tensor.name): (float(level.access_pj(tensor.bits, 0)), float(level.access_pj(0, tensor.bits)))
             for number, level in enumerate(self._arch.levels)
@@ -81,8 +76,8 @@ class TreeScores:
         return self._simple_worth(nodes) if self._is_simple else self._any_worth(nodes)
 
     def _tile_bits(self, tensor: str, now: dict[str, int]) -> int:
-        size = self._bits[tensor]
-        for axis in self._axes[tensor]:
+        size = self._bits[tensor] if self._axes[tensor] is not None else 0
+        for axis in self._axes[tensor] or ():
             if len(axis) == 1:
                 size *= now[axis[0][0]]
             else:
@@ -104,7 +99,7 @@ class TreeScores:
         if score is None:
             return None
         broken = self._broken(mapping, score.cost) if self._problem.rules else 0
-        return float(score.excess) + broken, float(score.value)
+        return float(score.excess) + broken, float(score.value), float(score.cost.energy_pj_exact)
 
     def _simple_worth(self, nodes: Nodes) -> Worth | None:
         assert self._model is not None
@@ -123,7 +118,7 @@ class TreeScores:
             energy += part[0]
             for level, bits in part[1]:
                 held[level] += bits
-        return self._overfull(held), energy
+        return self._overfull(held), energy, 0.0
 
     def _part(self, nodes: tuple[TreeNode, ...], number: int) -> _Part | None:
         """Return what one tensor costs and holds in a tree."""
@@ -138,6 +133,13 @@ class TreeScores:
             read, write = self._moves[row.level, tensor.name]
             energy += row.reads * read + row.writes * write
         return energy, tuple((row.level, row.tile * tensor.bits) for row in rows if row.level)
+
+
+def _axes(accesses: Sequence[Access]) -> list[tuple[tuple[str, int], ...]] | None:
+    """Return the dims and factors of each axis of a tensor; None where its tiles are no product of these."""
+    if len(accesses) != 1 or not all(index.is_linear for index in accesses[0].index):
+        return None
+    return [tuple((dim, abs(c)) for dim, c in index.coefficients().items()) for index in accesses[0].index]
 
 
 def is_timed(arch: Architecture, objective: Objective) -> bool:

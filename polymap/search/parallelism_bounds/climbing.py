@@ -39,6 +39,6 @@ def climb_structures(
             return best
         if climber is not None and best is not None:
             climber.hints = structures.leading(TUNING.structures_climbed)
-            climber.walk(TUNING.rounds_at_once, stop)
+            climber.walk_rounds(TUNING.rounds_at_once, stop)
             work.add(TUNING.rounds_at_once)
             best = climber.best

@@ -46,7 +46,7 @@ def _left_to_do(item: Item) -> int:
 class SiblingSearch:
     """The structures of one question that are not refuted, and what bounds them.
 
-    looked: how many boxes were bounded; steps: how often something was taken from the queue.
+    steps: how often something was taken from the queue.
     """
 
     def __init__(self, problem: Problem, measure: Measure, caches: SearchCaches | None = None) -> None:
@@ -54,7 +54,6 @@ class SiblingSearch:
         self._caches = caches or SearchCaches()
         self._trees = BoxTrees(problem)
         self._queue = BestFirst[int, Item](_left_to_do)
-        self.looked = 0
         self.steps = 0
         if self.structures:
             for bound, chunk in self._bounded(self._trees.root()):
@@ -140,7 +139,6 @@ class SiblingSearch:
     def _bounded(self, chunk: Chunk) -> list[tuple[int, Item]]:
         """Bound the boxes of a chunk; return it sorted, without those where nothing fits."""
         found = least_components(self.problem, self.measure, self._trees.boxes(chunk)).values(self.measure)
-        self.looked += len(found)
         values = [None if new is None else max(new, old) for new, old in zip(found, chunk.bounds, strict=True)]
         order = sorted((value, place) for place, value in enumerate(values) if value is not None)
         kept = np.array([place for _, place in order], dtype=np.int64)

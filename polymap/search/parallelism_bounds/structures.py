@@ -54,11 +54,11 @@ class CountRows:
     is_exact: bool
 
 
-def class_rows(problem: Problem, one: FanoutClass, most_rows: int = TUNING.most_rows) -> CountRows:
+def class_rows(problem: Problem, one: FanoutClass) -> CountRows:
     """Return the vectors of ranges that the fan-outs of a class can have and that rules about factors allow, at most
-    about `most_rows`."""
+    about as many as are tabulated."""
     for ratio in _RATIOS:
-        found = _rows(problem, one, ratio, most_rows)
+        found = _rows(problem, one, ratio)
         if found is not None:
             low, high = found
             kept = _is_left(problem, one, low, high)
@@ -82,7 +82,7 @@ def _is_left(problem: Problem, one: FanoutClass, low: IntArray, high: IntArray) 
     return kept
 
 
-def _rows(problem: Problem, one: FanoutClass, ratio: float, most_rows: int) -> tuple[IntArray, IntArray] | None:
+def _rows(problem: Problem, one: FanoutClass, ratio: float) -> tuple[IntArray, IntArray] | None:
     """Return (low, high) of the vectors, None where they are too many.
 
     Along each dim a count c needs factors, one per fan-out, whose product is c or more. The factors' remaining budgets
@@ -105,7 +105,7 @@ def _rows(problem: Problem, one: FanoutClass, ratio: float, most_rows: int) -> t
             after = _budgets_after(left, states, first, free)
             kept = np.flatnonzero(after.max(axis=1) > 0)
             count += len(kept)
-            if count > most_rows:
+            if count > TUNING.most_rows:
                 return None
             column = np.ones((len(kept), 1), dtype=kind)
             parts.append((np.hstack([low[kept], first * column]), np.hstack([high[kept], last * column]), after[kept]))

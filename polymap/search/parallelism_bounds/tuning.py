@@ -13,8 +13,6 @@ class Tuning:
     # Structures and boxes of them.
     tree_branches: int = 4
     """Nodes below one node of the tree of a class's counts."""
-    box_branches: int = 4
-    """Boxes that one box is cut into."""
     most_rows: int = 60_000
     """Vectors of counts of one class: beyond, ranges are joined."""
     boxes_at_once: int = 512
@@ -33,8 +31,6 @@ class Tuning:
     """Of the tables of all states and units."""
     even_ratio: float = 1.2
     """Outer sizes are split where they are less than the siblings' shares over this."""
-    most_rounds: int = 60
-    """Of cutting cells and splitting bits, for one structure."""
     cell_ratio: int = 4
     """Of the sizes that a cell joins at first."""
     most_tabled: int = 200

@@ -77,12 +77,11 @@ class Climber:
         stop: Callable[[], bool],
         *,
         apart: bool = False,
-        work: Work | None = None,
     ) -> None:
         self.apart = apart
         self.names: Rewriting = ()  # gives loops that have a dim of their own here the names that they have outside
         self.nests = nests_of(arrays.workload)
-        self.work = Work() if work is None else work
+        self.work = Work()
         self.arch, self.weights, self.floors, self.stop = arch, weights, floors, stop
         self.floor = sum(floors.values(), Fraction(0))
         self.levels = self._roomy(weights)

@@ -31,10 +31,10 @@ with lazy(__name__):
         sample_programs as sample_programs,
     )
     from polymap.search.run.provers import (
-        anneal_near_mappings as anneal_near_mappings,
         begin_as_written as begin_as_written,
         bound_products as bound_products,
         bound_structures as bound_structures,
+        climb_near_mappings as climb_near_mappings,
         enumerate_few_trees as enumerate_few_trees,
         read_question as read_question,
         refine_structures as refine_structures,
@@ -49,6 +49,6 @@ with lazy(__name__):
         prove_chains as prove_chains,
     )
     from polymap.search.run.timed_nests import (
-        anneal_timed_nests as anneal_timed_nests,
+        climb_timed_nests as climb_timed_nests,
         walk_timed_trees as walk_timed_trees,
     )

@@ -12,11 +12,11 @@ from functools import partial
 from math import prod
 from typing import Protocol
 
-from polymap.costmodel import Cost, evaluate
+from polymap.costmodel import evaluate
 from polymap.ir import Architecture, BudgetError, Mapping, Workload, is_box
 from polymap.search.dividing import Found, solve
 from polymap.search.enumeration import ExhaustiveResult, Walking
-from polymap.search.local import Annealer, can_be_annealed
+from polymap.search.local import climber_for
 from polymap.search.problem import (
     Goal,
     Objective,
@@ -140,7 +140,7 @@ class AnySize:
     """Mappings with tiles of any size.
 
     Infeasibility is shown by a proof without a search, feasibility by an example (the program as written, a dividing or
-    an annealed mapping); where there are few trees, all of them are enumerated.
+    one that local search finds); where there are few trees, all of them are enumerated.
     """
 
     workload: Workload
@@ -174,18 +174,13 @@ class AnySize:
             return False
 
     def _is_met_near(self, arch: Architecture, rules: Rules) -> bool:
-        """Return whether simulated annealing over the number of broken rules finds a mapping that breaks none."""
+        """Return whether local search finds a mapping that breaks no rule."""
         energy = Objective(Goal.ENERGY, None, "energy")
-        if not can_be_annealed(self.workload, energy):
+        climber = climber_for(self.workload, arch, energy, rules, divide=False, seed=0)
+        if climber is None:
             return False
-
-        def breaks(mapping: Mapping, cost: Cost) -> Fraction:
-            return Fraction(len(refusals(self.workload, arch, rules, mapping, cost)))
-
-        machine = narrowed(self.workload, arch, rules)
-        annealer = Annealer(self.workload, machine, energy, breaks, divide=False, seed=0)
-        annealer.walk(TUNING.annealed, lambda: annealer.best is not None or self.stop())
-        return annealer.best is not None
+        climber.walk(TUNING.trees_to_meet_rules, lambda: climber.best is not None or self.stop())
+        return climber.best is not None
 
     def least(self, arch: Architecture, objective: Objective, rules: Rules) -> Fraction | None:
         """Return the optimum, where all trees can be enumerated."""

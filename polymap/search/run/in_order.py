@@ -10,7 +10,7 @@ from polymap.costmodel import Cost, evaluate
 from polymap.inputs import as_integer
 from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import solve
-from polymap.search.local import annealer_of
+from polymap.search.local import climber_for
 from polymap.search.problem import (
     analyse,
     beyond_sums,
@@ -59,7 +59,7 @@ def ranked(
         drawn = sampled(
             *question,
             limits,
-            annealer=annealer_of(*question, divide=asked.tiles == "divide", seed=asked.seed),
+            climber=climber_for(*question, divide=asked.tiles == "divide", seed=asked.seed),
             seed=asked.seed,
             before=None,
             limits=limits,

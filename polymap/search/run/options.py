@@ -110,7 +110,7 @@ class Tuning:
     structures_share: float = 0.3
     """And for structures one by one, and mappings looked for there, where there are other bounds besides."""
     structures_share_under_rules: float = 0.8
-    """The same where nothing but annealing comes after."""
+    """The same where nothing but local search comes after."""
     share_to_meet_rules: float = 0.4
     """To find one mapping under rules that no dividing one meets."""
     products_share: float = 0.7
@@ -186,8 +186,8 @@ class Tuning:
     """Statement instances up to which they are: each tree looks at all, held in arrays."""
     most_asked: int = 10_000
     """Trees that are counted to find one that meets the rules."""
-    annealed: int = 600
-    """Mappings that are scored to find one that meets the rules."""
+    trees_to_meet_rules: int = 600
+    """Trees that are scored to find one that meets the rules."""
     most_spreads: int = 20_000
     """Ways to spread all dims over fan-outs of any size, up to which each is tried."""
     most_shares: int = 20_000
@@ -201,10 +201,8 @@ class Tuning:
     """and each one's share of what is left of the limit (not swept)."""
     few_timed_trees: int = 50_000
     """Legal trees that are walked where steps take cycles: 0.1 ms each, and 3 ms where one may be the best."""
-    annealed_in_turn: int = 64
-    """Mappings of a nest whose steps take cycles that are annealed before others are climbed to (not swept),"""
-    climbed_in_turn: int = 1
-    """and the rounds of that (not swept)."""
+    trees_in_turn: int = 64
+    """Trees of a nest whose steps take cycles that are scored between two reports (not swept)."""
     tries: int = 200
     """Random mappings of a program of one statement that the lattice search does not cover."""
     tries_of_programs: int = 40

@@ -1,5 +1,5 @@
 """Provers and proposers for programs that the lattice search does not cover: what other nests say about nests that read
-one tensor through several accesses, climbing, samples and annealing."""
+one tensor through several accesses, samples and local search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polymap.search.run.evidence import Evidence
 from polymap.search.run.legs import takes_long_to_climb
 from polymap.search.run.options import TUNING
 from polymap.search.run.programs import Drawn, sampled
-from polymap.search.run.provers import kept_annealer
+from polymap.search.run.provers import climber_of
 from polymap.search.run.relatives import Starts, starts_of_relatives
 
 
@@ -40,14 +40,14 @@ def begin_near_relatives(search: Search, evidence: Evidence, _stop: Stop) -> Evi
 
 
 def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
-    """Propose the best of sampled, annealed and climbed mappings of a program."""
+    """Propose the best of sampled and climbed mappings of a program."""
     starts, evidence = search.engines.get(Starts), _bound_by_capacities(search, evidence)
-    annealer = kept_annealer(search, divide=search.divides)
+    climber = climber_of(search, divide=search.divides)
     is_known = bool(evidence.incumbents)
-    climbed = None if is_known and takes_long_to_climb(search) else _climbed(search, alone=annealer is None)
-    if climbed is not None and annealer is None:
+    climbed = None if is_known and takes_long_to_climb(search) else _climbed(search, alone=climber is None)
+    if climbed is not None and climber is None:
         return _with_tree(search, evidence, climbed, 0)
-    if is_known and annealer is None:
+    if is_known and climber is None:
         return evidence  # samples of such programs are worse
     floor, met = evidence.floors[0], False
 
@@ -62,7 +62,7 @@ def sample_programs(search: Search, evidence: Evidence, _stop: Stop) -> Evidence
         search.objective,
         search.rules,
         lambda: met or search.limits(),
-        annealer=annealer,
+        climber=climber,
         seed=search.asked.seed,
         before=search.engines.get(Drawn),
         starts=starts.mappings if starts else (),

@@ -1,5 +1,5 @@
 """Mappings without a proof, for programs that the lattice search does not cover: the program as written, random trees,
-and simulated annealing from the best of them."""
+and local search from the best of them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.processes import cpu_seconds
-from polymap.search.local import Annealer, anneal_mappings
+from polymap.search.local import TreeClimber, climb_beside
 from polymap.search.problem import Objective, Rules, divisors, objective_values, refusals
 from polymap.search.resources import Limits
 from polymap.search.run.options import TUNING
 from polymap.workload import shared_dims
 
 LEAST_EVALUATION_S = 0.2  # where the limit is nearly reached
-LAST_EVALUATION_S = 0.5  # for the best of annealing, where another mapping is known
+LAST_EVALUATION_S = 0.5  # for the best of local search, where another mapping is known
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
 
 
@@ -53,16 +53,16 @@ def sampled(
     rules: Rules,
     stop: Callable[[], bool],
     *,
-    annealer: Annealer | None,
+    climber: TreeClimber | None,
     seed: int,
     before: Drawn | None,
     starts: tuple[Mapping, ...] = (),
     limits: Limits,
     report: Callable[[Mapping, Fraction], None],
 ) -> Drawn:
-    """Return the mappings that meet the rules among the program as written, random trees and annealed ones.
+    """Return the mappings that meet the rules among the program as written, random trees and what local search finds.
 
-    If no tree drawn at first meets the rules, annealing goes on until one does or a limit is reached. before: the
+    If no tree drawn at first meets the rules, local search goes on until one does or a limit is reached. before: the
     result of an earlier call, to continue from. starts: mappings to be looked at first. limits: of the search, whose
     steps these are; `stop` may end it before.
     """
@@ -71,17 +71,17 @@ def sampled(
         good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
     else:
         good, tried = list(before.found), before.tried
-    if annealer is None or (good and len(objective.singles) > 1):
+    if climber is None or (good and len(objective.singles) > 1):
         return Drawn(tuple(good), tried)
     if good:
-        annealer.know(good[0][1], good[0][0][0])
-    anneal_mappings(annealer, stop, limits.work, report, until_found=not good)
-    if annealer.best is not None and annealer.best[0] not in [mapping for _, mapping, _ in good]:
-        mapping = annealer.best[0]
+        climber.know(good[0][1], good[0][0][0])
+    climb_beside(climber, stop, limits.work, report, until_found=not good)
+    if climber.best is not None and climber.best[0] not in [mapping for _, mapping, _ in good]:
+        mapping = climber.best[0]
         with suppress(BudgetError):
             cost = evaluate_in_cpu_time(workload, arch, mapping, LAST_EVALUATION_S if good else COUNTING.count_limit_s)
             good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
-    return Drawn(tuple(good), tried + annealer.scored)
+    return Drawn(tuple(good), tried + climber.scored)
 
 
 def _drawn(

@@ -30,12 +30,10 @@ from polymap.schedules.space import SpaceSize, any_order_is_legal
 from polymap.search.dividing import CompletedMapping, Count, Found, Outcome, outcome_to_resume, solve
 from polymap.search.enumeration import ExhaustiveResult, Walking
 from polymap.search.local import (
-    Annealer,
     DividingPolish,
     TreeClimber,
-    anneal_mappings,
-    annealer_of,
-    draw_by_annealing,
+    climb_beside,
+    climber_for,
 )
 from polymap.search.problem import (
     AtMost,
@@ -200,7 +198,7 @@ def refine_structures(search: Search, evidence: Evidence, stop: Stop) -> Evidenc
     from polymap.search.parallelism_bounds import climb_structures  # searches over dividing tiles do without
 
     structures, best = _siblings(search)[0], evidence.best
-    best = climb_structures(structures, climber_of(search, best), best, stop, search.limits.work, search.report)
+    best = climb_structures(structures, climber_of(search, divide=False), best, stop, search.limits.work, search.report)
     evidence = _offered(search, evidence.with_floor(0, structures.value), best)
     if best is None and structures.value is None:
         return replace(evidence, clash=evidence.dividing_clash)
@@ -250,20 +248,20 @@ def _without_bandwidth(arch: Architecture) -> Architecture:
     return replace(arch, nodes=nodes)
 
 
-def anneal_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+def climb_near_mappings(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     """Propose, under rules, the best that is near the mapping that is known; where there is none, walk until one is
     found or a limit is reached."""
-    annealer, best, floor = kept_annealer(search, divide=False), evidence.best, evidence.floors[0]
-    if annealer is None:
+    climber, best, floor = climber_of(search, divide=False), evidence.best, evidence.floors[0]
+    if climber is None:
         return evidence
     if best is not None:
-        annealer.know(*best)
+        climber.know(*best)
 
     def report(mapping: Mapping, value: Fraction) -> None:
         search.report(mapping, value, floor)
 
-    anneal_mappings(annealer, stop, search.limits.work, report, until_found=best is None)
-    return _offered(search, evidence, annealer.best)
+    climb_beside(climber, stop, search.limits.work, report, until_found=best is None)
+    return _offered(search, evidence, climber.best)
 
 
 def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -279,7 +277,7 @@ def bound_products(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
     def report(mapping: Mapping | None, value: Fraction | None, bound: Fraction) -> None:
         search.report(mapping, value, max(bound, floor))
 
-    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, best))
+    found = engine.go_on(best, lambda: 2.0 * stop(), search.limits.work, report, climber_of(search, divide=False))
     if found is None:
         return _offered(search, evidence, engine.best)
     evidence = _offered(search, evidence.with_floor(0, found.bound), found.best)
@@ -306,23 +304,15 @@ def _siblings(search: Search) -> tuple[SiblingSearch, ...]:
     return tuple(search.engines.made(SiblingSearch, partial(begun, one), of=one) for one in singles)
 
 
-def kept_annealer(search: Search, *, divide: bool) -> Annealer | None:
-    """Return what looks for mappings that meet the rules; None where none can. A resumed search goes on with it."""
-    found = search.engines.get(Annealer, divide)
+def climber_of(search: Search, *, divide: bool) -> TreeClimber | None:
+    """Return the local search; None where there is none. A resumed search goes on with it."""
+    found = search.engines.get(TreeClimber, divide)
     if found is None:
         asked = search.workload, search.arch, search.objective, search.rules
-        found = annealer_of(*asked, divide=divide, seed=search.asked.seed)
+        found = climber_for(*asked, divide=divide, seed=search.asked.seed)
         if found is not None:
             search.engines.keep(found, divide)
     return found
-
-
-def climber_of(search: Search, best: Known | None) -> TreeClimber | None:
-    """Return what climbs from the best mapping; None where there is none."""
-    if best is None:
-        return None
-    asked = search.problem, search.arch, search.objective
-    return search.engines.made(TreeClimber, lambda: TreeClimber(*asked, seed=search.asked.seed))
 
 
 def _report_program_order(search: Search, evidence: Evidence) -> None:
@@ -389,7 +379,6 @@ def _solved(search: Search, evidence: Evidence, limit: Stop, others_wait: Stop) 
         processes=search.processes,
         work=search.limits.work,
         polish=polish,
-        draw=draw_by_annealing(search.problem, measure),
         caches=search.caches,
         looks_first=search.asked.hints.start is None,
         others_wait=others_wait,
@@ -442,12 +431,12 @@ def _best_product(search: Search, evidence: Evidence, measure: Measure) -> tuple
 
 
 def _dividing_polish(search: Search) -> DividingPolish | None:
-    annealer = kept_annealer(search, divide=True)
-    if annealer is None or len(search.objective.singles) > 1:
+    climber = climber_of(search, divide=True)
+    if climber is None or len(search.objective.singles) > 1:
         return None
     measure = measure_of(search.objective, search.workload, search.arch)
     windows = any(term.is_window for term in search.problem.terms)
-    return DividingPolish(annealer, measure, search.limits, has_window=windows)
+    return DividingPolish(climber, measure, search.limits, has_window=windows)
 
 
 def _left(search: Search, evidence: Evidence, outcome: Outcome) -> tuple[Values, ...]:

@@ -1,6 +1,6 @@
 """Provers and proposers for nests of which each tree is counted by itself, as steps take cycles of their own
 (docs/latency.md), or bursts or requests are asked for: what no mapping beats by sums of traffic bounds them, all trees
-are walked where they are few, and others are annealed."""
+are walked where they are few, and local search looks at others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polymap.search.run.driver import Kind, Search, counted_space
 from polymap.search.run.evidence import Evidence
 from polymap.search.run.feasible import may_be_walked
 from polymap.search.run.options import TUNING
-from polymap.search.run.provers import climber_of, kept_annealer
+from polymap.search.run.provers import climber_of
 
 
 def walk_timed_trees(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
@@ -83,25 +83,19 @@ def _offered(search: Search, evidence: Evidence, best: tuple[Mapping, Fraction] 
     return evidence if best is None else evidence.with_incumbents((search.incumbent(best[0]),))
 
 
-def anneal_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
-    """Propose mappings near the best one that is known and anywhere, where each tree is counted by itself: annealed
-    ones, and over tiles of any size those that climbing finds, in turn until one meets the floor."""
-    annealer, best = kept_annealer(search, divide=search.divides), evidence.best
-    if not _is_one_value(search) or annealer is None or best is None:
+def climb_timed_nests(search: Search, evidence: Evidence, stop: Stop) -> Evidence:
+    """Propose mappings near the best one that is known and anywhere, where each tree is counted by itself, until one
+    meets the floor."""
+    climber, best, floor = climber_of(search, divide=search.divides), evidence.best, evidence.floors[0]
+    if not _is_one_value(search) or climber is None or best is None:
         return evidence
-    climber, floor = None if search.divides or search.rules else climber_of(search, best), evidence.floors[0]
+    climber.know(*best)
     while best[1] > floor and not stop():
-        annealer.know(*best)
-        before = annealer.scored
-        better = annealer.walk(TUNING.annealed_in_turn, stop)
-        search.limits.work.add(annealer.scored - before)
-        if better and annealer.best is not None:
-            best = annealer.best
-        if climber is not None:
-            climber.know(*best)
-            if climber.walk(TUNING.climbed_in_turn, stop) and climber.best is not None:
-                better, best = True, climber.best
-        if better:
+        before = climber.scored
+        better = climber.walk(TUNING.trees_in_turn, stop)
+        search.limits.work.add(climber.scored - before)
+        if better and climber.best is not None:
+            best = climber.best
             search.report(*best, floor)
-    space = counted_space(search.space_size(search.limits), Count(evaluated=annealer.scored))
+    space = counted_space(search.space_size(search.limits), Count(evaluated=climber.scored))
     return replace(evidence.with_incumbents((search.incumbent(best[0]),)), space=space)

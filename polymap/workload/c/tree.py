@@ -261,13 +261,6 @@ def _inner(expression: CExpression) -> str:
     return f"({text})" if isinstance(expression, Binary | Choice) else text
 
 
-def walk(expression: CExpression, visit: Callable[[CExpression], None]) -> None:
-    """Call `visit` for the expression and all its parts, outermost first."""
-    visit(expression)
-    for part in parts(expression):
-        walk(part, visit)
-
-
 def parts(expression: CExpression) -> tuple[CExpression, ...]:
     """Return the expressions that an expression is made of, in textual order."""
     match expression:
@@ -445,11 +438,6 @@ def _changed(each: Assign, decision: _Decision) -> Assign:
 def decided_expression(expression: CExpression, condition: CExpression, rules: Rules, *, holds: bool) -> CExpression:
     """Return an integer expression, or a condition, where a condition of `piecewise_condition` holds, or does not."""
     return _Decision(render(condition), holds, rules).changed(expression, inside=True)
-
-
-def decided_test(test: CExpression, condition: CExpression, rules: Rules, *, holds: bool) -> CExpression:
-    """Return a condition where a part of it that `static_part` returned holds, or does not."""
-    return _Decision(render(condition), holds, rules).test(test)
 
 
 def loop_condition(loop: For, rules: Rules) -> CExpression | None:

@@ -128,7 +128,7 @@ def test_scores_are_the_costs(name: str, layer: str) -> None:
 def test_scores_of_tiles_that_do_not_divide_are_the_costs_too() -> None:
     from random import Random
 
-    from polymap.schedules.space.sample import sample_mapping
+    from tests.sample import sample_mapping
 
     workload, arch, rng = matmul(m=7, n=5, k=6), load_arch("flat3"), Random(2)
     mappings = [sample_mapping(workload, arch, "any", rng) for _ in range(60)]

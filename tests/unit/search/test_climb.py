@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, prod
 from random import Random
@@ -10,10 +11,13 @@ import pytest
 
 import polymap as pm
 from polymap.ir import Mapping
+from polymap.search.enumeration.trees import exhaustive
+from polymap.search.local import climber_for
 from polymap.search.local.chain_trees import trees_of_chain
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.near_tiles import rows_near
 from polymap.search.local.neighbours import Neighbours
+from polymap.search.local.random_trees import random_tree
 from polymap.search.local.tree_edits import Nodes, TreeEdits, shares_of
 from polymap.search.local.tree_scores import TreeScores
 from polymap.search.parallelism_bounds import SiblingSearch, climb_structures
@@ -62,7 +66,7 @@ def test_rows_near_fall_to_one_and_keep_the_number_of_loops() -> None:
         for _ in range(rng.randint(0, 5)):
             row.append(rng.randint(1, row[-1] if row else extent))
         tiles = (*row, 1)
-        near = rows_near(extent, tiles)
+        near = rows_near(extent, tiles, divide=False)
         assert tiles not in near
         assert len(set(near)) == len(near)
         for found in near:
@@ -178,9 +182,9 @@ def test_known_optima_of_an_odd_product_are_reached_the_same_way_twice(machine: 
         climber = TreeClimber(problem, arch, objective)
         climber.know(mapping, score.value)
         climber.hints = (SingleStructure(((1, 1, 41),)),) if machine == "eyeriss_like" else ()
-        assert not climber.walk(0, lambda: False)
+        assert not climber.walk_rounds(0, lambda: False)
         for _ in range(60):
-            climber.walk(1, lambda: False)
+            climber.walk_rounds(1, lambda: False)
             if climber.best is not None and climber.best[1] <= value + 0.01:
                 break
         assert climber.best is not None
@@ -192,6 +196,58 @@ def test_known_optima_of_an_odd_product_are_reached_the_same_way_twice(machine: 
     assert found[0] == found[1]
 
 
+TINY = pm.einsum("y[m] += A[m,k] * x[k]", m=4, k=3)
+
+
+@pytest.mark.parametrize("divide", [True, False])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_random_trees_and_all_on_the_way_from_them_break_nothing_but_sizes(machine: str, divide: bool) -> None:
+    rng, arch = Random(f"drawn {machine} {divide}"), pm.load_arch(machine)
+    drawn: set[Nodes] = set()
+    for _ in range(3):
+        problem = analyse(layer(rng), arch)
+        edits = TreeEdits(problem, divide=divide)
+        for tree in [edits.least_tree(), *(random_tree(edits, rng) for _ in range(8))]:
+            drawn.add(tree)
+            assert edits.tidied(tree) == tree
+            near = Neighbours(edits).of(tree)
+            for one in (tree, *rng.sample(near, min(len(near), 2))):
+                assert not divide or edits.all_divide(one)
+                cost = pm.evaluate(problem.workload, arch, edits.mapping_of(one))
+                assert {violation.kind for violation in cost.violations} <= {"capacity", "fanout"}
+    assert len(drawn) > 15
+
+
+@pytest.mark.parametrize("tiles", ["divide", "any"])
+@pytest.mark.parametrize("machine", ["flat3", "eyeriss_like"])
+def test_from_no_mapping_the_best_of_all_trees_is_reached(machine: str, tiles: str) -> None:
+    arch = pm.load_arch(machine)
+    least = exhaustive(TINY, arch, "energy", tiles)
+    assert least is not None
+    climber = climber_for(TINY, arch, parse_objective("energy", arch), (), divide=tiles == "divide", seed=1)
+    assert climber is not None
+    values: list[Fraction] = []
+    for _ in range(40):
+        climber.walk(20, lambda: False)
+        if climber.best is not None:
+            values.append(climber.best[1])
+            assert pm.evaluate(TINY, arch, climber.best[0]).legal
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == least.value
+
+
+@pytest.mark.parametrize("machine", ["flat3", "eyeriss_like"])
+def test_where_dependences_forbid_orders_only_legal_mappings_are_kept(machine: str) -> None:
+    nest, arch = replace(pm.matmul(6, 8, 12), associative=False), pm.load_arch(machine)
+    climber = climber_for(nest, arch, parse_objective("energy", arch), (), divide=True, seed=0)
+    assert climber is not None
+    climber.walk(150, lambda: False)
+    assert climber.best is not None
+    cost = pm.evaluate(nest, arch, climber.best[0])
+    assert cost.legal
+    assert cost.energy_pj_exact == climber.best[1]
+
+
 @pytest.mark.parametrize("objective", ["latency", "edp", "weighted:0.5*energy+2*latency"])
 def test_every_objective_is_climbed(objective: str) -> None:
     workload, arch = pm.matmul(17, 23, 29), pm.load_arch("flat3")
@@ -201,7 +257,7 @@ def test_every_objective_is_climbed(objective: str) -> None:
     assert score is not None
     climber = TreeClimber(analyse(workload, arch), arch, goal)
     climber.know(mapping, score.value)
-    assert climber.walk(20, lambda: False)
+    assert climber.walk_rounds(20, lambda: False)
     assert climber.best is not None
     after = exact_score(workload, arch, goal, climber.best[0])
     assert after is not None
@@ -220,7 +276,7 @@ def test_under_rules_only_what_meets_them_is_kept() -> None:
     assert score is not None
     climber = TreeClimber(analyse(workload, arch, rules), arch, objective)
     climber.know(start.best, score.value)
-    assert climber.walk(15, lambda: False)
+    assert climber.walk_rounds(15, lambda: False)
     assert climber.best is not None
     assert climber.best[1] < score.value
     assert not refusals(workload, arch, rules, climber.best[0], pm.evaluate(workload, arch, climber.best[0]))

@@ -15,7 +15,6 @@ from polymap.search.geometric_bounds.monomials import Monomial, NodeMonomials
 from polymap.search.geometric_bounds.orders import order_monomials
 from polymap.search.geometric_bounds.rounding import trees_near
 from polymap.search.geometric_bounds.search import ProductSearch
-from polymap.search.geometric_bounds.tuning import TUNING
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.holding import HolderGraph, holder_graph
 from polymap.search.problem.measure import Measure, measure_of
@@ -158,7 +157,7 @@ def test_mappings_near_an_optimum_are_legal_trees_with_its_nodes() -> None:
             continue
         for _, one in [*boxes.queue][::5]:
             optimum = boxes.optimum(one)
-            for mapping in trees_near(problem, boxes.orders, optimum, TUNING):
+            for mapping in trees_near(problem, boxes.orders, optimum):
                 cost = evaluate(problem.workload, problem.arch, mapping)
                 fitting += cost.legal
                 met += 1

@@ -1,4 +1,4 @@
-"""A loop tree as a fixed-length genome, for the searches without proof: how it is read, drawn, changed and crossover.
+"""A loop tree as a fixed-length genome: how it is drawn, changed and crossed.
 
 A genome lists every (tensor, level) that may hold, in an order in which each tensor's levels follow the machine's, with
 a flag whether it does. Above each entry stands a block of temporal loops, and one more block stands above compute; the
@@ -178,77 +178,6 @@ def tree_of_genome(space: GenomeSpace, genome: Genome) -> Mapping:
             tensor, number = space.slots[genome.order[end]]
             _add_node(space.arch.levels[number].name, space.workload.tensors[tensor].name, nodes)
     return Mapping((*nodes, Compute(space.workload.statements[0].name)))
-
-
-def genome_of_tree(space: GenomeSpace, mapping: Mapping) -> Genome:
-    """Return a genome whose tree is the mapping, or near it where the mapping is none of a genome's: its loops by trip
-    counts (tiles are then the least of these), two loops over one dim in one block joined."""
-    blocks = len(space.slots)
-    count = len(space.dims)
-    trips = [[1] * (blocks + 1) for _ in space.dims]
-    spread = [[1] * len(space.arch.fanouts) for _ in space.dims]
-    loops: list[list[int]] = [[] for _ in range(blocks + 1)]
-    held, inner = _held_slots(space, mapping), [True] * len(space.groups)
-    order = _with_absent(space, held)
-    levels = {level.name: number for number, level in enumerate(space.arch.levels)}
-    fanouts = {fanout.name: number for number, fanout in enumerate(space.arch.fanouts)}
-    left, block, place = list(space.extents), 0, {slot: at for at, slot in enumerate(order)}
-    block = _next_block(order, held, -1, blocks)
-    for node in mapping.nodes:
-        if isinstance(node, Storage):
-            slots = [s for s, (t, level) in enumerate(space.slots) if _is_of(space, node, levels, t, level)]
-            block = max([block, *(_next_block(order, held, place[s], blocks) for s in slots)])
-        elif isinstance(node, Temporal | Spatial) and node.dim in space.dims:
-            d = space.dims.index(node.dim)
-            many, left[d] = -(-left[d] // node.tile), min(node.tile, left[d])
-            if isinstance(node, Temporal):
-                trips[d][block] *= many
-                loops[block] += [d] if d not in loops[block] else []
-            else:
-                f = fanouts[node.fanout]
-                spread[d][f] *= many
-                group = next(g for g, (_, members) in enumerate(space.groups) if f in members)
-                inner[group] = bool(loops[block])
-    return Genome(
-        order,
-        tuple(slot in held for slot in range(blocks)),
-        tuple(tuple(row[:blocks]) for row in trips),
-        tuple(tuple(row) for row in spread),
-        tuple((*row, *(d for d in range(count) if d not in row)) for row in loops),
-        tuple(inner),
-    )
-
-
-def _is_of(space: GenomeSpace, node: Storage, levels: dict[str, int], tensor: int, level: int) -> bool:
-    return levels[node.level] == level and space.workload.tensors[tensor].name in node.tensors
-
-
-def _held_slots(space: GenomeSpace, mapping: Mapping) -> list[int]:
-    """Return the slots that a mapping's nodes take, outermost first."""
-    levels = {level.name: number for number, level in enumerate(space.arch.levels)}
-    return [
-        slot
-        for node in mapping.nodes
-        if isinstance(node, Storage)
-        for slot, (t, level) in enumerate(space.slots)
-        if _is_of(space, node, levels, t, level)
-    ]
-
-
-def _with_absent(space: GenomeSpace, held: list[int]) -> Row:
-    """Return an order of all slots in which those held stand as they do; the others of a tensor stand right before its
-    next one that is held, or last."""
-    order: list[int] = []
-    for slot in held:
-        tensor, level = space.slots[slot]
-        order += [s for s, (t, n) in enumerate(space.slots) if t == tensor and n < level and s not in (*held, *order)]
-        order.append(slot)
-    return (*order, *(slot for slot in range(len(space.slots)) if slot not in order))
-
-
-def _next_block(order: Row, held: list[int], place: int, blocks: int) -> int:
-    """Return the block of the loops between the node at a place of the order and the next one that is held."""
-    return next((at for at in range(place + 1, blocks) if order[at] in held), blocks)
 
 
 def _add_block(

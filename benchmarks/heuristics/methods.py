@@ -1,4 +1,4 @@
-"""Baselines without proof, scored by our cost model: sampling, climbing, annealing, genetic search, rules of thumb.
+"""Searches of the textbooks to compare with: sampling, climbing, annealing, genetic search, rules of thumb.
 
 Every mapping is scored by costmodel.evaluate; an illegal one is worth nothing but counts as evaluated. Same input and
 seed, same answer.
@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from random import Random
 from typing import assert_never
 
-from polymap.costmodel import Cost, evaluate
-from polymap.ir import Architecture, BudgetError, Mapping, Mistake, OptionError, Workload, did_you_mean
-from polymap.search.dividing import CompletedMapping
-from polymap.search.local.dataflow_templates import Dataflow, rule_of_thumb, template
-from polymap.search.local.genome import (
+from benchmarks.heuristics.dataflow_templates import Dataflow, rule_of_thumb, template
+from benchmarks.heuristics.genome import (
     Genome,
     GenomeSpace,
     crossover,
@@ -29,8 +25,14 @@ from polymap.search.local.genome import (
     random_genome,
     tree_of_genome,
 )
-from polymap.search.local.tuning import TUNING
-from polymap.search.problem import Measure, Objective, Problem, objective_value, parse_single
+from polymap.costmodel import Cost, evaluate
+from polymap.ir import Architecture, BudgetError, Mapping, Workload
+from polymap.search.problem import Objective, objective_value, parse_single
+
+DRAWN = 10  # random genomes of which the best begins a run
+PATIENCE = 60  # changes without success before hill climbing starts anew
+POPULATION = 24  # genomes of a generation
+FAR_HEAT, LAST_HEAT = 0.5, 0.002  # accepted rises of the value's logarithm, first and last
 
 
 class Method(Enum):
@@ -73,7 +75,7 @@ def baseline(
 ) -> BaselineResult:
     """Return the best mapping that `method` finds with `budget` evaluations (rules of thumb take the few they need).
 
-    Raises OptionError for an unknown method, objective or tile rule, a budget below 1, or several statements.
+    Raises ValueError for an unknown method, objective or tile rule, a budget below 1, or several statements.
     """
     chosen = _method_of(workload, method, tiles, budget)
     run = _Run(workload, arch, parse_single(objective, arch), tiles, budget, Random(seed))
@@ -82,20 +84,12 @@ def baseline(
 
 
 def _method_of(workload: Workload, method: str, tiles: str, budget: int) -> Method:
-    mistakes: list[Mistake] = []
-    names = [one.value for one in Method]
-    if method not in names:
-        hint = f"{did_you_mean(method, names)} Use one of: {', '.join(names)}."
-        mistakes.append(Mistake("PM580", f"unknown method '{method}'", hint))
     if tiles not in ("any", "divide"):
-        mistakes.append(Mistake("PM503", f"tiles is {tiles!r}", "Use 'any' or 'divide'."))
-    if isinstance(budget, bool) or budget < 1:
-        mistakes.append(Mistake("PM581", f"budget is {budget!r}", "Use an integer of at least 1."))
+        raise ValueError(f"tiles is {tiles!r}: use 'any' or 'divide'")
+    if budget < 1:
+        raise ValueError(f"budget is {budget!r}: use an integer of at least 1")
     if len(workload.statements) != 1:
-        count = len(workload.statements)
-        mistakes.append(Mistake("PM582", f"the workload has {count} statements", "Baselines map one statement."))
-    if mistakes:
-        raise OptionError(mistakes)
+        raise ValueError(f"the workload has {len(workload.statements)} statements: give one of one statement")
     return Method(method)
 
 
@@ -164,7 +158,7 @@ class _Run:
 
     def _first(self) -> tuple[Genome, Fraction | None]:
         """Return a legal genome to start from: the best of some random ones, or else the plain one."""
-        drawn = [random_genome(self.space, self.rng) for _ in range(TUNING.drawn)]
+        drawn = [random_genome(self.space, self.rng) for _ in range(DRAWN)]
         scored = [(value, number) for number, genome in enumerate(drawn) if (value := self.score(genome)) is not None]
         if scored:
             value, number = min(scored)
@@ -177,7 +171,7 @@ class _Run:
         while True:
             genome, value = self._first()
             failed = 0
-            while failed < TUNING.patience:
+            while failed < PATIENCE:
                 near = neighbour(self.space, genome, self.rng)
                 found = self.score(near)
                 gain = found is not None and (value is None or found < value)
@@ -191,7 +185,7 @@ class _Run:
         while True:
             near = neighbour(self.space, genome, self.rng)
             found = self.score(near)
-            heat = TUNING.far_heat * (TUNING.last_heat / TUNING.far_heat) ** (self.evaluated / self.budget)
+            heat = FAR_HEAT * (LAST_HEAT / FAR_HEAT) ** (self.evaluated / self.budget)
             if found is not None and (value is None or self._accepts(found, value, heat)):
                 genome, value = near, found
 
@@ -203,11 +197,11 @@ class _Run:
 
     def _breed(self) -> None:
         """Cross and change the winners of small tournaments; the best of each generation live on."""
-        drawn = [plain_genome(self.space), *(random_genome(self.space, self.rng) for _ in range(TUNING.population - 1))]
+        drawn = [plain_genome(self.space), *(random_genome(self.space, self.rng) for _ in range(POPULATION - 1))]
         people = [(self._worth(genome), genome) for genome in drawn]
         while True:
             children: list[tuple[float, Genome]] = []
-            for _ in range(TUNING.population):
+            for _ in range(POPULATION):
                 mother, father = self._tournament_winner(people), self._tournament_winner(people)
                 child = crossover(self.space, mother, father, self.rng)
                 for _ in range(self.rng.choice((0, 1, 1, 2))):
@@ -215,7 +209,7 @@ class _Run:
                 children.append((self._worth(child), child))
             # One of each worth: equals would crowd out everybody else.
             distinct = {worth: (worth, genome) for worth, genome in (*children, *people)}
-            people = [distinct[worth] for worth in sorted(distinct)[: TUNING.population]]
+            people = [distinct[worth] for worth in sorted(distinct)[:POPULATION]]
             while len(people) < 3:
                 genome = random_genome(self.space, self.rng)
                 people.append((self._worth(genome), genome))
@@ -234,23 +228,3 @@ class _Run:
         self.best = self.cost = self.value = None
         self.improvements.clear()
         self.score(genome)
-
-
-def draw_by_annealing(
-    problem: Problem, measure: Measure
-) -> Callable[[int], tuple[int, CompletedMapping] | None] | None:
-    """Return a function that anneals over a number of mappings and returns the best with its scaled value.
-
-    A search needs it where capacities are so tight that no chain of least cost fits: without a mapping nothing is
-    refuted. None for rules and objectives that the annealing does not know.
-    """
-    if problem.rules or measure.shares or measure.limits or measure.goal.powers is None:
-        return None
-
-    def draw(budget: int) -> tuple[int, CompletedMapping] | None:
-        found = baseline(problem.workload, problem.arch, "simulated_annealing", measure.goal.value, "divide", budget)
-        if found.best is None or found.value is None:
-            return None
-        return int(found.value / measure.unscaled(1)), CompletedMapping((), found.best)
-
-    return draw

@@ -25,9 +25,10 @@ from polymap.schedules.loop_view import trip_count
 from polymap.schedules.space.chains import TileRule
 from polymap.schedules.space.placement import Group, groups_of, holdings_of
 from polymap.schedules.space.size import any_order_is_legal
-from polymap.schedules.space.tuning import TUNING
 
 Accept = Callable[[Mapping], bool]
+TRIES = 10_000  # draws of which one has to be accepted
+LOOP_CHANCE = 0.4  # that a dim has a temporal loop in a block
 
 
 def sample_mapping(
@@ -44,7 +45,7 @@ def sample_mapping(
         may or not must for h in holdings_of(workload, arch) for may, must in zip(h.may, h.must, strict=True)
     )
     free = any_order_is_legal(workload)
-    for _ in range(TUNING.tries if possible else 0):
+    for _ in range(TRIES if possible else 0):
         mapping = _drawn(workload, arch, TileRule(tiles), rng)
         if mapping is None:
             continue
@@ -53,7 +54,7 @@ def sample_mapping(
     raise BudgetError(
         Mistake(
             "PM521",
-            f"no acceptable mapping of '{workload.name}' on '{arch.name}' among {TUNING.tries} random ones",
+            f"no acceptable mapping of '{workload.name}' on '{arch.name}' among {TRIES} random ones",
             "Larger capacities or fewer requirements (must_hold, holds, dims) leave more mappings.",
         )
     )
@@ -122,7 +123,7 @@ def _drawn(workload: Workload, arch: Architecture, rule: TileRule, rng: Random) 
 
 def _draw_block(draw: _Draw, units: Sequence[Group]) -> dict[str, int]:
     """Add a block: some dims in random order, the units anywhere. Return where the dims' loops stand."""
-    items: list[str | Group] = [dim for dim in draw.tile if draw.rng.random() < TUNING.loop_chance]
+    items: list[str | Group] = [dim for dim in draw.tile if draw.rng.random() < LOOP_CHANCE]
     items += units
     draw.rng.shuffle(items)
     looped: dict[str, int] = {}

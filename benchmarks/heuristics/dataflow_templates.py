@@ -11,8 +11,8 @@ from dataclasses import replace
 from enum import Enum
 from math import prod
 
+from benchmarks.heuristics.genome import Genome, GenomeSpace, plain_genome
 from polymap.ir import Access, Role, Workload
-from polymap.search.local.genome import Genome, GenomeSpace, plain_genome
 from polymap.search.problem import divisors, prime_factors
 
 
