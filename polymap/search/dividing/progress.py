@@ -67,6 +67,12 @@ class Polish(Protocol):
         """Return the best of so many trees with its scaled value, which are as many steps of the search."""
         ...
 
+    def listed(
+        self, structures: int | None, best: tuple[int, CompletedMapping] | None
+    ) -> tuple[int, CompletedMapping] | None:
+        """Return a better tree with its scaled value if the effort allotted to so many structures found one."""
+        ...
+
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value if the effort allotted to so many steps found one."""
         ...
@@ -101,9 +107,16 @@ class Incumbent:
         steps = max(nodes, 1)
         self.work.add(steps)
         if polishes and self.polish is not None:
-            better = self.polish.after(steps, self.found[0] if self.found else None)
-            if better is not None and self.beats(better[0]):
-                self.add(*better)
+            self._take(self.polish.after(steps, self.found[0] if self.found else None))
+
+    def listed(self, structures: int | None) -> None:
+        """Let local search look around once so many structures are listed (None: time ended their list)."""
+        if self.polish is not None and self.found:
+            self._take(self.polish.listed(structures, self.found[0]))
+
+    def _take(self, better: tuple[int, CompletedMapping] | None) -> None:
+        if better is not None and self.beats(better[0]):
+            self.add(*better)
 
     @property
     def value(self) -> int | None:

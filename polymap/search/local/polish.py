@@ -14,7 +14,7 @@ from polymap.search.dividing import CompletedMapping
 from polymap.search.local.climb import TreeClimber
 from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Goal, Measure, Objective, Rules, analyse, beyond_sums
-from polymap.search.resources import Limits, Stop, Work
+from polymap.search.resources import Limits, Stop, Work, never
 
 
 def climber_for(
@@ -45,16 +45,32 @@ class DividingPolish:
         self._climber.walk(trees, self._limits)
         return self._best()
 
+    def listed(
+        self, structures: int | None, best: tuple[int, CompletedMapping] | None
+    ) -> tuple[int, CompletedMapping] | None:
+        """Return a better tree with its scaled value, if one was found in the share of a search that has so many
+        structures (None: time ended their list): the more there are, the longer it takes until bounds lead to a good
+        one. The clock does not end it, so that a short limit on a busy machine has something to answer."""
+        left, trees = self._limits.work.left, TUNING.most_when_listed
+        if structures is not None:
+            trees = min(trees, int(structures * TUNING.per_structure))
+        return self._walked(trees if left is None else min(trees, left), best, never)
+
     def after(self, steps: int, best: tuple[int, CompletedMapping] | None) -> tuple[int, CompletedMapping] | None:
         """Return a better tree with its scaled value, if one was found in the share of so many steps."""
         self._credit += steps * self._rate / (1 + self._idle / (TUNING.idle_steps * self._rate))
         if self._credit < TUNING.burst:
             return None
         trees, self._credit = int(self._credit), 0.0
+        return self._walked(trees, best, self._limits)
+
+    def _walked(
+        self, trees: int, best: tuple[int, CompletedMapping] | None, stop: Stop
+    ) -> tuple[int, CompletedMapping] | None:
         if best is not None:
             self._climber.know(best[1].mapping, self._measure.unscaled(best[0]))
         self._limits.work.add(trees)
-        better = self._climber.walk(trees, self._limits)
+        better = self._climber.walk(trees, stop)
         self._idle = 0 if better else self._idle + trees
         return self._best() if better else None
 

@@ -27,6 +27,10 @@ class Tuning:
     """Trees that are scored where no bound tells how good they are."""
 
     # What a search over dividing tiles pays for it (search.py).
+    per_structure: float = 0.005
+    """Trees per structure that was listed, before the first of them is bounded,"""
+    most_when_listed: int = 1600
+    """and how many at most (chains.py: a block on a machine of four levels and three fan-outs)."""
     free_steps: int = 100
     """Steps of a search before any tree is paid."""
     burst: int = 32
