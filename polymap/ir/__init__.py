@@ -3,6 +3,7 @@
 from polymap.lazy import lazy
 
 with lazy(__name__):
+    from polymap.ir.brief import Brief as Brief
     from polymap.ir.display import (
         Shown as Shown,
         html_of as html_of,

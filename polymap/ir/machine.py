@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
+from polymap.ir.brief import Brief
 from polymap.ir.construction import Construction
 from polymap.ir.display import Shown
 from polymap.ir.errors import ArchError
@@ -76,8 +77,8 @@ class Grain:
     bits_per_cycle: Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLevel:
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryLevel(Brief):
     """A memory. None: unlimited capacity or bandwidth. Amounts may be given with a unit ("16 KiB"), kept as bits.
 
     holds: tensor names and roles ("@input") that may live here; None: all. must_hold: those that must.
@@ -227,8 +228,8 @@ class MemoryLevel:
         return tensor.is_among(self.must_hold)
 
 
-@dataclass(frozen=True, slots=True)
-class Fanout:
+@dataclass(frozen=True, slots=True, repr=False)
+class Fanout(Brief):
     """`size` siblings side by side below the level above.
 
     reduction: whether what siblings write to one element is added on the way up. dims: which dims may be spread over
@@ -276,8 +277,8 @@ class Fanout:
         return any((self.pj_per_word, self.pj_per_word_hop, self.reduce_pj))
 
 
-@dataclass(frozen=True, slots=True)
-class ComputeUnit:
+@dataclass(frozen=True, slots=True, repr=False)
+class ComputeUnit(Brief):
     """Executes `per_cycle` statement instances per cycle and instance.
 
     latency_cycles: until another instance can continue the sum of one; `compile` chooses by it, and no cost depends on

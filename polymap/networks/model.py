@@ -8,7 +8,7 @@ from math import prod
 from typing import NamedTuple
 
 from polymap.inputs import answers_in_words, expected_text, shown
-from polymap.ir import Mistake, Shown, Workload, WorkloadError, did_you_mean
+from polymap.ir import Brief, Mistake, Shown, Workload, WorkloadError, did_you_mean
 from polymap.workload import builtin_networks, builtin_workload, network_layers
 
 
@@ -59,8 +59,8 @@ class MappedNode(NamedTuple):
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class NetworkLayer(Brief):
     """A distinct workload and how many nodes of the network compute it.
 
     name: of its first node. operators: what these nodes are called in the model ("Conv", "Gemm"), "" for built-in ones.

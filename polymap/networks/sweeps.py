@@ -14,6 +14,7 @@ from polymap.arch import arch_from_document, arch_to_document
 from polymap.inputs import answers_in_words, expected_method, is_list, is_table, shown
 from polymap.ir import (
     Architecture,
+    Brief,
     Mapping,
     MaybeNone,
     MemoryLevel,
@@ -38,8 +39,8 @@ Read = TypeVar("Read")
 _FIELDS = ("workloads", "machines", "objective", "tiles", "time_limit_s", "seed", "front_only")
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRow:
+@dataclass(frozen=True, slots=True, repr=False)
+class SweepRow(Brief):
     """The answer about one workload on one machine. machine: the grid's values, or the machine's name. value, bound: of
     the objective, None without a mapping. on_chip_bits: all capacities below the outermost level, every copy counted;
     None where one is unlimited. how: "searched", "known" (from the store), "neighbour" (a proof on a machine that is at

@@ -203,3 +203,11 @@ def test_limits_of_a_resumed_search_are_checked() -> None:
     assert isinstance(found, SearchResult)
     with pytest.raises(pm.errors.OptionError, match="PM504"):
         found.resume(time_limit_s=0)
+
+
+def test_records_print_the_fields_that_are_not_defaults() -> None:
+    level = pm.MemoryLevel("GLB", capacity_bits=1024, read_pj=Fraction(1, 2))
+    assert repr(level) == "MemoryLevel(name='GLB', capacity_bits=1024, read_pj=1/2)"
+    assert repr(pm.network("resnet50").layers[0]) == (
+        "NetworkLayer(name='resnet50.conv1', workload=<resnet50.conv1>, multiplicity=1)"
+    )

@@ -119,8 +119,6 @@ def solve(
     incumbent.polish = None if keep > 1 or measure.is_front else polish
     listing = lists_until if before is not None and before.is_late else incumbent.out_of_time
     state = _initial_state(problem, measure, incumbent, report, before, listing, looks_first=looks_first)
-    if before is None or before.rest is None:
-        incumbent.listed(None if state.bounded is None else len(state.structures))
     first = 0 if before is None or before.rest is None else 1  # turn at which a limit may end it
     for turn in count():
         if turn == TUNING.steps_alone and processes.count > 1:
@@ -459,6 +457,7 @@ def _initial_state(
     fates, groups = StructureFates(len(structures)), groups_of(problem, structures)
     state = _State(structures, 0, BestFirst[int, Entry](_rank), incumbent, fates, groups)
     _bound_single_tensors(problem, measure, state)
+    incumbent.listed(len(structures) if is_whole else None)
     return state if is_whole else replace(state, bounded=None)
 
 
