@@ -44,8 +44,8 @@ def load_arch(name_or_path: str | Path | Mapping[str, object]) -> Architecture:
         return _preset(name_or_path)
     if is_table(name_or_path):
         return arch_from_document(name_or_path)
-    if not isinstance(name_or_path, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]  # in Python
-        expected_text(name_or_path, "the name of the machine", ArchError)
+    if not isinstance(name_or_path, str | Path):
+        name_or_path = expected_text(name_or_path, "the name of the machine", ArchError)
     path = Path(name_or_path)
     parse = {".json": parse_json, ".toml": parse_toml}.get(path.suffix.lower())
     if parse is None:

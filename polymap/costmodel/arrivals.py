@@ -307,7 +307,8 @@ class Sending:
             tiles = [own[place].tile for place in times[:outside]]
             shifts = united([np.array(each) * tile for each, tile in zip(ranges, tiles, strict=True)])
             shifts, ranges = shifts - shifts[:1], [each[:1] for each in ranges]
-        if len(shifts) * prod(len(each) for each in ranges) * prod(own[n].trips for n in spread) > TUNING.most_tiles:
+        choices = (each.stop - each.start for each in ranges)  # `len` takes no count beyond 64 bits
+        if len(shifts) * prod(choices) * prod(own[n].trips for n in spread) > TUNING.most_tiles:
             raise too_many_tiles(dim)
         found: list[list[_Moment]] = []
         for choice in product(*ranges):

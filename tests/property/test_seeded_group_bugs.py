@@ -83,8 +83,13 @@ BUGS = (
         "node.tile[d] % place == 0",
         "node.tile[d] == place",
     ),
-    Bug("nodes below a mark are of one member", cost_tables.tables_below, ", *tables.others", ","),
-    Bug("chains end in one member", branch_and_bound.placed_tables, ", *tables.others)", ",)"),
+    Bug(
+        "nodes below a mark stand in the lattice above",
+        cost_tables.tables_below,
+        "tables.lattice, lattice",
+        "lattice, tables.lattice",
+    ),
+    Bug("chains end in one member", branch_and_bound.placed_tables, "tables.alone()", "tables.alone()[:1]"),
     Bug("what is fixed is the least of all members", StructureSearch.finish, "(tables, placed)", "(self.tables, node)"),
     Bug("every entry waits for another", _private(steps, "_bound_together"), "not in (None, number)", "!= number"),
 )

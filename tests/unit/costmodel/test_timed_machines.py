@@ -112,7 +112,7 @@ def test_limits_of_latency_are_those_in_steps() -> None:
 def test_rows_of_axes_that_share_a_dim_are_refused() -> None:
     """Tiles of A[i+j, j] are no products of rows: they were once counted as one row."""
     diagonal = pm.einsum("C[i] += A[i+j,j]", sizes={"i": 7, "j": 2}, bits=8)
-    level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=8, beat_bits=64, row_requests=True)
+    level = pm.MemoryLevel("DRAM", bandwidth_bits_per_cycle=Fraction(8), beat_bits=64, row_requests=True)
     arch = pm.Architecture("rows", (level, pm.MemoryLevel("BUF"), pm.ComputeUnit("MAC")))
     nodes = (pm.Storage("BUF", ("A", "C")), pm.Temporal("i", 1), pm.Temporal("j", 1), pm.Compute("S"))
     with pytest.raises(pm.errors.BudgetError, match="PM472 row_requests are not counted: .* shares a dim with others"):
@@ -127,7 +127,11 @@ def test_loads_and_stores_take_turns_on_one_bus() -> None:
     cycles: dict[bool, int] = {}
     for one_bus in (False, True):
         level = pm.MemoryLevel(
-            "DRAM", read_bandwidth_bits_per_cycle=8, write_bandwidth_bits_per_cycle=8, beat_bits=8, one_bus=one_bus
+            "DRAM",
+            read_bandwidth_bits_per_cycle=Fraction(8),
+            write_bandwidth_bits_per_cycle=Fraction(8),
+            beat_bits=8,
+            one_bus=one_bus,
         )
         arch = pm.Architecture("bus", (level, pm.MemoryLevel("BUF", buffering=2), pm.ComputeUnit("MAC")))
         cost = pm.evaluate(copied, arch, mapping)
