@@ -108,7 +108,7 @@ def test_a_relu_stays_in_the_instances_that_compute_what_it_is_of() -> None:
 
 
 def test_neighbours_share_loops_inside_those_that_all_share() -> None:
-    work = convolution_relu_product(64, 784, 32)
+    work = convolution_relu_product(128, 784, 32)
     best = begun(work, "simba_like", "energy").incumbents[0]
     branch = best.mapping.nodes[-1]
     assert isinstance(branch, Branch)
