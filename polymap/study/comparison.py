@@ -167,7 +167,7 @@ def compare(
     empty = {name for name in names if has_none or (name not in best and _obstacle(workload, arch, name))}
     missing = [name for name in names if values and name not in empty and (name not in best or name == _NAMES[-1])]
     if missing:
-        _take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
+        take_in(best, _looked_for(workload, arch, goal, objective, missing, end, seed), (workload, arch, goal))
         values = objective_values(workload, arch, goal, best[OPTIMUM][1])
     members: list[Member] = []
     for name in names:
@@ -177,9 +177,7 @@ def compare(
     return Comparison(workload, arch, objective, tuple(members), *first)
 
 
-def _take_in(
-    best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Workload, Architecture, Objective]
-) -> None:
+def take_in(best: dict[str, Scored], found: dict[str, Scored], asked: tuple[Workload, Architecture, Objective]) -> None:
     """Note of each family, and of all mappings, the better of what is known and what is found: a search that was cut
     short may have missed what stands in a family."""
     for name, each in found.items():

@@ -21,7 +21,6 @@ from polymap.search.problem import (
     Problem,
     Rules,
     analyse,
-    beyond_sums,
     is_about_loops,
     is_about_the_whole,
     objective_values,
@@ -41,7 +40,7 @@ from polymap.search.run.answer import (
     number_of,
 )
 from polymap.search.run.evidence import Evidence, Incumbent
-from polymap.search.run.in_order import ranked
+from polymap.search.run.in_order import is_covered, ranked
 from polymap.search.run.options import TUNING, OnProgress, Options
 from polymap.search.run.programs import program_order
 
@@ -64,7 +63,7 @@ class Kind(Flag):
 
 def kind_of(asked: Question, problem: Problem) -> Kind:
     """Return the kind of a question that a user asks."""
-    if problem.reason is not None or beyond_sums(asked.arch, asked.rules, asked.objective):
+    if not is_covered(asked, problem):
         return Kind.PROGRAM
     several = {
         Goal.LEXICOGRAPHIC: (Kind.DIVIDING_ORDER, Kind.ORDER),

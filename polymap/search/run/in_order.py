@@ -12,6 +12,7 @@ from polymap.ir import Architecture, Mapping, Mistake, OptionError, Workload
 from polymap.search.dividing import solve
 from polymap.search.local import climber_for
 from polymap.search.problem import (
+    Problem,
     analyse,
     beyond_sums,
     clashes,
@@ -38,10 +39,11 @@ def asked_in_order(
     return Question(workload, arch, goal, rules, "divide")
 
 
-def is_covered(asked: Question) -> bool:
-    """Return whether the lattice search covers a question: then it lists mappings in order."""
-    problem = analyse(asked.workload, asked.arch, asked.rules)
-    return problem.reason is None and not beyond_sums(asked.arch, asked.rules, asked.objective)
+def is_covered(asked: Question, problem: Problem | None = None) -> bool:
+    """Return whether the lattice search covers a question: then it lists mappings in order. problem: the question as
+    that search reads it, where it was read before."""
+    read = problem or analyse(asked.workload, asked.arch, asked.rules)
+    return read.reason is None and not beyond_sums(asked.arch, asked.rules, asked.objective)
 
 
 def ranked(
