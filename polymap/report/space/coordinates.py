@@ -26,7 +26,6 @@ from polymap.report.figures import (
     tint,
     wrapped,
 )
-from polymap.report.space.axes import Shapes
 from polymap.sampling import Sample
 from polymap.schedules import view_of
 
@@ -115,7 +114,7 @@ def coordinates_svg(figure: CoordinatesFigure) -> Picture:
         [_BOTTOM - (_BOTTOM - _TOP) * (value - low) / ((high - low) or 1.0) for value in column]
         for column, (low, high) in zip(places, ends, strict=True)
     ]
-    shapes: Shapes = head("Mappings over all axes", figure.title)
+    shapes: list[str] = head("Mappings over all axes", figure.title)
     fits = figure.axes[-1].values
     order = sorted(range(len(fits)), key=lambda number: (fits[number], -places[0][number]))
     first = fits.count(0.0)  # the mappings that do not fit come first, all others above them

@@ -17,9 +17,12 @@ from polymap.report.figures import (
     BOUND,
     FOUND,
     GREY,
-    Frame,
+    WIDTH_PX,
+    KeyRow,
     Picture,
+    chart,
     circle,
+    grid,
     head,
     hint,
     picture,
@@ -31,10 +34,8 @@ from polymap.report.figures import (
     unit_after,
     unit_text,
 )
-from polymap.report.space.axes import Shapes, grid
 from polymap.search.result import SearchResult
 
-FRAME = Frame(left=100, right=640, top=96, bottom=360)
 _INSIDE, _BOUND, _OPEN = "searched inside", "refuted by a bound", "left open"
 _COLOURS = ("#2f6fde", "#df8213", "#9ca3af")
 
@@ -77,7 +78,7 @@ def fate_figure(result: SearchResult) -> FateFigure:
 def fate_svg(figure: FateFigure) -> Picture:
     """Return a bar per fate, with its number and share."""
     total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
-    shapes: Shapes = head("What became of the structures", figure.title)
+    shapes: list[str] = head("What became of the structures", figure.title)
     for row, (what, count) in enumerate(figure.fates):
         base = 100 + 44 * row
         width = 420 * count / total
@@ -101,7 +102,7 @@ def _steps(
     placed: Sequence[tuple[float, float]],
     colour: str,
     unit: Callable[[float], str],
-) -> Shapes:
+) -> list[str]:
     """Return a dot per step, the first one larger, that says when it was and what."""
     return [
         hint([circle(*place, 2.5 if number else 4, fill=colour)], f"{unit(value)} after {when:.3g} s")
@@ -136,24 +137,25 @@ def course_figure(result: SearchResult) -> CourseFigure:
     return CourseFigure(f"{result.status}{gap}", name, steps, known, max(result.seconds, 1e-3))
 
 
-def course_svg(figure: CourseFigure) -> Picture:
+def course_svg(figure: CourseFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
     value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""
     figure = expected_kind(figure, CourseFigure, "the figure")
-    x = round_axis([0.0, figure.end], FRAME.left, FRAME.right)
-    y = round_axis(_near_the_end(figure), FRAME.bottom, FRAME.top)
+    layout = chart(f"Best {figure.objective} and its bound", figure.title, width_px)
+    frame = layout.frame
+    x = round_axis([0.0, figure.end], frame.left, frame.right)
+    y = round_axis(_near_the_end(figure), frame.bottom, frame.top)
     unit = unit_text(figure.objective)
-    shapes = [*head(f"Best {figure.objective} and its bound", figure.title)]
-    shapes += grid(FRAME, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
+    shapes = grid(frame, x, y, lambda value: f"{value:g}", lambda value: unit(value) if value else "0")
     for points, colour, dash in ((figure.bounds, BOUND, 'stroke-dasharray="5 4"'), (figure.values, FOUND, "")):
         placed = [(x.place(when), y.place(min(max(value, y.low), y.high))) for when, value in points]
         if placed:
             corners = [*stairs(placed), (x.place(figure.end), placed[-1][1])]
             shapes += [polyline(corners, stroke=colour, width=2, more=dash), *_steps(points, placed, colour, unit)]
     spelled = unit_after(figure.objective)
-    shapes += [FRAME.across("seconds"), FRAME.up(f"{figure.objective}{spelled}")]
-    shapes += [*FRAME.key(0, FOUND, "best mapping"), *FRAME.key(1, BOUND, "no mapping is below (dashed)")]
-    return picture(900, 420, f"{figure.objective} over the search: {figure.title}", shapes, figure)
+    shapes += [frame.across("seconds"), frame.up(f"{figure.objective}{spelled}")]
+    key = (KeyRow("line", FOUND, "best mapping"), KeyRow("dashes", BOUND, "no mapping is below"))
+    return layout.picture(f"{figure.objective} over the search: {figure.title}", shapes, key, figure)
 
 
 def _near_the_end(figure: CourseFigure) -> list[float]:

@@ -20,7 +20,6 @@ from polymap.ir import (
     show_as_picture,
 )
 from polymap.report.figures import GREY, Picture, head, hint, picture, rect, text
-from polymap.report.space.axes import Shapes
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 _COLOURS = ("#0b8166", "#2f6fde", "#df8213", "#8a2f6b", "#5b6b8c", "#c2417c", "#7a9c18", "#8a5a44")
@@ -86,7 +85,7 @@ def order_figure(workload: WorkloadLike, arch: ArchitectureLike) -> OrderFigure:
 def order_svg(figure: OrderFigure) -> Picture:
     """Return one square per order, in a block per class; each class also has its number."""
     figure = expected_kind(figure, OrderFigure, "the figure")
-    shapes: Shapes = head("Many orders, few behaviours", figure.title)
+    shapes: list[str] = head("Many orders, few behaviours", figure.title)
     top = 92.0
     for number, each in enumerate(figure.classes):
         colour = _COLOURS[number % len(_COLOURS)]
@@ -104,8 +103,8 @@ def order_svg(figure: OrderFigure) -> Picture:
     return picture(860, top + 28, figure.title, shapes, figure)
 
 
-def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> Shapes:
-    cells: Shapes = []
+def _block(orders: Sequence[tuple[str, ...]], left: float, top: float, colour: str) -> list[str]:
+    cells: list[str] = []
     for place, order in enumerate(orders):
         x, y = left + _CELL * (place % _ROW), top + _CELL * (place // _ROW)
         cells.append(hint([rect(x, y, _CELL - 3, _CELL - 3, fill=colour, round_by=3)], " ".join(order)))

@@ -17,8 +17,11 @@ from polymap.report.figures import (
     INK,
     PAPER,
     RULE,
-    Frame,
+    WIDTH_PX,
+    KeyRow,
     Picture,
+    chart,
+    grid,
     head,
     hint,
     line,
@@ -31,9 +34,7 @@ from polymap.report.figures import (
     unit_after,
     unit_text,
 )
-from polymap.report.space.axes import Shapes, grid
 
-FRAME = Frame(left=100, right=640, top=96, bottom=360)
 KINDS = {  # of a certificate's line: what refuted the structure, its colour
     "apart": ("bound of each tensor by itself", "#2f6fde"),
     "joint": ("bound of all tensors together", "#2a9d8f"),
@@ -89,18 +90,20 @@ def proof_figure(verdict: Verdict) -> ProofFigure:
     return ProofFigure(verdict.objective, verdict.value, tuple(by_bound))
 
 
-def proof_svg(figure: ProofFigure) -> Picture:
+def proof_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a column per structure as high as its bound, and the line of what the best mapping costs, below which none
     but searched structures may end."""
     figure = expected_kind(figure, ProofFigure, "the figure")
     known = [float(min(each.bound, 2 * figure.value)) for each in figure.reasons if each.bound is not None]
     value, unit = float(figure.value), unit_text(figure.objective)
     cut = ", at most twice the best is drawn" if max(known, default=0.0) >= 2 * value else ""
-    x = round_axis([0.0, len(figure.reasons)], FRAME.left, FRAME.right)
-    y = round_axis([0.0, value, *known], FRAME.bottom, FRAME.top)
-    shapes: Shapes = head(f"The proof: no structure is below the best {figure.objective}", figure.title)
-    shapes += grid(
-        FRAME,
+    title = f"The proof: no structure is below the best {figure.objective}"
+    layout = chart(title, figure.title, width_px, key=288)
+    frame = layout.frame
+    x = round_axis([0.0, len(figure.reasons)], frame.left, frame.right)
+    y = round_axis([0.0, value, *known], frame.bottom, frame.top)
+    shapes = grid(
+        frame,
         x,
         y,
         lambda number: f"{number:,.0f}" if number == int(number) else "",
@@ -108,20 +111,18 @@ def proof_svg(figure: ProofFigure) -> Picture:
     )
     for first, group in _groups(figure.reasons, _MOST_COLUMNS):
         left, right = x.place(first), x.place(first + len(group))
-        top = FRAME.top if group[0].bound is None else max(FRAME.top, y.place(float(group[0].bound)))
+        top = frame.top if group[0].bound is None else max(frame.top, y.place(float(group[0].bound)))
         colour = tint(KINDS[group[0].kind][1], 0.35 if group[0].bound is None else 0.85)
-        column = rect(left, top, max(right - left + 0.4, 1.0), FRAME.bottom - top, fill=colour)
+        column = rect(left, top, max(right - left + 0.4, 1.0), frame.bottom - top, fill=colour)
         shapes.append(hint([column], _words(figure, group)))
-    at = y.place(value)
-    shapes.append(line(FRAME.left, at, FRAME.right, at, stroke=INK, width=2))
-    shapes.append(text(FRAME.right + 6, at + 4, f"best: {unit(value)}", size=12, bold=True))
+    shapes.append(line(frame.left, y.place(value), frame.right, y.place(value), stroke=INK, width=2))
     spelled = unit_after(figure.objective).replace(" ", ", ")
-    shapes += [FRAME.across("structures, by rising bound"), FRAME.up(f"bound{spelled}{cut}")]
-    key = [row for row in range(12) if abs(FRAME.top + 24 * row + 6 - at) > 20]  # not where the line is named
-    for row, (kind, count) in zip(key, figure.counts.items(), strict=False):
+    shapes += [frame.across("structures, by rising bound"), frame.up(f"bound{spelled}{cut}")]
+    key = [KeyRow("line", INK, f"the best: {unit(value)}")]
+    for kind, count in figure.counts.items():
         words, colour = KINDS[kind]
-        shapes += FRAME.key(row, tint(colour, 0.85), f"{words} ({count:,})")
-    return picture(960, 420, f"Bounds of all structures: {figure.title}", shapes, figure)
+        key.append(KeyRow("box", tint(colour, 0.85), f"{words} ({count:,})"))
+    return layout.picture(f"Bounds of all structures: {figure.title}", shapes, key, figure)
 
 
 def _groups(reasons: Sequence[Reason], most: int) -> list[tuple[int, Sequence[Reason]]]:
@@ -150,7 +151,7 @@ def refuted_svg(figure: ProofFigure) -> Picture:
         dims = dict.fromkeys(dim for _, dim, _ in reason.spread)
         groups.setdefault(" ".join(sorted(dims)) or "nothing", []).append(reason)
     sized = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    shapes: Shapes = head("What refuted each structure", f"{figure.title}; grouped by the dims that run in parallel")
+    shapes: list[str] = head("What refuted each structure", f"{figure.title}; grouped by the dims that run in parallel")
     boxes = _boxes([len(own) for _, own in sized], (_LEFT, _TOP, _WIDE, _HIGH))
     step = -(-len(figure.reasons) // _MOST_CELLS)
     for (name, own), box in zip(sized, boxes, strict=True):
@@ -176,7 +177,7 @@ def _boxes(counts: Sequence[int], box: Box) -> list[Box]:
     return [*_boxes(counts[:cut], halves[0]), *_boxes(counts[cut:], halves[1])]
 
 
-def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> Shapes:
+def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> list[str]:
     """Return the cells of a group, row by row, the lowest bounds last, away from the name."""
     groups = _groups(own, -(-len(own) // step))
     left, top, width, height = box[0], box[1], box[2] - 2, box[3] - 2
@@ -184,7 +185,7 @@ def _cells(figure: ProofFigure, own: Sequence[Reason], box: Box, step: int) -> S
     rows = -(-len(groups) // columns)
     wide, high = width / columns, height / rows
     gap = 0.6 if min(wide, high) > 3 else 0.0
-    shapes: Shapes = []
+    shapes: list[str] = []
     for number, (_, group) in enumerate(reversed(groups)):
         x, y = left + wide * (number % columns), top + high * (number // columns)
         cell = rect(x, y, max(wide - gap, 0.5), max(high - gap, 0.5), fill=_colour(figure, group[0]))
@@ -200,7 +201,7 @@ def _colour(figure: ProofFigure, reason: Reason) -> str:
     return tint(colour, next(strength for most, strength in STEPS if most is None or times <= most))
 
 
-def _label(name: str, count: int, box: Box) -> Shapes:
+def _label(name: str, count: int, box: Box) -> list[str]:
     """Return the name of a group in its corner, where there is room for it."""
     left, top, width, height = box
     fits = [each for each in (f"{name} ({count:,})", name) if text_width(each, 11) <= width - 10]
@@ -211,10 +212,10 @@ def _label(name: str, count: int, box: Box) -> Shapes:
     return [plate, text(left + 6, top + 15, shown, size=11, bold=True)]
 
 
-def _map_key(figure: ProofFigure) -> Shapes:
+def _map_key(figure: ProofFigure) -> list[str]:
     """Return what the colours mean, with how many structures each has, and what their strength means."""
     left, y = _LEFT + _WIDE + 24, _TOP + 12
-    shapes: Shapes = []
+    shapes: list[str] = []
     for kind, count in figure.counts.items():
         words, colour = KINDS[kind]
         shapes.append(rect(left, y - 9, 11, 11, fill=colour, round_by=2))

@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 import polymap as pm
+from polymap.report.figures import mark
 from polymap.report.figures.chart import BOUND, FOUND
 from polymap.report.figures.nest_svg import mapping_svg
 from polymap.report.figures.residency import residency_figure, residency_svg
 from polymap.report.figures.roofline import ROOF_COLOURS, roofline_svg
 from polymap.report.figures.svg import MORE_COLOURS, ROLE_COLOURS, tensor_colours
 from polymap.report.figures.traffic import traffic_svg
-from polymap.report.space.axes import FORMS, OTHER, mark
 from polymap.report.space.cloud import cloud_figure, cloud_places, cloud_svg
 from polymap.report.space.course import _COLOURS as FATES  # pyright: ignore[reportPrivateUsage]
+from polymap.report.space.forms import FORMS, OTHER
 from polymap.report.space.order_classes import (
     _COLOURS as CLASSES,  # pyright: ignore[reportPrivateUsage]
     order_figure,
