@@ -190,10 +190,10 @@ def residency(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
 
 
 @answers_in_words
-def array(result: SearchResult | Cost) -> Picture:
+def array(result: SearchResult | Cost, *, width_px: int = 860) -> Picture:
     """Return which compute unit works when, and which never does."""
     found = subject_of(result)
-    return array_svg(array_figure(found.workload, found.arch, found.mapping))
+    return array_svg(array_figure(found.workload, found.arch, found.mapping), width_px=width_px)
 
 
 @answers_in_words
@@ -209,10 +209,12 @@ def convergence(result: SearchResult, *, width_px: int = 860) -> Picture:
 
 
 @answers_in_words
-def fate(result: SearchResult | Verdict) -> Picture:
+def fate(result: SearchResult | Verdict, *, width_px: int = 860) -> Picture:
     """Return what became of the structures of a search over dividing tiles: how many were searched, refuted, without a
     mapping; of a verdict of `pm.verify` a map of all structures, each with what refuted it."""
-    return refuted_svg(proof_figure(result)) if isinstance(result, Verdict) else fate_svg(fate_figure(result))
+    if isinstance(result, Verdict):
+        return refuted_svg(proof_figure(result), width_px=width_px)
+    return fate_svg(fate_figure(result), width_px=width_px)
 
 
 @answers_in_words

@@ -17,7 +17,7 @@ from polymap.report.figures.chart import (
     Frame,
     KeyRow,
     bytes_text,
-    chart,
+    new_chart,
     round_axis,
     ticks_of,
 )
@@ -116,7 +116,7 @@ def buffer_curve_svg(curve: BufferCurve, *, width_px: int = WIDTH_PX) -> svg.Pic
     """Return the curves as SVG, both axes logarithmic; of a program those of nest after nest are dashed, with hollow
     points. Raises OptionError for a width that is no integer of at least 320."""
     figure = buffer_figure(expected_kind(curve, BufferCurve, "the buffer curve"))
-    layout = chart(
+    layout = new_chart(
         f"What {figure.traffic_level} moves against the size of {figure.level}", figure.title, width_px, left=72
     )
     frame = layout.frame

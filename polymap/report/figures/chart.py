@@ -228,6 +228,7 @@ class Chart:
     width: int
     heading: tuple[str, ...]
     frames: tuple[Frame, ...]
+    body: Frame  # all frames with the room at their right; the key is beside it or below
     beside: bool
 
     @property
@@ -239,10 +240,10 @@ class Chart:
         self, spoken: str, shapes: Sequence[str], key: Sequence[KeyRow], data: object, *, told: Sequence[str] = ()
     ) -> svg.Picture:
         """Return the picture: heading, shapes, key, and sentences below. spoken: what a screen reader says."""
-        above, low = self.frames[0], self.frames[-1]
-        corner = (low.right + 24, above.top + 10) if self.beside else (16.0, low.bottom + 64)
+        body = self.body
+        corner = (body.right + 24, body.top + 10) if self.beside else (16.0, body.bottom + 64)
         keyed, high = _legend(key, corner, self.width - 16, beside=self.beside)
-        end = max(low.bottom + 56, corner[1] + high)
+        end = max(body.bottom + 56, corner[1] + high)
         lines = [line for each in told for line in svg.wrapped(each, self.width - 44)]
         below = [svg.text(28 if self.beside else 16, end + 6 + 17 * n, line) for n, line in enumerate(lines)]
         return svg.picture(
@@ -254,7 +255,7 @@ class Chart:
         )
 
 
-def chart(
+def new_chart(
     title: str,
     told: str,
     width_px: int,
@@ -272,13 +273,12 @@ def chart(
     width = checked_width(width_px)
     beside = width >= BESIDE_PX
     heading, top = _heading(title, told, width)
-    frames = list[Frame]()
-    for each in high:
-        start = 0.36 * width if left > 120 else 66.0
-        end = width - key - right - 4 if beside else width - 24 - min(right, 0.2 * width)
-        frames.append(Frame(left if beside else min(left, start), end, top, top + each))
-        top += each + apart
-    return Chart(width, tuple(heading), tuple(frames), beside)
+    start = left if beside else min(left, 0.36 * width if left > 120 else 66.0)
+    end = width - key - right - 4 if beside else width - 24 - min(right, 0.3 * width)
+    tops = [top + sum(high[:place]) + apart * place for place in range(len(high))]
+    frames = tuple(Frame(start, end, at, at + tall) for at, tall in zip(tops, high, strict=True))
+    body = Frame(start, end + right if beside else end, top, frames[-1].bottom if frames else top)
+    return Chart(width, tuple(heading), frames, body, beside)
 
 
 def cell_chart(
@@ -294,12 +294,12 @@ def cell_chart(
 ) -> tuple[Chart, float]:
     """Return the layout of a map of cells and how wide a cell is: at most `side`, less where the width asks for it.
     cells: (columns, rows); high: of a row (0: as wide). The key stands at the right of the last column."""
-    layout = chart(title, told, width_px, left=left, high=(0.0,), key=key)
+    layout = new_chart(title, told, width_px, left=left, high=(0.0,), key=key)
     start, end, top = layout.frame.left, layout.frame.right, layout.frame.top
     wide = min(side, (end - start) / cells[0])
     frame = Frame(start, start + wide * cells[0], top, top + (high or wide) * cells[1])
     width = round(min(layout.width, max(frame.right + key + 4, 560))) if layout.beside else layout.width
-    return replace(layout, width=width, frames=(frame,)), wide
+    return replace(layout, width=width, frames=(frame,), body=frame), wide
 
 
 def cell_names(frame: Frame, columns: Sequence[str], rows: Sequence[str]) -> list[str]:

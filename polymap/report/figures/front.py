@@ -14,8 +14,8 @@ from polymap.report.figures.chart import (
     FOUND,
     WIDTH_PX,
     KeyRow,
-    chart,
     grid,
+    new_chart,
     round_axis,
     stairs,
     unit_after,
@@ -87,7 +87,7 @@ def _unfinished(result: SearchResult) -> str:
 def front_svg(result: SearchResult, *, width_px: int = WIDTH_PX) -> svg.Picture:
     """Return the front over its first two objectives, a staircase if it has two; unproven points in another colour."""
     figure = front_figure(result)
-    layout = chart(f"{figure.up.capitalize()} against {figure.across}", figure.title, width_px)
+    layout = new_chart(f"{figure.up.capitalize()} against {figure.across}", figure.title, width_px)
     frame = layout.frame
     x = round_axis([point[0] for point in figure.points], frame.left, frame.right)
     y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)

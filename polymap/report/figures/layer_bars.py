@@ -16,7 +16,7 @@ from polymap.report.figures.chart import (
     Frame,
     KeyRow,
     cell_chart,
-    chart,
+    new_chart,
     round_axis,
     ticks_of,
     unit_after,
@@ -135,7 +135,7 @@ def layer_bars_svg(figure: LayerBarsFigure, *, width_px: int = WIDTH_PX) -> svg.
     told = f"{plural(len(figure.bars), 'layer')}, {count:,} with repetition: {unit(figure.total)}{spelled} in all"
     open_ones = sum(bar.status != _PROVEN for bar in figure.bars)
     told += f", {open_ones or 'none'} not proven" if open_ones else ", all proven"
-    layout = chart(figure.title, told, width_px, left=_LEFT, right=120, high=(_ROW * len(figure.bars),), key=160)
+    layout = new_chart(figure.title, told, width_px, left=_LEFT, right=120, high=(_ROW * len(figure.bars),), key=160)
     frame = layout.frame
     x = round_axis([0.0, max(bar.total for bar in figure.bars) or 1.0], frame.left, frame.right)
     shapes = frame.uprights([(x.place(tick), unit(tick) if tick else "0") for tick in ticks_of(x)])

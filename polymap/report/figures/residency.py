@@ -34,7 +34,7 @@ from polymap.report.figures.chart import (
     Axis,
     Frame,
     KeyRow,
-    chart,
+    new_chart,
     round_axis,
     ticks_of,
 )
@@ -337,7 +337,7 @@ def residency_svg(figure: ResidencyFigure, *, width_px: int = WIDTH_PX) -> Pictu
     if figure.legs:
         told += ", in one iteration of the loops that statements share"
     title, high = "What each level holds over time", [_TALL] * len(figure.levels)
-    layout = chart(title, told, width_px, left=78, high=high, apart=_GAP)
+    layout = new_chart(title, told, width_px, left=78, high=high, apart=_GAP)
     colours, shapes = dict(figure.colours), list[str]()
     for level, frame in zip(figure.levels, layout.frames, strict=True):
         shapes += _panel(level, frame, colours, figure.legs)
@@ -374,7 +374,9 @@ def _panel(
     buffers = f", {level.buffering} buffers" if level.buffering > 1 else ""
     limit = "" if level.capacity_bits is None else f" of {size(level.capacity_bits)}{' (dashed)' if near else ''}"
     held = f"at most {size(peak)}" if legs else f"{size(level.bits_at(0))} in use"
-    shapes = [text(frame.left, frame.top - 12, f"{level.level}: {held}{limit}{buffers}", size=12, bold=True)]
+    words = f"{level.level}: {held}{limit}{buffers}"
+    left = max(16.0, min(frame.left, frame.right - text_width(words)))
+    shapes = [text(left, frame.top - 12, words, bold=True)]
     for tick in ticks_of(y)[:: max(1, len(ticks_of(y)) // 4)]:
         shapes += frame.level(y.place(tick), f"{tick:g} {unit}" if tick else "0")
     if legs:

@@ -13,7 +13,7 @@ from polymap.formatting import exact, percent, short, size, table
 from polymap.inputs import expected_kind, expected_text, is_list, shown
 from polymap.ir import Mistake, OptionError
 from polymap.report.figures import svg
-from polymap.report.figures.chart import WIDTH_PX, Axis, Frame, KeyRow, chart
+from polymap.report.figures.chart import WIDTH_PX, Axis, Frame, KeyRow, new_chart
 from polymap.resolve import ArchitectureLike, WorkloadLike, question_of
 
 ROOF_COLOURS = ("#e4572e", "#2f6fde", "#0b8166", "#8a5cd6", "#c2417c", "#7a9c18")
@@ -123,7 +123,7 @@ def roofline_svg(
     ridges = [peak / roof.bytes_per_cycle for roof in figure.roofs]
     xs = [*ridges, *(point.operations_per_byte for point in figure.points), *filter(None, [figure.compulsory]), 1.0]
     ys = [peak, *(point.operations_per_cycle for point in figure.points)]
-    layout = chart("Roofline", figure.title, width_px, left=86)
+    layout = new_chart("Roofline", figure.title, width_px, left=86)
     frame = layout.frame
     x = Axis(min(xs) / 3, max(xs) * 3, frame.left, frame.right, logarithmic=True)
     y = Axis(min(min(ys) / 4, peak / 60), peak * 2, frame.bottom, frame.top, logarithmic=True)
@@ -184,7 +184,6 @@ def _points(figure: RooflineFigure, colours: dict[str, str], x: Axis, y: Axis, *
         shapes.append(
             svg.line(place, y.end, place, y.start, stroke=svg.FAINT, width=1.2, more='stroke-dasharray="4 4"')
         )
-        shapes.append(_beside(x, place, y.start - 8, "compulsory traffic only"))
     labels: list[tuple[float, float]] = []
     for point in figure.points:
         left, base = x.place(point.operations_per_byte), y.place(point.operations_per_cycle)
@@ -205,13 +204,6 @@ def _free_place(x: float, y: float, room: float, labels: list[tuple[float, float
     return (free or places)[0]
 
 
-def _beside(x: Axis, place: float, base: float, words: str) -> str:
-    """Return words at the left of a place, or at its right where there is more room."""
-    left = place - x.start > x.end - place
-    where, anchor = (place - 5, "end") if left else (place + 5, "start")
-    return svg.text(where, base, words, size=10.5, fill=svg.GREY, anchor=anchor)
-
-
 def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[KeyRow]:
     """Return per level: colour, bandwidth, and where the mapping stands."""
     rows: list[KeyRow] = []
@@ -222,4 +214,6 @@ def _key(figure: RooflineFigure, colours: dict[str, str]) -> list[KeyRow]:
                 words = f"{short(point.operations_per_byte)} ops per byte"
                 details.append(f"{point.label}: {words}" if point.label else words)
         rows.append(KeyRow("box", colours[roof.level], roof.level, details=tuple(details)))
+    if figure.compulsory is not None:
+        rows.append(KeyRow("dashes", svg.FAINT, "compulsory traffic only"))
     return rows

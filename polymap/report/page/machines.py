@@ -20,11 +20,11 @@ from polymap.report.figures import (
     Picture,
     cell_chart,
     cell_names,
-    chart,
     circle,
     fitted,
     grid,
     hint,
+    new_chart,
     polyline,
     rect,
     round_axis,
@@ -95,7 +95,7 @@ def _key(total: MachineTotal) -> str:
 def machine_front_svg(figure: MachineFrontFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the machines as points, those that no other beats joined by a staircase."""
     figure = expected_kind(figure, MachineFrontFigure, "the figure")
-    layout = chart(f"{figure.objective.capitalize()} against on-chip memory", figure.title, width_px)
+    layout = new_chart(f"{figure.objective.capitalize()} against on-chip memory", figure.title, width_px)
     frame = layout.frame
     x = size_axis([max(1, point[0]) for point in figure.points], frame.left, frame.right)
     y = round_axis([point[1] for point in figure.points], frame.bottom, frame.top)

@@ -16,11 +16,11 @@ from polymap.report.figures import (
     KeyRow,
     Picture,
     bytes_text,
-    chart,
     circle,
     hint,
     line,
     log_word,
+    new_chart,
     polyline,
     round_axis,
     text,
@@ -32,7 +32,7 @@ from polymap.study import CapacityCurve
 def capacity_svg(figure: CapacityCurve, *, width_px: int = WIDTH_PX) -> Picture:
     """Return traffic above and energy below, over one logarithmic axis of sizes."""
     figure = expected_kind(figure, CapacityCurve, "the figure")
-    layout = chart(f"What the size of {figure.level} buys", figure.title, width_px, high=(160, 160))
+    layout = new_chart(f"What the size of {figure.level} buys", figure.title, width_px, high=(160, 160))
     above, below = layout.frames
     ends = [point.bits for point in figure.points] + ([figure.own] if figure.own else [])
     x = Axis(min(ends) / 1.4, max(ends) * 1.4, above.left, above.right, logarithmic=True)

@@ -15,10 +15,10 @@ from polymap.report.figures import (
     Chart,
     KeyRow,
     Picture,
-    chart,
     grid,
     log_word,
     mark,
+    new_chart,
     polyline,
     round_axis,
     stairs,
@@ -96,7 +96,7 @@ def cloud_places(figure: CloudFigure) -> tuple[tuple[float, float, str], ...]:
 
 
 def _layout(figure: CloudFigure, width_px: int) -> Chart:
-    return chart("Energy against latency of the mapping space", figure.title, width_px, high=(334,), key=264)
+    return new_chart("Energy against latency of the mapping space", figure.title, width_px, high=(334,), key=264)
 
 
 def _axes(figure: CloudFigure, layout: Chart) -> tuple[Axis, Axis]:

@@ -20,12 +20,11 @@ from polymap.report.figures import (
     WIDTH_PX,
     KeyRow,
     Picture,
-    chart,
     circle,
+    fitted,
     grid,
-    head,
     hint,
-    picture,
+    new_chart,
     polyline,
     rect,
     round_axis,
@@ -75,26 +74,24 @@ def fate_figure(result: SearchResult) -> FateFigure:
     return FateFigure(title, tuple(fates), space.legal, result.work, proven)
 
 
-def fate_svg(figure: FateFigure) -> Picture:
+def fate_svg(figure: FateFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a bar per fate, with its number and share."""
     total = sum(count for _, count in expected_kind(figure, FateFigure, "the figure").fates) or 1
-    shapes: list[str] = head("What became of the structures", figure.title)
+    high = 44.0 * len(figure.fates) - 40
+    layout = new_chart(
+        "What became of the structures", figure.title, width_px, left=168, right=160, high=(high,), key=0
+    )
+    frame, shapes = layout.frame, list[str]()
     for row, (what, count) in enumerate(figure.fates):
-        base = 100 + 44 * row
-        width = 420 * count / total
-        shapes.append(text(180, base + 17, what, size=12, anchor="end"))
-        bar = rect(192, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
+        base, width = frame.top - 18 + 44 * row, (frame.right - frame.left) * count / total
+        told = f"{exact(count)}, {percent(count / total)}"
+        bar = rect(frame.left, base, max(width, 1.0), 26, fill=_COLOURS[row % len(_COLOURS)], round_by=2)
         shapes.append(hint([bar], f"{what}: {exact(count)} of {exact(total)} structures"))
-        shapes.append(
-            text(192 + width + 10, base + 17, f"{exact(count)}, {percent(count / total)}", size=12, fill=GREY)
-        )
-    bottom = 100 + 44 * len(figure.fates) + 14
+        shapes.append(text(frame.left - 10, base + 17, fitted(what, frame.left - 20), anchor="end"))
+        shapes.append(text(frame.left + width + 8, base + 17, told, fill=GREY))
     trees = "" if figure.trees is None else f"They stand for {figure.trees:.3g} legal trees. "
-    shapes.append(text(28, bottom, f"{trees}Steps of the search: {exact(figure.scored)}.", size=12, fill=GREY))
-    if figure.sentence:
-        bottom += 20
-        shapes.append(text(28, bottom, figure.sentence, size=12, fill=GREY))
-    return picture(800, bottom + 24, f"Structures: {figure.title}", shapes, figure)
+    sentences = [f"{trees}Steps of the search: {exact(figure.scored)}.", *filter(None, [figure.sentence])]
+    return layout.picture(f"Structures: {figure.title}", shapes, (), figure, told=sentences)
 
 
 def _steps(
@@ -141,7 +138,7 @@ def course_svg(figure: CourseFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return value and bound as stairs over seconds; where they meet, the optimum is proven. What is far from the last
     value, as the first mappings are, is drawn at the edge; what it is is said under the pointer."""
     figure = expected_kind(figure, CourseFigure, "the figure")
-    layout = chart(f"Best {figure.objective} and its bound", figure.title, width_px)
+    layout = new_chart(f"Best {figure.objective} and its bound", figure.title, width_px)
     frame = layout.frame
     x = round_axis([0.0, figure.end], frame.left, frame.right)
     y = round_axis(_near_the_end(figure), frame.bottom, frame.top)

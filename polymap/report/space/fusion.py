@@ -11,9 +11,9 @@ from polymap.report.figures import (
     WIDTH_PX,
     KeyRow,
     Picture,
-    chart,
     fitted,
     hint,
+    new_chart,
     rect,
     round_axis,
     text,
@@ -29,7 +29,7 @@ def fusion_svg(answer: Fusion, *, width_px: int = WIDTH_PX) -> Picture:
     answer = expected_kind(answer, Fusion, "the answer")
     rows = [row for row in answer.moved if row.unfused or row.fused]
     told, high = str(answer).splitlines()[0], _ROW * len(rows)
-    layout = chart("What fusing saves", told, width_px, left=190, right=70, high=(high,), key=150)
+    layout = new_chart("What fusing saves", told, width_px, left=190, right=70, high=(high,), key=150)
     frame = layout.frame
     x = round_axis([0.0, 1.0, *(float(max(row.unfused, row.fused)) for row in rows)], frame.left, frame.right)
     shapes = frame.uprights([(x.place(tick), short(tick)) for tick in ticks_of(x)])

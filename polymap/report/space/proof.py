@@ -13,19 +13,16 @@ from polymap.formatting import exact, listing, percent, plural
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
 from polymap.report.figures import (
-    GREY,
     INK,
     PAPER,
     RULE,
     WIDTH_PX,
     KeyRow,
     Picture,
-    chart,
     grid,
-    head,
     hint,
     line,
-    picture,
+    new_chart,
     rect,
     round_axis,
     text,
@@ -50,7 +47,7 @@ STEPS = (  # up to how many times the value: strength of the colour
     (Fraction(2), 0.38),
     (None, 0.2),
 )
-_WIDE, _LEFT, _TOP, _HIGH = 612.0, 28.0, 84.0, 380.0  # the map
+_HIGH = 340.0  # of the map
 _MOST_COLUMNS, _MOST_CELLS = 540, 2500  # a column of the chart is a pixel wide; more cells cannot be told apart
 Box = tuple[float, float, float, float]  # left, top, width, height
 
@@ -98,7 +95,7 @@ def proof_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
     value, unit = float(figure.value), unit_text(figure.objective)
     cut = ", at most twice the best is drawn" if max(known, default=0.0) >= 2 * value else ""
     title = f"The proof: no structure is below the best {figure.objective}"
-    layout = chart(title, figure.title, width_px, key=288)
+    layout = new_chart(title, figure.title, width_px, key=288)
     frame = layout.frame
     x = round_axis([0.0, len(figure.reasons)], frame.left, frame.right)
     y = round_axis([0.0, value, *known], frame.bottom, frame.top)
@@ -142,7 +139,7 @@ def _words(figure: ProofFigure, group: Sequence[Reason]) -> str:
     return told if len(group) == 1 else f"the weakest of {len(group):,} structures: {told}"
 
 
-def refuted_svg(figure: ProofFigure) -> Picture:
+def refuted_svg(figure: ProofFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a map of all structures, a cell each (of many structures the weakest of several): grouped by which dims
     run in parallel, coloured by what refuted them, paler the farther their bound is above the best."""
     figure = expected_kind(figure, ProofFigure, "the figure")
@@ -151,14 +148,14 @@ def refuted_svg(figure: ProofFigure) -> Picture:
         dims = dict.fromkeys(dim for _, dim, _ in reason.spread)
         groups.setdefault(" ".join(sorted(dims)) or "nothing", []).append(reason)
     sized = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    shapes: list[str] = head("What refuted each structure", f"{figure.title}; grouped by the dims that run in parallel")
-    boxes = _boxes([len(own) for _, own in sized], (_LEFT, _TOP, _WIDE, _HIGH))
+    told = f"{figure.title}; grouped by the dims that run in parallel"
+    layout = new_chart("What refuted each structure", told, width_px, left=28, high=(_HIGH,), key=288)
+    frame, shapes = layout.frame, list[str]()
+    whole = frame.left, frame.top - 20, frame.right - frame.left, frame.bottom - frame.top + 40
     step = -(-len(figure.reasons) // _MOST_CELLS)
-    for (name, own), box in zip(sized, boxes, strict=True):
-        shapes += _cells(figure, own, box, step)
-        shapes += _label(name, len(own), box)
-    shapes += _map_key(figure)
-    return picture(960, _TOP + _HIGH + 28, f"What refuted the structures: {figure.title}", shapes, figure)
+    for (name, own), box in zip(sized, _boxes([len(own) for _, own in sized], whole), strict=True):
+        shapes += [*_cells(figure, own, box, step), *_label(name, len(own), box)]
+    return layout.picture(f"What refuted the structures: {figure.title}", shapes, _map_key(figure), figure)
 
 
 def _boxes(counts: Sequence[int], box: Box) -> list[Box]:
@@ -212,22 +209,15 @@ def _label(name: str, count: int, box: Box) -> list[str]:
     return [plate, text(left + 6, top + 15, shown, size=11, bold=True)]
 
 
-def _map_key(figure: ProofFigure) -> list[str]:
+def _map_key(figure: ProofFigure) -> list[KeyRow]:
     """Return what the colours mean, with how many structures each has, and what their strength means."""
-    left, y = _LEFT + _WIDE + 24, _TOP + 12
-    shapes: list[str] = []
-    for kind, count in figure.counts.items():
-        words, colour = KINDS[kind]
-        shapes.append(rect(left, y - 9, 11, 11, fill=colour, round_by=2))
-        shapes.append(text(left + 18, y + 1, f"{words} ({count:,})", size=12))
-        y += 24
-    shapes.append(text(left, y + 14, "bound, times the best", size=12, bold=True))
+    rows = [KeyRow("box", KINDS[kind][1], f"{KINDS[kind][0]} ({count:,})") for kind, count in figure.counts.items()]
+    rows.append(KeyRow("", INK, "bound, times the best:"))
     for most, strength in STEPS:
-        y, words = y + 22, "more than that" if most is None else f"up to {float(most):g}"
-        near = [each for each in figure.reasons if each.bound is not None and _step(figure, each) == most]
-        shapes.append(rect(left, y + 7, 26, 15, fill=tint(KINDS["apart"][1], strength), stroke=RULE))
-        shapes.append(text(left + 36, y + 19, f"{words} ({exact(len(near))})", size=11.5, fill=GREY))
-    return shapes
+        near = sum(each.bound is not None and _step(figure, each) == most for each in figure.reasons)
+        words = "more than that" if most is None else f"up to {float(most):g}"
+        rows.append(KeyRow("box", tint(KINDS["apart"][1], strength), f"{words} ({exact(near)})", edge=RULE))
+    return rows
 
 
 def _step(figure: ProofFigure, reason: Reason) -> Fraction | None:

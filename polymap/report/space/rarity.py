@@ -23,11 +23,11 @@ from polymap.report.figures import (
     WIDTH_PX,
     KeyRow,
     Picture,
-    chart,
     grid,
     hint,
     line,
     log_word,
+    new_chart,
     polyline,
     rect,
     round_axis,
@@ -74,7 +74,7 @@ def rarity_figure(title: str, costs: Sequence[float], optimum: float) -> RarityF
 def rarity_svg(figure: RarityFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return the cumulative share as a line, and below it the share of each bin, over one logarithmic axis."""
     figure = expected_kind(figure, RarityFigure, "the figure")
-    layout = chart("How rare is a good mapping?", figure.title, width_px, left=86, high=(164, 100))
+    layout = new_chart("How rare is a good mapping?", figure.title, width_px, left=86, high=(164, 100))
     above, below = layout.frames
     x = round_axis([1.0, figure.bins[-1][1]], above.left, above.right, logarithmic=True)
     top = max(share for _, _, share in figure.bins)

@@ -14,10 +14,10 @@ from polymap.report.figures import (
     Axis,
     KeyRow,
     Picture,
-    chart,
     fitted,
     hint,
     line,
+    new_chart,
     rect,
     round_axis,
     text,
@@ -40,7 +40,7 @@ def sensitivity_svg(answer: Sensitivity, *, width_px: int = WIDTH_PX) -> Picture
     told = f"{answer.workload.name} on {answer.arch.name}: {answer.objective} {_value(answer, answer.value)}"
     told += "" if answer.status == "OPTIMAL" else " (not proven)"
     title, high = "What one change of the machine costs", 2 * _ROW * len(answer.prices)
-    layout = chart(title, told, width_px, left=220, right=24, high=(high,), key=200)
+    layout = new_chart(title, told, width_px, left=220, right=24, high=(high,), key=200)
     frame = layout.frame
     x = round_axis([min([*shares, -5.0]), max([*shares, 5.0])], frame.left, frame.right)
     shapes = frame.uprights([(x.place(tick), f"{tick:+g} %" if tick else "0") for tick in ticks_of(x)])

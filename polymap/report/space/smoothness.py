@@ -21,11 +21,11 @@ from polymap.report.figures import (
     WIDTH_PX,
     KeyRow,
     Picture,
-    chart,
     grid,
     hint,
     line,
     log_word,
+    new_chart,
     round_axis,
     tint,
 )
@@ -73,7 +73,7 @@ def smooth_svg(figure: SmoothFigure, *, width_px: int = WIDTH_PX) -> Picture:
     """Return a point per pair, both axes logarithmic and alike; on the diagonal nothing changes."""
     figure = expected_kind(figure, SmoothFigure, "the figure")
     values = [value for pair in figure.pairs for value in pair]
-    layout = chart("Is the space smooth?", figure.title, width_px, high=(334,), key=320)
+    layout = new_chart("Is the space smooth?", figure.title, width_px, high=(334,), key=320)
     frame = layout.frame
     x = round_axis(values, frame.left, frame.right, logarithmic=True)
     y = round_axis(values, frame.bottom, frame.top, logarithmic=True)
