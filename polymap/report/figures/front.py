@@ -24,7 +24,7 @@ from polymap.report.figures.chart import (
 from polymap.search.problem import unit_of
 
 if TYPE_CHECKING:
-    from polymap.search.result import SearchResult
+    from polymap.search import SearchResult
 
 PROVEN, OPEN = FOUND, BOUND
 
@@ -45,7 +45,7 @@ class FrontFigure:
 
 def front_figure(result: SearchResult) -> FrontFigure:
     """Return the figure of a front's first two objectives; raises OptionError where there is none."""
-    from polymap.search.result import SearchResult  # loaded by those who have one
+    from polymap.search import SearchResult  # loaded by those who have one
 
     names = [name for name, _ in expected_kind(result, SearchResult, "the result").values]
     if len(names) < 2 or not result.front:

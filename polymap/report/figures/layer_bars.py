@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from polymap.formatting import percent, plural, times
 from polymap.inputs import expected_kind
 from polymap.ir import Mistake, OptionError, Shown, show_as_picture
-from polymap.networks import LayerAnswer, NetworkAnswer
+from polymap.networks import Comparison, LayerAnswer, NetworkAnswer
 from polymap.report.figures import svg
 from polymap.report.figures.chart import (
     BOUND,
@@ -22,7 +22,6 @@ from polymap.report.figures.chart import (
     unit_after,
     unit_text,
 )
-from polymap.study import Comparison
 
 _ROW, _TOP = 24.0, 104.0
 _LEFT = 210.0

@@ -1,0 +1,69 @@
+"""A heat map over two tile sizes of one mapping: what each pair costs, and where it does not fit."""
+
+from __future__ import annotations
+
+from math import log10
+
+from polymap.formatting import energy
+from polymap.inputs import expected_kind
+from polymap.networks import TileStudy
+from polymap.report.figures.chart import WIDTH_PX, KeyRow, cell_chart, cell_names
+from polymap.report.figures.svg import INK, PAPER, RULE, Picture, hint, line, rect, text
+
+_SIDE, _LEFT = 44.0, 96.0
+_OWN, _CROSS = "#df8213", "#c2417c"
+_LIGHT, _DARK = (0xF4, 0xF1, 0xE4), (0x14, 0x3C, 0x6B)  # cheap is dark: lightness alone orders the colours
+
+
+def tile_map_svg(figure: TileStudy, *, width_px: int = WIDTH_PX) -> Picture:
+    """Return the map; pairs that do not fit are crossed out, the mapping's own is framed."""
+    figure = expected_kind(figure, TileStudy, "the figure")
+    columns, rows = figure.across[1], figure.up[1]
+    pairs = zip(figure.energy_pj, figure.fits, strict=True)
+    values = [log10(pj) for costs, fits in pairs for pj, good in zip(costs, fits, strict=True) if good]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    layout, side = cell_chart(
+        "What two tile sizes cost", figure.title, width_px, (len(columns), len(rows)), left=_LEFT, side=_SIDE
+    )
+    frame = layout.frame
+    shapes = cell_names(frame, [f"{tile:,}" for tile in columns], [f"{tile:,}" for tile in rows])
+    for i, tile in enumerate(rows):
+        for j, other in enumerate(columns):
+            share = (log10(figure.energy_pj[i][j]) - low) / ((high - low) or 1.0)
+            pj, fits = figure.energy_pj[i][j], figure.fits[i][j]
+            words = f"{figure.across[0]} {other:,}, {figure.up[0]} {tile:,}: {energy(pj)}"
+            cell = _cell(frame.left + side * j, frame.bottom - side * (i + 1), side, share, pj if fits else None)
+            shapes.append(hint(cell, words if fits else f"{words}, does not fit"))
+    own = frame.left + side * columns.index(figure.own[0]), frame.bottom - side * (rows.index(figure.own[1]) + 1)
+    more = 'stroke-width="4"'
+    shapes.append(rect(own[0] + 1, own[1] + 1, side - 3, side - 3, fill="none", stroke=_OWN, more=more))
+    shapes += [frame.across(figure.across[0]), frame.up(figure.up[0])]
+    key = [KeyRow("", INK, "energy (log)")]
+    key += [
+        KeyRow("box", _colour(step / 4), energy(10 ** (low + (high - low) * step / 4)), edge=RULE) for step in range(5)
+    ]
+    key += [
+        KeyRow("box", PAPER, "crossed: does not fit", edge=_CROSS),
+        KeyRow("box", PAPER, "the mapping shown", edge=_OWN),
+    ]
+    return layout.picture(f"Two tile sizes: {figure.title}", shapes, key, figure)
+
+
+def _colour(share: float) -> str:
+    return "#" + "".join(
+        f"{round(dark + share * (light - dark)):02x}" for light, dark in zip(_LIGHT, _DARK, strict=True)
+    )
+
+
+def _cell(left: float, top: float, side: float, share: float, pj: float | None) -> list[str]:
+    """Return a cell, with its energy where that is readable; pj: None where it does not fit."""
+    shapes = [rect(left, top, side - 1, side - 1, fill=PAPER if pj is None else _colour(share), stroke=RULE)]
+    if pj is None:
+        ends = left + side / 5, top + side / 5, left + 4 * side / 5, top + 4 * side / 5
+        return [*shapes, line(*ends, stroke=_CROSS, width=1.5)]
+    if side < 36:
+        return shapes
+    number, unit = energy(pj).split()
+    ink, middle = INK if share > 0.5 else PAPER, left + side / 2
+    shapes.append(text(middle, top + 20, number, size=10, fill=ink, anchor="middle"))
+    return [*shapes, text(middle, top + 33, unit, size=9, fill=ink, anchor="middle")]
