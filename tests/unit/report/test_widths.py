@@ -16,17 +16,7 @@ from polymap.report.figures import text_width
 
 LAYER = pm.conv2d(K=8, C=4, H=10, W=10, R=3, S=3, name="a layer with a name that is rather long")
 PRODUCT = pm.matmul(m=8, n=8, k=8)
-OF_ONE_WIDTH = {
-    "compare",
-    "coordinates",
-    "dependences",
-    "domain",
-    "machine",
-    "orders",
-    "schedule",
-    "traffic",
-    "mapping",
-}
+OF_ONE_WIDTH = {"compare", "coordinates", "dependences", "domain", "machine", "orders", "schedule", "traffic"}
 Box = tuple[str, float, float, float, float]
 
 
