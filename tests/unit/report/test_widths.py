@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import polymap as pm
-from polymap.report.figures import text_width
+from polymap.report.figures.svg import text_width
 
 LAYER = pm.conv2d(K=8, C=4, H=10, W=10, R=3, S=3, name="a layer with a name that is rather long")
 PRODUCT = pm.matmul(m=8, n=8, k=8)
