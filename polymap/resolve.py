@@ -87,6 +87,6 @@ def dependences(workload: Workload | str, *, time_limit_s: float | None = None) 
 
     asked = workload_of(workload)
     if time_limit_s is not None:
-        expected_seconds(time_limit_s, "time_limit_s")
+        expected_seconds(time_limit_s)
     with raised(time_limit_s):
         return dependences_of(asked)

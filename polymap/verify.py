@@ -39,7 +39,7 @@ def verify(
         from polymap.inputs import expected_seconds, expected_text
 
         expected_text(text, "the certificate")
-        expected_seconds(time_limit_s, "time_limit_s")
+        expected_seconds(time_limit_s)
     if workload is None and arch is None and objective is None and constraints is None:
         return check(text, time_limit_s)
     from polymap.ir import Mistake, OptionError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from polymap.ir.loopnest import (
@@ -255,3 +255,14 @@ def orders_that_keep(work: Workload, *, strict: bool) -> Iterator[tuple[str, ...
             (tuple(pair[4][p] for p in order), pair[0]) < (tuple(pair[5][p] for p in order), pair[1]) for pair in pairs
         ):
             yield tuple(dims[p] for p in order)
+
+
+def permutation_is_legal(vectors: Sequence[Sequence[int]], permutation: Sequence[int]) -> bool:
+    """Return whether each vector's first non-zero entry, read in the order of `permutation`, is positive."""
+    for vector in vectors:
+        for position in permutation:
+            if vector[position]:
+                if vector[position] < 0:
+                    return False
+                break
+    return True

@@ -42,15 +42,13 @@ def evaluate_in_cpu_time(workload: Workload, arch: Architecture, mapping: Mappin
     return _cost(workload, arch, mapping, counts, method, seconds)
 
 
-def cost_of_counts(
-    workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts, *, time_limit_s: float | None = None
-) -> Cost:
+def cost_of_counts(workload: Workload, arch: Architecture, mapping: Mapping, counts: Counts) -> Cost:
     """Return the cost of a mapping whose counts are known, found by walking all instances: what `evaluate` returns.
 
     Raises as `evaluate` does.
     """
     check_mapping(workload, arch, mapping)
-    with _time_limit(time_limit_s) as seconds:
+    with _time_limit(None) as seconds:
         return _cost(workload, arch, mapping, counts, "steps", seconds)
 
 
@@ -80,7 +78,7 @@ def violations(
 @contextmanager
 def _time_limit(time_limit_s: float | None) -> Generator[float, None, None]:
     """Give the CPU time that each question inside may take; a limit that a user set ends them all, as wall time."""
-    with ending_within(None if time_limit_s is None else expected_seconds(time_limit_s, "time_limit_s")):
+    with ending_within(None if time_limit_s is None else expected_seconds(time_limit_s)):
         yield TUNING.count_limit_s if time_limit_s is None else time_limit_s
 
 

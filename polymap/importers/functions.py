@@ -44,12 +44,12 @@ def _gelu(value: Expression) -> Expression:
     return Apply("*", (Apply("*", (_number(0.5), value)), Apply("+", (_number(1), erf))))
 
 
-def _clipped(value: Expression, low: float, high: float) -> Expression:
-    return Apply("min", (Apply("max", (value, _number(low))), _number(high)))
+def _relu6(value: Expression) -> Expression:
+    return Apply("min", (Apply("max", (value, _number(0))), _number(6)))
 
 
 def _hard_sigmoid(value: Expression) -> Expression:
-    return Apply("/", (_clipped(Apply("+", (value, _number(3))), 0, 6), _number(6)))
+    return Apply("/", (_relu6(Apply("+", (value, _number(3)))), _number(6)))
 
 
 def _softplus(value: Expression) -> Expression:
@@ -118,7 +118,7 @@ FUNCTIONS: dict[str, Function] = {
     "reciprocal": Function(1, lambda reads: Apply("/", (_number(1), reads[0]))),
     "rsqrt": Function(1, lambda reads: Apply("/", (_number(1), Apply("sqrt", reads)))),
     "relu": Function(1, lambda reads: Apply("max", (reads[0], _number(0)))),
-    "relu6": Function(1, lambda reads: _clipped(reads[0], 0, 6)),
+    "relu6": Function(1, lambda reads: _relu6(reads[0])),
     "sigmoid": Function(1, lambda reads: sigmoid(reads[0])),
     "silu": Function(1, lambda reads: Apply("*", (reads[0], sigmoid(reads[0])))),
     "gelu": Function(1, lambda reads: _gelu(reads[0])),

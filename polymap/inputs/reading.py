@@ -155,11 +155,11 @@ def expected_list(value: object, what: str) -> Sequence[object]:
     raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", "Expected a list."))
 
 
-def expected_seconds(value: object, what: str) -> float:
-    """Return a number of seconds, infinity among them, that a caller in Python gave; raises OptionError otherwise."""
+def expected_seconds(value: object) -> float:
+    """Return a time limit in seconds, infinity among them, that a caller in Python gave; raises OptionError otherwise."""
     if isinstance(value, SupportsFloat) and not isinstance(value, bool) and not math.isnan(float(value)):
         return float(value)
-    raise OptionError(Mistake("PM120", f"{what} is {shown(value)}", "Expected a number of seconds."))
+    raise OptionError(Mistake("PM120", f"time_limit_s is {shown(value)}", "Expected a number of seconds."))
 
 
 def expected_method(value: object, name: str, what: str) -> None:

@@ -63,7 +63,7 @@ def choose_layouts(
     burst_bits = bursts_of(answer.arch).bits
     nodes = _nodes(answer)
     told = None if edges is None else _checked(edges, nodes)
-    expected_seconds(time_limit_s, "time_limit_s")
+    expected_seconds(time_limit_s)
     reader = BoundaryReader(answer.arch, nodes)
     found, left_out = reader.boundaries(_feeds(answer.network, told, reader))
     chosen, bound, status = solved(found, time_limit_s)

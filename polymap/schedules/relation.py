@@ -71,15 +71,6 @@ def original_schedule(workload: Workload) -> dict[str, tuple[Affine, ...]]:
     }
 
 
-def order_schedule(workload: Workload, order: tuple[str, ...]) -> dict[str, tuple[Affine, ...]]:
-    """Return the program's schedule with its outermost perfectly nested loops in `order`."""
-    schedule: dict[str, tuple[Affine, ...]] = {}
-    for statement in workload.statements:
-        inner = original_schedule(workload)[statement.name][2 * len(order) :]
-        schedule[statement.name] = (*(dim(name) for name in order), *inner)
-    return schedule
-
-
 @dataclass(frozen=True, slots=True)
 class _Rest:
     """The remainder of an index below the loops above it, `value` < `tile`.

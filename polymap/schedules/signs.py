@@ -73,17 +73,6 @@ def sign_vectors(workload: Workload, *, strict: bool = False) -> tuple[tuple[int
     return _vectors(workload, int(relaxed))
 
 
-def permutation_is_legal(vectors: Vectors, permutation: Sequence[int]) -> bool:
-    """Return whether each vector's first non-zero entry, read in the order of `permutation`, is positive."""
-    for vector in vectors:
-        for position in permutation:
-            if vector[position]:
-                if vector[position] < 0:
-                    return False
-                break
-    return True
-
-
 def legal_permutations(vectors: Vectors, length: int) -> Iterator[tuple[int, ...]]:
     """Yield the legal permutations of 0 .. length - 1 in lexicographic order."""
     allowed = _Allowed(vectors, length)

@@ -40,8 +40,8 @@ from polymap.workload.windows import (
     Axis,
     LayerKind,
     axis_of,
-    flag_of,
     numbers_of,
+    skips_padding,
     steps_of,
 )
 
@@ -308,7 +308,7 @@ def _convolution(
     numbers = numbers_of(kind, _present(given), aliases, mistakes)
     if "multiplier" in numbers and "C" in numbers:
         numbers |= {"K": numbers["C"] * numbers["multiplier"], "groups": numbers["C"]}
-    skips = flag_of("skip_padding", skip, mistakes)
+    skips = skips_padding(skip, mistakes)
     _check_groups(numbers, mistakes)
     axes = _axes(kind, numbers, moves, mistakes)
     extras = _named(extras, kind)
@@ -347,7 +347,7 @@ def _pooling(
     word = kind if isinstance(kind, str) else ""
     if word not in _POOLINGS:
         mistakes.append(Mistake("PM219", f"kind is {shown(kind)}", did_you_mean(word[:64], tuple(_POOLINGS))))
-    skips = flag_of("skip_padding", skip, mistakes)
+    skips = skips_padding(skip, mistakes)
     window = numbers.get("R", 1), numbers.get("S", 1)
     axes = _axes(_POOL, numbers, (window if moves[0] is None else moves[0], *moves[1:]), mistakes)
     extras = _named(extras, _POOL)

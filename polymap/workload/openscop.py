@@ -64,9 +64,9 @@ def scop_of(text: str, file: str = "the text") -> Scop:
     return _Reading(expected_text(text, "the OpenScop text", InputError), file).scop()
 
 
-def scatterings_of(text: str, file: str = "the text") -> tuple[Relation, ...]:
+def scatterings_of(text: str) -> tuple[Relation, ...]:
     """Return the SCATTERING relations of an OpenScop text, or of relations alone; InputError (PM437)."""
-    reading, found = _Reading(expected_text(text, "the OpenScop text", InputError), file), list[Relation]()
+    reading, found = _Reading(expected_text(text, "the OpenScop text", InputError), "the text"), list[Relation]()
     if "<OpenScop>" in text:
         return tuple(each.scattering for each in reading.scop().statements)
     while not reading.is_at_end:

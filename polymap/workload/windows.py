@@ -90,10 +90,10 @@ class LayerKind:
         return {alias: key for alias, key in ALIASES.items() if key in self.extents}
 
 
-def flag_of(name: str, value: object, mistakes: list[Mistake]) -> bool:
-    """Return a flag; what is none is noted."""
+def skips_padding(value: object, mistakes: list[Mistake]) -> bool:
+    """Return the flag `skip_padding`; what is none is noted."""
     if not isinstance(value, bool):
-        mistakes.append(Mistake("PM112", f"{name} is {shown(value)}", "Expected True or False."))
+        mistakes.append(Mistake("PM112", f"skip_padding is {shown(value)}", "Expected True or False."))
     return value is True
 
 

@@ -15,10 +15,11 @@ import polymap as pm
 from polymap.mapping_space.moves import distance, features, neighbours
 from polymap.mapping_space.scores import score_mappings
 from polymap.report.figures.order_classes import order_figure
-from polymap.schedules.signs import permutation_is_legal, sign_vectors
+from polymap.schedules.signs import sign_vectors
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structure_model import listed
 from polymap.space import MappingStructure
+from tests.nests import permutation_is_legal
 
 ONE = pm.io.arch_from_document({"name": "one", "nodes": [{"level": "DRAM"}, {"compute": "MAC"}]})
 PRIVATE = pm.io.arch_from_document(

@@ -142,7 +142,7 @@ def merged_reads(
     send: Block = (For("m", Int(0), length, copies),)
     if same:
         send = (If(Name(f"!already_sent({message}, {length.text}, {marks})"), send),)
-    taken = Copy(Element(child.target, (Element("want_at", (Name("w"),)),)), Element(line, (_want_from("w"),)))
+    taken = Copy(Element(child.target, (Element("want_at", (Name("w"),)),)), Element(line, (_WANT_FROM,)))
     deliver = For("w", Int(0), Name("wanted"), (taken, *counts))
     per_message = wrap(instance_layers(same), (*gathered, *unite, *send, deliver))
     begin: Block = (Run("begin_group", ()),) if same else ()
@@ -150,8 +150,7 @@ def merged_reads(
     return wrap(instance_layers((*above, *apart)), body)
 
 
-def _want_from(index: str) -> Element:
-    return Element("want_from", (Name(index),))
+_WANT_FROM = Element("want_from", (Name("w"),))
 
 
 def _request(target: Expr, origin: Expr) -> Block:
@@ -163,7 +162,7 @@ def _request(target: Expr, origin: Expr) -> Block:
 
 
 def _append_to_message(marks: str) -> Block:
-    item = _want_from("w")
+    item = _WANT_FROM
     seen = Element(marks, (item,))
     new: Block = (
         Assign(seen, "=", Name("stamp")),
@@ -237,8 +236,8 @@ def merged_arrivals(
         return (Declare("const int", "to", origin), If(Binary("!=", seen, Name("stamp")), first, again))
 
     start: Block = (Assign(Name("wanted"), "=", Int(0)), Assign(Name("stamp"), "+=", Int(1)))
-    cell = Declare("const int", "cell", add(Name(AT), _want_from("w")))
-    landed: Block = (cell, *arrival(layout, parent, operator, Name("cell"), Element(line, (_want_from("w"),))))
+    cell = Declare("const int", "cell", add(Name(AT), _WANT_FROM))
+    landed: Block = (cell, *arrival(layout, parent, operator, Name("cell"), Element(line, (_WANT_FROM,))))
     landing = For("w", Int(0), Name("wanted"), landed)
     body: Block = (_parent_at(parent, above), *start, *wrap(instance_layers(added), visit(bring)), landing)
     return wrap(instance_layers((*above, *apart)), body)

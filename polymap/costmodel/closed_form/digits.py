@@ -75,12 +75,12 @@ def remaining(length: int, digit: int, tile: int) -> int:
     return min(tile, length - digit * tile)
 
 
-def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield runs (first digit, count) of digits >= first that leave equal lengths of each given length.
+def segments(lengths: Iterable[int], tile: int) -> Iterator[tuple[int, int]]:
+    """Yield runs (first digit, count) of digits that leave equal lengths of each given length.
 
     Digits that leave nothing of any length are left out.
     """
-    edges = {first}
+    edges = {0}
     last = 0
     # The length that a digit leaves changes only at the last full tile of some length, and after its short last tile.
     for length in lengths:
@@ -90,7 +90,7 @@ def segments(lengths: Iterable[int], tile: int, first: int = 0) -> Iterator[tupl
             whole += 1
             edges.add(whole)
         last = max(last, whole)
-    ordered = sorted(edge for edge in edges if first <= edge <= last)
+    ordered = sorted(edge for edge in edges if edge <= last)
     for low, high in pairwise(ordered):
         yield low, high - low
 

@@ -42,7 +42,7 @@ def from_c(
     loop nest: subscripts, bounds and conditions must be quasi-affine, loops bounded, subscripts inside their arrays.
     """
     if time_limit_s is not None:
-        expected_seconds(time_limit_s, "time_limit_s")
+        expected_seconds(time_limit_s)
     if name is not None:
         expected_text(name, "the workload's name")
     with raised(time_limit_s):

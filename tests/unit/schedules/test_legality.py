@@ -6,6 +6,7 @@ from itertools import permutations
 from time import process_time
 
 import pytest
+from polymap.ir.affine import Affine, dim
 
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
@@ -18,12 +19,11 @@ from polymap.schedules.legality import (
     parallel_places,
     schedule_violations,
 )
-from polymap.schedules.relation import order_schedule, original_schedule, schedule_of
+from polymap.schedules.relation import original_schedule, schedule_of
 from polymap.schedules.signs import (
     band,
     count_legal_permutations,
     legal_permutations,
-    permutation_is_legal,
     sign_vectors,
 )
 from polymap.workload.dependence_analysis import Kind, dependences
@@ -37,12 +37,19 @@ from tests.nests import (
     floyd_warshall,
     matmul,
     orders_that_keep,
+    permutation_is_legal,
     statement,
     stencil,
     steps,
     two_reductions,
     workload,
 )
+
+
+def order_schedule(work: Workload, order: tuple[str, ...]) -> dict[str, tuple[Affine, ...]]:
+    """Return the program's schedule with its outermost perfectly nested loops in `order`."""
+    outer = tuple(map(dim, order))
+    return {name: (*outer, *row[2 * len(order) :]) for name, row in original_schedule(work).items()}
 
 
 def order_is_legal(work: Workload, order: tuple[str, ...], *, strict: bool = False) -> bool:
