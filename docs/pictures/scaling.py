@@ -10,21 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polymap.formatting import short
-from polymap.report.figures import (
-    FOUND,
-    GREY,
-    PAPER,
-    Frame,
-    circle,
-    head,
-    hint,
-    picture,
-    polyline,
-    round_axis,
-    text,
-    ticks_of,
-)
-from polymap.report.figures.chart import Axis
+from polymap.report.figures.chart import FOUND, Axis, Frame, head, round_axis, ticks_of
+from polymap.report.figures.svg import GREY, PAPER, circle, hint, picture, polyline, text
 
 DOCS = Path(__file__).parents[1]
 LIMIT_S = 30.0

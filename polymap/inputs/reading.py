@@ -156,7 +156,7 @@ def expected_list(value: object, what: str) -> Sequence[object]:
 
 
 def expected_seconds(value: object) -> float:
-    """Return a time limit in seconds, infinity among them, that a caller in Python gave; raises OptionError otherwise."""
+    """Return a time limit in seconds, or infinity, that a caller in Python gave; raises OptionError otherwise."""
     if isinstance(value, SupportsFloat) and not isinstance(value, bool) and not math.isnan(float(value)):
         return float(value)
     raise OptionError(Mistake("PM120", f"time_limit_s is {shown(value)}", "Expected a number of seconds."))

@@ -6,10 +6,10 @@ from itertools import permutations
 from time import process_time
 
 import pytest
-from polymap.ir.affine import Affine, dim
 
 from polymap.ir.loopnest import Operator, Workload
 from polymap.ir.mapping import Branch, Compute, Mapping, Spatial, Storage, Temporal
+from polymap.ir.quasi_affine import Affine, dim
 from polymap.ir.violation import InstancePoint, Violation
 from polymap.schedules.legality import (
     Parallel,
