@@ -28,6 +28,10 @@ class Tuning(NamedTuple):
     """Files of one question, and of one pattern."""
     word_bits: int = 16
     """Of a Timeloop component that states none: Timeloop's own default."""
+    most_path_characters: int = 4096
+    """Of the name of a file that a template includes."""
+    expression_characters: int = 200
+    """Of an expression over variables."""
 
 
 TUNING = Tuning()

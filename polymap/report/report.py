@@ -39,15 +39,13 @@ from polymap.report.figures import (
 )
 from polymap.report.html import Cell, Section, figure, folded, page, paragraphs, table, text_block
 from polymap.report.summary import figures_text, status_text
+from polymap.report.tuning import TUNING
 from polymap.resolve import ArchitectureLike, WorkloadLike, mapping_of, question_of
 from polymap.search import SearchResult
 from polymap.verify import verify
 from polymap.workload import workload_text
 
-_SAMPLED = 1000
 _SECOND_S, _SECOND_WORK = 20, 3000  # limits of the search for a second mapping
-_SHOWN_PROOF = 200_000  # characters of a certificate that the page holds
-_SHOWN_CODE = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def _proof(answer: Answer) -> Section:
     if verdict.reasons:
         data = proof_figure(verdict)
         body += figure(proof_svg(data)) + figure(refuted_svg(data))
-    if len(certificate) <= _SHOWN_PROOF:
+    if len(certificate) <= TUNING.proof_characters:
         body += folded(f"The certificate ({plural(certificate.count(chr(10)), 'line')})", text_block(certificate))
     told = "Checked while this page was written, by code that shares nothing with the search:"
     return Section("proof", "The proof", drawn + paragraphs(told) + body)
@@ -167,7 +165,7 @@ def _proof(answer: Answer) -> Section:
 
 def _space(answer: Answer) -> Section:
     try:
-        sample = sample_mappings(answer.workload, answer.arch, _SAMPLED, seed=0)
+        sample = sample_mappings(answer.workload, answer.arch, TUNING.sampled_mappings, seed=0)
         proven = answer.result.status == "OPTIMAL"
         own = float(answer.cost.latency_cycles), answer.cost.energy_pj, proven
         data = replace(cloud_figure(sample), marked=(("optimum" if proven else "the answer", *own),))
@@ -224,7 +222,7 @@ def _program(answer: Answer) -> Section:
     except PolymapError as error:
         return Section("program", "The program", paragraphs(f"No program: {error}"))
     lines = plural(source.count("\n"), "line")
-    if len(source) > _SHOWN_CODE:
+    if len(source) > TUNING.code_characters:
         return Section("program", "The program", paragraphs(f"{lines} of C: `polymap codegen` writes them to a file."))
     told = "Every copy that the machine makes, counted where it happens. It compiles as it stands."
     return Section("program", "The program", paragraphs(told) + folded(f"{lines} of C99", text_block(source)))

@@ -10,6 +10,7 @@ from polymap.formatting import exact, listing, percent, plural, size, table
 from polymap.ir import Architecture, ComputeUnit, Fanout, InstancePoint, Mapping, MemoryLevel, Violation, Workload
 from polymap.report.explanation import explain
 from polymap.report.figures import front_text, traffic_text
+from polymap.report.tuning import TUNING
 from polymap.search.problem import unit_of
 from polymap.workload import statement_text
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from polymap.schedules import Band, Checkup, Nests
     from polymap.search import SearchResult
     from polymap.workload import Dependence
-
-MOST_ORDERS_SHOWN = 6
 
 
 def _exact(value: int | float | None) -> str:
@@ -292,7 +291,7 @@ def orders_text(checkup: Checkup) -> str:
         f"legal       {_exact(orders.strict)} with the order of accumulations kept, "
         f"{_exact(orders.relaxed)} with it free",
     ]
-    if orders.legal_strict is not None and 0 < len(orders.legal_strict) <= MOST_ORDERS_SHOWN:
+    if orders.legal_strict is not None and 0 < len(orders.legal_strict) <= TUNING.most_orders:
         lines += [f"            {' '.join(order)}" for order in orders.legal_strict]
     lines += [f"loop {name:6} {words[answer]}" for name, answer in checkup.parallel]
     return "\n".join(lines)

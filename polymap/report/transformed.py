@@ -7,9 +7,7 @@ from dataclasses import asdict
 
 from polymap.codegen.source import ToldStatement, TransformReport
 from polymap.formatting import plural
-
-_MOST = 4  # statements, changes or pragmas that the summary lists
-_WIDTH = 240  # characters of a line
+from polymap.report.tuning import TUNING
 
 
 def transform_text(report: TransformReport) -> str:
@@ -71,7 +69,7 @@ def _nests(report: TransformReport) -> list[str]:
     return _listed(lines, 2)
 
 
-def _listed(lines: Sequence[str], most: int = _MOST) -> list[str]:
+def _listed(lines: Sequence[str], most: int = TUNING.most_changes) -> list[str]:
     if len(lines) <= most:
         return list(lines)
     return [*lines[: most - 1], f"... {len(lines) - most + 1} more (--json and --report list all)"]
@@ -79,7 +77,7 @@ def _listed(lines: Sequence[str], most: int = _MOST) -> list[str]:
 
 def _short(line: str) -> str:
     line = " ".join(line.split())
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 4]} ..."
+    return line if len(line) <= TUNING.line_characters else f"{line[: TUNING.line_characters - 4]} ..."
 
 
 def transform_document(report: TransformReport) -> dict[str, object]:

@@ -16,6 +16,18 @@ class Tuning(NamedTuple):
     """A layer's bar if it were the whole network."""
     most_sentences: int = 12
     """Sentences on what passes between neighbours."""
+    sampled_mappings: int = 1000
+    """Of the space, on a page."""
+    proof_characters: int = 200_000
+    """Of a certificate that the page holds,"""
+    code_characters: int = 400_000
+    """and of a program."""
+    most_orders: int = 6
+    """Legal orders of loops that are listed."""
+    most_changes: int = 4
+    """Statements, changes or pragmas that the summary of a transformation lists."""
+    line_characters: int = 240
+    """Of a line of a text before and after."""
 
 
 TUNING = Tuning()

@@ -8,9 +8,10 @@ from fractions import Fraction
 from itertools import pairwise
 from math import isqrt
 
+from polymap.search.options import TUNING
+
 Values = tuple[Fraction, ...]
 _NEAR = Fraction(5, 4)  # values that are no farther apart are neighbours
-_MOST_ASKED = 2  # times that one limit is asked about: first with little effort, then with more
 
 
 class FrontLimits(dict[Fraction, Fraction | None]):
@@ -78,7 +79,7 @@ class FrontBounds:
         if self._is_near_a_limit(point) and last > first * _NEAR:
             middle = isqrt(int(first / self.unit) * int(last / self.unit)) * self.unit
             limit = middle if first < middle < last else last
-        if self._asked[limit] >= _MOST_ASKED:
+        if self._asked[limit] >= TUNING.most_asked_limits:
             return None
         return float(1 - bound / following[0]) * float(1 - first / point[1]), limit
 

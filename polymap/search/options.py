@@ -212,6 +212,20 @@ class Tuning:
     """Nodes below a structure that a certificate may ask its checker to visit (certificates.py)."""
     most_lines: int = 3
     """Prices of energy against latency per bound of a certificate."""
+    earlier_share: float = 0.8
+    """Of what is left of the limit, for each part of an order but the last."""
+    extreme_shares: tuple[float, ...] = (1 / 2, 1 / 2)
+    """Of what is left of the limit, for the least value of one part of a front,"""
+    front_share: float = 1 / 6
+    """and for one limit of the second part."""
+    least_evaluation_s: float = 0.2
+    """CPU seconds of an evaluation where the limit is nearly reached,"""
+    last_evaluation_s: float = 0.5
+    """and for the best of local search, where another mapping is known."""
+    most_asked_limits: int = 2
+    """Times that one limit of a front is asked about: first with little effort, then with more."""
+    most_merged: int = 256
+    """Places of merged nodes that are tried for a product of a tensor with itself."""
 
 
 TUNING = Tuning()

@@ -10,12 +10,9 @@ from polymap.search.dividing import Count
 from polymap.search.driver import Engines, Kind, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.front_bounds import FrontBounds, FrontLimits, Values
+from polymap.search.options import TUNING
 from polymap.search.problem import AtMost, Goal, Rules, beyond_sums, measure_of
 from polymap.search.timed_nests import size_of_few_trees
-
-_SHARE_OF_EARLIER = 0.8  # of what is left of the limit, for each part of an order but the last
-_SHARES_OF_EXTREMES = (1 / 2, 1 / 2)  # of what is left of the limit, for the least value of one part of a front
-_SHARE_OF_LIMIT = 1 / 6  # and for one limit of the second part
 
 
 def search_order(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
@@ -26,7 +23,7 @@ def search_order(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     least: list[Fraction] = []  # of the parts up to the first that is not proven
     proven = 0
     for place, single in enumerate(singles):
-        value, bound = known.ask(place, limits, 1 if place == len(singles) - 1 else _SHARE_OF_EARLIER)
+        value, bound = known.ask(place, limits, 1 if place == len(singles) - 1 else TUNING.earlier_share)
         if bound is None and not known.incumbents:
             return known.refuted()
         if place == proven and bound is not None:
@@ -43,7 +40,7 @@ def search_front(search: Search, evidence: Evidence, _stop: Stop) -> Evidence:
     points prove of it."""
     known = KnownMappings(search, evidence)
     extremes, left = set(range(len(search.objective.singles))), (evidence.floors,)
-    for share in _SHARES_OF_EXTREMES:
+    for share in TUNING.extreme_shares:
         for place in sorted(extremes):
             value, bound = known.ask(place, (), share)
             if bound is None and not known.incumbents:
@@ -67,7 +64,7 @@ def _stretches(search: Search, known: KnownMappings) -> tuple[Values, ...]:
     for limit, bound in limits.items():
         bounds.note(limit, bound)
     while not search.limits() and (limit := bounds.next_limit([one.values for one in known.incumbents])) is not None:
-        _, limits[limit] = known.ask(0, (AtMost(second, limit),), _SHARE_OF_LIMIT)
+        _, limits[limit] = known.ask(0, (AtMost(second, limit),), TUNING.front_share)
         bounds.note(limit, limits[limit])
     return bounds.left()
 

@@ -32,8 +32,6 @@ from polymap.search.options import TUNING
 from polymap.search.problem import Objective, Rules, analyse, objective_values, refusals
 from polymap.workload import shared_dims
 
-LEAST_EVALUATION_S = 0.2  # where the limit is nearly reached
-LAST_EVALUATION_S = 0.5  # for the best of local search, where another mapping is known
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
 
 
@@ -78,7 +76,9 @@ def sampled(
     if climber.best is not None and climber.best[0] not in [mapping for _, mapping, _ in good]:
         mapping = climber.best[0]
         with suppress(BudgetError):
-            cost = evaluate_in_cpu_time(workload, arch, mapping, LAST_EVALUATION_S if good else COUNTING.count_limit_s)
+            cost = evaluate_in_cpu_time(
+                workload, arch, mapping, TUNING.last_evaluation_s if good else COUNTING.count_limit_s
+            )
             good.insert(0, (objective_values(workload, arch, objective, cost), mapping, cost))
     return Drawn(tuple(good), tried + climber.scored)
 
@@ -106,7 +106,7 @@ def _drawn(
             break
         tried += 1
         try:
-            cost = evaluate_in_cpu_time(workload, arch, mapping, max(LEAST_EVALUATION_S, left))
+            cost = evaluate_in_cpu_time(workload, arch, mapping, max(TUNING.least_evaluation_s, left))
         except BudgetError:
             continue
         if cost.legal:

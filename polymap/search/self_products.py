@@ -31,9 +31,8 @@ from polymap.ir import (
     accesses_of,
     written_tensors,
 )
+from polymap.search.options import TUNING
 from polymap.search.problem import AtLeast, AtMost, Held, Rules
-
-_MOST_MERGED = 256
 
 Names = dict[str, tuple[str, ...]]  # tensor -> a name per access, its own first
 
@@ -111,7 +110,7 @@ def merged(mapping: Mapping, names: Names) -> Iterator[Mapping]:
                 places.setdefault((node.level, tensor_of[name]), []).append(at)
     choices = [sorted(set(each)) for each in places.values()]
     ways = product(*([*each, None] for each in choices))
-    for way in islice(ways, _MOST_MERGED):
+    for way in islice(ways, TUNING.most_merged):
         chosen = dict(zip(places, way, strict=True))
         yield Mapping(_without_outer_loops(tuple(_nodes_merged(mapping, tensor_of, chosen))))
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from polymap.importers.timeloop.yaml_tables import Value
+from polymap.importers.tuning import TUNING
 from polymap.inputs import LIMITS
 
 Number = int | float
-_LONGEST = 200
 _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -30,7 +30,7 @@ _FUNCTIONS: dict[str, Any] = {
 def value_of(text: str, names: Mapping[str, object]) -> Number | None:
     """Return the number that an expression has, a whole one as an integer; None where it is none that is read: other
     operators and functions, names that are not among `names` or no numbers there, numbers beyond 10^100."""
-    if len(text) > _LONGEST:
+    if len(text) > TUNING.expression_characters:
         return None
     try:
         with warnings.catch_warnings():

@@ -27,7 +27,6 @@ _KNOWN = (
     "Compare", "Operand", "Not", "And", "Or", "Add", "Sub", "Neg", "CondExpr", "List", "Keyword",
 )  # fmt: skip
 _FILTERS = ("default", "d", "int", "float", "string", "lower", "upper")
-_PATH_CHARACTERS = 4096
 
 
 Load = Callable[[Path, str, list[Path]], Any]
@@ -253,5 +252,5 @@ def _length(node: Any, longest: dict[str, int]) -> int:
         return longest.get(node.name, 0)
     if kind == "Call":
         is_text = getattr(node.node, "name", "") == "include_text"
-        return TUNING.most_template_characters if is_text else _PATH_CHARACTERS
+        return TUNING.most_template_characters if is_text else TUNING.most_path_characters
     return sum(_length(child, longest) for child in node.iter_child_nodes()) + 32

@@ -21,8 +21,6 @@ from polymap.search.problem import Measure, Objective, Problem, exact_score
 Known = tuple[Mapping, Fraction]
 Report = Callable[[Mapping | None, Fraction | None, Fraction], None]
 
-MOST_BITS = 900  # of numbers that floats hold with room to spare
-
 
 @dataclass(frozen=True, slots=True)
 class ProductAnswer:
@@ -41,7 +39,7 @@ def floats_suffice(problem: Problem, measure: Measure) -> bool:
     """Return whether all costs, and their products in the objective, are well within the range of floats."""
     weights = [int(w) for c in measure.components for rows in (c.read, c.write, c.held) for row in rows for w in row]
     bits = prod(problem.extents).bit_length() + max((w.bit_length() for w in weights), default=0)
-    return max(2, measure.degree) * bits + 100 < MOST_BITS and max(problem.extents) < _MOST_EXTENT
+    return max(2, measure.degree) * bits + 100 < TUNING.most_bits and max(problem.extents) < _MOST_EXTENT
 
 
 def orders_in_reach(problem: Problem, measure: Measure) -> OrderMonomials | None:

@@ -28,7 +28,6 @@ from polymap.search.problem import Component, HolderEdge, Measure, Problem, most
 State = tuple[int, ...]  # per tensor, the holder state
 # Relative; the floats are sums of some ten terms that are not negative, each of about as many factors: true to 1e-14.
 MARGIN = 1e-13
-MOST_BITS = 900  # of costs that floats hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ class StructureBound:
 def _suits(problem: Problem, measure: Measure) -> bool:
     """Return whether tables have room for the sizes of tiles, and floats for the costs."""
     costs = (most_costed(problem.workload, problem.arch, component) for component in measure.components)
-    return max(problem.extents, default=1) <= TUNING.most_extent and max(map(int.bit_length, costs)) <= MOST_BITS
+    return max(problem.extents, default=1) <= TUNING.most_extent and max(map(int.bit_length, costs)) <= TUNING.most_bits
 
 
 class JointStructure:

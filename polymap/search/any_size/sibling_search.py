@@ -21,8 +21,6 @@ from polymap.search.any_size.tensor_costs import least_components
 from polymap.search.any_size.tuning import TUNING
 from polymap.search.problem import Measure, Problem
 
-_EFFORTS = (1, 6, 20)  # rounds of a structure's refinements, one after the other; the last goes on
-
 
 @dataclass(frozen=True, slots=True)
 class SingleStructure:
@@ -122,7 +120,7 @@ class SiblingSearch:
         """Return a structure with a better bound; nothing where none of its mappings fits."""
         goal = None if best is None else int(best / self.measure.unscaled(1))
         bounds = item.bounds or StructureBound(self.problem, self.measure, item.counts, self._caches)
-        found = bounds.go_on(goal, _EFFORTS[min(item.refined, len(_EFFORTS) - 1)], stop)
+        found = bounds.go_on(goal, TUNING.efforts[min(item.refined, len(TUNING.efforts) - 1)], stop)
         if found.bound is None:
             return []
         return [(max(bound, found.bound), SingleStructure(item.counts, item.refined + 1, found.chain, bounds))]

@@ -32,7 +32,6 @@ from polymap.search.problem import (
 
 Numbers = tuple[int, ...]  # of classes
 Counts = tuple[tuple[int, ...], ...]  # [class][dim]
-_SHORT = 3  # indices of which no sibling but the first has more than one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,7 +306,7 @@ class TensorLoads:
         above = tuple(g for g, one in enumerate(self.problem.classes) if one.below <= path.level)
         below = tuple(g for g, one in enumerate(self.problem.classes) if one.below > path.level)
         moving = sum(np.asarray(self.counts.count(d, above) < n, np.int64) for d, n in zip(dims, extents, strict=True))
-        is_short = len(dims) == 2 and min(group.coefficients) > 0 and min(extents) <= _SHORT
+        is_short = len(dims) == 2 and min(group.coefficients) > 0 and min(extents) <= TUNING.short_dim
         is_told = (moving <= 1) | is_short
         is_told &= self.counts.product(self.counts.most(d, below) for d in dims) == 1
         every = self.counts.product(along)

@@ -21,8 +21,6 @@ from polymap.poly import count_type
 from polymap.search.any_size.tuning import TUNING
 from polymap.search.problem import Factor, FanoutClass, IntArray, Problem
 
-_RATIOS = (1.0, 1.3, 2.0, 4.0, 16.0, 1e9)  # of the ends of joined ranges
-
 Range = tuple[int, int]
 
 
@@ -57,7 +55,7 @@ class CountRows:
 def class_rows(problem: Problem, one: FanoutClass) -> CountRows:
     """Return the vectors of ranges that the fan-outs of a class can have and that rules about factors allow, at most
     about as many as are tabulated."""
-    for ratio in _RATIOS:
+    for ratio in TUNING.joined_ratios:
         found = _rows(problem, one, ratio)
         if found is not None:
             low, high = found

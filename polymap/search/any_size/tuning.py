@@ -119,6 +119,14 @@ class Tuning:
     """Of a logarithm: a variable this near to a whole number is one."""
     most_cuts: int = 10
     """That are looked at for a box, the farthest from whole numbers."""
+    most_bits: int = 900
+    """Of numbers that floats hold with room to spare (derived)."""
+    efforts: tuple[int, ...] = (1, 6, 20)
+    """Rounds of a structure's refinements, one after the other; the last goes on."""
+    short_dim: int = 3
+    """Indices of a dim of which no sibling but the first has more than one (derived)."""
+    joined_ratios: tuple[float, ...] = (1.0, 1.3, 2.0, 4.0, 16.0, 1e9)
+    """Of the ends of joined ranges, tried in this order."""
 
 
 TUNING = Tuning()

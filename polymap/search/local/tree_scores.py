@@ -14,12 +14,12 @@ from polymap.costmodel import Cost
 from polymap.costmodel.closed_form import machine_model, nest_of, rows_of_tensor, workload_model
 from polymap.ir import Access, Architecture, Compute, Mapping, Spatial, Storage, accesses_of
 from polymap.search.local.tree_edits import Nodes, TreeEdits, TreeNode
+from polymap.search.local.tuning import TUNING
 from polymap.search.problem import Goal, Objective, Problem, exact_score
 
 # How far it is beyond the limits and from meeting the rules; its value; its energy, which tells equal values apart.
 Worth = tuple[float, float, float]
 BrokenRules = Callable[[Mapping, Cost], float]
-_MOST_REMEMBERED = 200_000
 
 # Of one tensor: its energy in pJ, and the bits of the largest tile per level.
 _Part = tuple[float, tuple[tuple[int, int], ...]]
@@ -109,7 +109,7 @@ class TreeScores:
             own = tuple(node for node in nodes if not isinstance(node, Storage) or node.tensors[0] == tensor.name)
             key = number, own
             if key not in self._known:
-                if len(self._known) >= _MOST_REMEMBERED:
+                if len(self._known) >= TUNING.most_remembered:
                     self._known.clear()
                 self._known[key] = self._part(own, number)
             part = self._known[key]

@@ -75,6 +75,8 @@ class Tuning:
     """And how many are changed once more, all ways."""
     starts: int = 3
     """Trees of a chain that runs begin with."""
+    most_remembered: int = 200_000
+    """Scores of trees that are kept."""
 
 
 TUNING = Tuning()

@@ -11,10 +11,9 @@ from math import isqrt, prod
 
 from polymap.search.any_size import fewest_in_box
 from polymap.search.problem import IndexGroup, Problem
+from polymap.search.single_level.tuning import TUNING
 
 MOST_BITS = 1 << 53  # of all tensors: sizes and room are integers that float64 holds
-MOST_CELLS = 1 << 23  # combinations of tile sizes: some 300 bytes each
-MOST_TABLED = 1 << 20  # tiles of one window; their loads, summed over its tiles, are far below 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def read_question(problem: Problem) -> Question | None:
     """Return the question, or None where this package does not apply.
 
     It does not apply to more than two levels, fan-outs, temporary tensors, windows of more than two dims, and sizes
-    beyond `MOST_BITS`, `MOST_CELLS`, `MOST_TABLED`.
+    beyond `MOST_BITS`, `TUNING.most_cells`, `TUNING.most_tabled`.
     """
     is_small = problem.reason is None and problem.level_count == 2 and not problem.arch.fanouts and not problem.rules
     if not is_small or len(problem.terms) > 3 or any(term.tensor.temporary for term in problem.terms):
@@ -129,7 +128,7 @@ def _is_small(question: Question) -> bool:
     cells = prod(min(n, 2 * isqrt(n) + 1) for n in question.extents)
     windows = (window for one in question.operands for window in one.windows)
     tabled = max((prod(question.extents[d] for d in window.dims) for window in windows), default=0)
-    return question.bits < MOST_BITS and cells <= MOST_CELLS and tabled <= MOST_TABLED
+    return question.bits < MOST_BITS and cells <= TUNING.most_cells and tabled <= TUNING.most_tabled
 
 
 def _moving(problem: Problem, group: IndexGroup) -> IndexGroup:

@@ -40,6 +40,10 @@ class Tuning:
     """Tables of windows that a search remembers."""
     few_pieces: int = 8
     """Pieces of an extent that are told apart."""
+    most_cells: int = 1 << 23
+    """Combinations of tile sizes: some 300 bytes each."""
+    most_tabled: int = 1 << 20
+    """Tiles of one window; their loads, summed over its tiles, are far below 2^53."""
 
 
 TUNING = Tuning()
