@@ -27,9 +27,9 @@ from polymap.ir import (
     accesses_of,
 )
 from polymap.resources import Limits, cpu_seconds
-from polymap.search.local import TreeClimber, TreeEdits, climb_beside, random_tree
+from polymap.search.local import TreeClimber, climb_beside
 from polymap.search.options import TUNING
-from polymap.search.problem import Objective, Rules, analyse, objective_values, refusals
+from polymap.search.problem import Objective, Rules, divisors, objective_values, refusals
 from polymap.workload import shared_dims
 
 Sampled = tuple[tuple[Fraction, ...], Mapping, Cost]  # the values (one per part of an order or a front) come first
@@ -64,7 +64,7 @@ def sampled(
     steps these are; `stop` may end it before.
     """
     if before is None:
-        scored, tried = _drawn(workload, arch, objective, rules, seed, limits, starts)
+        scored, tried = _drawn(workload, arch, objective, seed, limits, starts)
         good = [one for one in scored if not refusals(workload, arch, rules, one[1], one[2])]
     else:
         good, tried = list(before.found), before.tried
@@ -87,7 +87,6 @@ def _drawn(
     workload: Workload,
     arch: Architecture,
     objective: Objective,
-    rules: Rules,
     seed: int,
     limits: Limits,
     starts: tuple[Mapping, ...],
@@ -100,7 +99,7 @@ def _drawn(
     found: dict[Mapping, Sampled] = {}
     ones = frozenset(dim.name for dim in workload.dims if dim.extent == 1)
     tried, until = 0, cpu_seconds() + limits.left_s()
-    for mapping in chain(starts, _candidates(workload, arch, rules, Random(seed))):
+    for mapping in chain(starts, _candidates(workload, arch, Random(seed))):
         left = limits.left_s() if found else until - cpu_seconds()
         if limits() and (found or (tried and left < 0)):
             break
@@ -124,12 +123,11 @@ def _without(dims: frozenset[str], nodes: tuple[MappingNode, ...]) -> tuple[Mapp
     )
 
 
-def _candidates(workload: Workload, arch: Architecture, rules: Rules, rng: Random) -> Iterator[Mapping]:
+def _candidates(workload: Workload, arch: Architecture, rng: Random) -> Iterator[Mapping]:
     yield program_order(workload, arch)
     if len(workload.statements) == 1:
-        edits = TreeEdits(analyse(workload, arch, rules), divide=True)
         for _ in range(TUNING.tries):
-            yield edits.mapping_of(random_tree(edits, rng))
+            yield _random_tree(workload, arch, rng)
         return
     for _ in range(TUNING.tries_of_programs):
         yield _program_tree(workload, _random_places(workload, arch, rng))
@@ -206,6 +204,25 @@ def _program_tree(workload: Workload, places: Places) -> Mapping:
         return (*nodes, Temporal(first.dims[depth], 1), *sequence(statements, depth + 1))
 
     return Mapping(sequence(list(workload.statements), 0))
+
+
+def _random_tree(workload: Workload, arch: Architecture, rng: Random) -> Mapping:
+    """Return a random tree: every dim split once at a random tile, random loop orders, and between the outer and the
+    inner loops random storage nodes that the levels allow."""
+    statement = workload.statements[0]
+    extents = workload.extents()
+    outer = [dim for dim in statement.dims if extents[dim] > 1]
+    inner = list(outer)
+    rng.shuffle(outer)
+    rng.shuffle(inner)
+    tiles = {dim: rng.choice(divisors(extents[dim])) for dim in outer}
+    nodes: list[MappingNode] = [Temporal(dim, tiles[dim]) for dim in outer if tiles[dim] < extents[dim]]
+    for level in arch.levels[1:]:
+        held = [t for t in workload.tensors if _is_drawn(t, level, rng)]
+        if held:
+            nodes.append(Storage(level.name, tuple(t.name for t in held)))
+    nodes.extend(Temporal(dim, 1) for dim in inner if tiles[dim] > 1)
+    return Mapping((*nodes, Compute(statement.name)))
 
 
 def _is_drawn(tensor: Tensor, level: MemoryLevel, rng: Random) -> bool:

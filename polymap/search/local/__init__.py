@@ -9,9 +9,4 @@ with lazy(__name__):
         climb_beside as climb_beside,
         climber_for as climber_for,
     )
-    from polymap.search.local.random_trees import random_tree as random_tree
-    from polymap.search.local.tree_edits import (
-        LoopsInward as LoopsInward,
-        TreeEdits as TreeEdits,
-        shares_of as shares_of,
-    )
+    from polymap.search.local.tree_edits import LoopsInward as LoopsInward, shares_of as shares_of
