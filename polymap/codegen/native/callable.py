@@ -168,7 +168,7 @@ def load_function(function: NativeFunction, threads: int) -> NativeCall:
 
     Raises CompilerError if there is no compiler, or it fails.
     """
-    library = load_object(function.text, host_compiler(exact=function.is_exact, wraps=function.wraps), threads)
+    library = load_object(function.text, host_compiler(function.flags), threads)
     pack = with_packed = None
     plain = _symbol(library, function.name, len(function.arrays))
     if function.packed is not None:
@@ -181,7 +181,7 @@ def load_function(function: NativeFunction, threads: int) -> NativeCall:
 
 def load_region(function: NativeFunction, threads: int) -> RegionCall:
     """Return the function of a region of C, compiled or loaded like that of `load_function`."""
-    library = load_object(function.text, host_compiler(exact=function.is_exact, wraps=function.wraps), threads)
+    library = load_object(function.text, host_compiler(function.flags), threads)
     checks = tuple(fast_check_of(form) for form in function.arrays)
     return RegionCall(function, _symbol(library, function.name, len(function.arrays)), checks)
 
