@@ -252,14 +252,15 @@ def _program(
         schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
     else:
         schedule, words = _checked(workload, order), "of the given schedule"
-    remark = _program_remark(workload, schedule, words, threads, (), fma=fma)
+    remark = _program_remark(workload, schedule, words, threads, (), program_flags(workload, (), fma=fma))
     return program_function(workload, schedule, name=name, threads=threads, fma=fma, remark=remark)
 
 
 def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeFunction:
     changes = chosen.changes or ("nothing: no other order was found to pay",)
-    remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes, fma=fma)
     tiles = chosen.contractions
+    flags = program_flags(chosen.workload, tiles, fma=fma)
+    remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes, flags)
     return program_function(
         chosen.workload, chosen.schedule, name=name, threads=threads, fma=fma, remark=remark, contractions=tiles
     )
@@ -279,13 +280,13 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
 
 
 def _program_remark(
-    workload: Workload, schedule: Schedule, order: str, threads: int, changes: Sequence[str], *, fma: bool
+    workload: Workload, schedule: Schedule, order: str, threads: int, changes: Sequence[str], flags: Sequence[str]
 ) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
-    lines.append(_to_build(program_flags(workload, fma=fma), threads))
-    lines.append("With clang, these make it faster: -mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
+    lines.append(_to_build(flags, threads))
+    lines.append("With clang, these make it faster: -fslp-vectorize -mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
     return _plain("\n".join(lines))
 
 

@@ -16,8 +16,9 @@ from polymap.processes import Caps, run_within
 
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno")
 # clang hands a load on to the next iteration where it knows that arrays are apart: such a loop was seen to stay without
-# vectors, four times slower. Texts say that arrays are apart only where NO_LOAD_PRE promises that it does not.
-_CLANG_FLAGS = ("-mllvm", "-enable-load-pre=0", "-DNO_LOAD_PRE")
+# vectors, four times slower. Texts say that arrays are apart only where NO_LOAD_PRE promises that it does not. What
+# keeps gcc from vectors of straight-line code is not meant for clang.
+_CLANG_FLAGS = ("-fslp-vectorize", "-mllvm", "-enable-load-pre=0", "-DNO_LOAD_PRE")
 _SHARED = ("-shared", "-fPIC")
 _VERSION = Caps(cpu_s=120)
 # What decides what compilers read besides their arguments.
@@ -62,7 +63,7 @@ def host_compiler(flags: Sequence[str] = ()) -> Compiler:
     words = (path, *command[1:])
     version = _version(words)
     own = _CLANG_FLAGS if "clang version" in version else ()
-    return Compiler(words, (*_FLAGS, *own, *flags, *_words_of_variable("CFLAGS")), version)
+    return Compiler(words, (*_FLAGS, *flags, *own, *_words_of_variable("CFLAGS")), version)
 
 
 _NONE = "no C compiler: neither 'cc' nor 'gcc' nor 'clang' is on PATH, and CC is not set"

@@ -24,7 +24,7 @@ from polymap.codegen.lower import (
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import fill_loop, instance
-from polymap.codegen.programs.overflow import may_overflow
+from polymap.codegen.programs.flags import program_flags
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.roundings import MINUS_ZEROS
 from polymap.codegen.programs.storage import Storage, storage_of
@@ -65,9 +65,6 @@ _FLOOR = """static inline long floor_div(const long a, const long b)
 _MACROS = """#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 """
-# Without vectors of straight-line code: gcc 12 was seen to leave out the rounding of doubles to float there. Loops of
-# few instructions were seen to take a quarter longer where they cross a line of 32 bytes.
-_FLAGS = ("-fno-tree-slp-vectorize", "-falign-loops=32")
 _NAMES = Names("c", "LEAST", "MOST", "floor_div")
 
 
@@ -117,13 +114,7 @@ def program_function(
     head = f"/*\n{comment} */\n" if comment else ""
     head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
-    return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, fma=fma))
-
-
-def program_flags(workload: Workload, *, fma: bool) -> tuple[str, ...]:
-    """Return the flags that compilers need for a program. fma: a product and a sum may be rounded once."""
-    wraps = ("-fwrapv",) if may_overflow(workload) else ()
-    return (f"-ffp-contract={'fast' if fma else 'off'}", *_FLAGS, *wraps)
+    return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
 
 
 def _with_types_once(text: str) -> str:
