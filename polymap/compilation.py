@@ -286,7 +286,7 @@ def _program_remark(
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
     lines.append(_to_build(flags, threads))
-    lines.append("With clang, these make it faster: -fslp-vectorize -mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
+    lines.append("With clang, these make it faster: -fno-slp-vectorize -mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
     return _plain("\n".join(lines))
 
 
