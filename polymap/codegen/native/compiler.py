@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from polymap.codegen.execute import COMPILERS, compile_with
+from polymap.codegen import COMPILERS, compile_with
 from polymap.ir import CompilerError, Mistake
-from polymap.processes import Caps, run_within
+from polymap.resources import Caps, run_within
 
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno")
 # clang hands a load on to the next iteration where it knows that arrays are apart: such a loop was seen to stay without
