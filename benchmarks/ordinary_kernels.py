@@ -1,9 +1,9 @@
 """Ordinary kernels, as people write them: `pm.compile`, and `polymap transform`, beside their own text.
 
-`python -m benchmarks.ordinary_kernels [KERNEL ...] [--cc clang] [--samples N] [--transform] [--fma]`: per kernel and size the
-time of the text under -O3 -march=native, that of what polymap prints, and their ratio (above 1: polymap is faster); of
-text under -ffast-math too, which may add sums in another order, as polymap does not. All run in turns on the same
-arrays, one thread; a time is the least of the samples. The cost of a call from Python is measured apart, on
+`python -m benchmarks.ordinary_kernels [KERNEL ...] [--cc clang] [--samples N] [--transform] [--fma]`: per kernel and
+size the time of the text under -O3 -march=native, that of what polymap prints, and their ratio (above 1: polymap is
+faster); of text under -ffast-math too, which may add sums in another order, as polymap does not. All run in turns on
+the same arrays, one thread; a time is the least of the samples. The cost of a call from Python is measured apart, on
 the smallest kernel. The last lines give the geometric mean, the least ratio and the five worst.
 """
 

@@ -138,12 +138,9 @@ def compile(
     for the processor, with floats rounded as in their text, no sum in another order: contractions in tiles, sums of
     rows side by side, loops exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of
     declaration.
-
     fma: floats of programs may round a product and the sum it is added to at once, as `gcc -O3 -march=native` does with
     their text, twice as fast where products of matrices bound it; layers and blocks of rows do so anyway.
-
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
-
     tail: what is done to each sum of a layer before it is stored, in order: "bias" (an array with an element per output
     channel is added; without channels, per index of the last axis), "add" (an array like the output), "relu", and at
     the end a `Requantize`. The arrays that the steps take stand behind the operands: `fn(x, w, bias)`.

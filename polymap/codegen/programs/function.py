@@ -96,7 +96,7 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
-    region, times = _region(workload, storage, schedule)
+    region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
@@ -123,7 +123,9 @@ def _with_types_once(text: str) -> str:
     return "".join(line for n, line in enumerate(lines) if not line.startswith("typedef") or line not in lines[:n])
 
 
-def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[Region, dict[str, isl.Map]]:
+def _region(
+    workload: Workload, storage: Storage, schedule: Schedule, *, fma: bool
+) -> tuple[Region, dict[str, isl.Map]]:
     """Return the program's statements, with calls of macros where they must not be vectorized, and their times."""
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the times of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
@@ -134,7 +136,7 @@ def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[R
     statements: list[SourceStatement] = []
     for each, own in zip(region.statements, workload.statements, strict=True):
         calls = [macro for macro, names in kept.items() if own.name in names]
-        statements.append(replace(each, body=instance(workload, storage, own, calls)))
+        statements.append(replace(each, body=instance(workload, storage, own, calls, fma=fma)))
     return replace(region, statements=tuple(statements)), times
 
 
