@@ -46,6 +46,7 @@ from polymap.search import SearchResult
 from polymap.transform import violations
 
 _NAME = "polymap_native"
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,9 @@ class CompiledFunction:
         """
         if isinstance(self.loaded, RegionCall):
             return self.loaded.call(arrays, out)
-        started = frozenset[str]()
-        if out is None:
-            started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
+        if out is not None:
+            return self.loaded.call(arrays, out, _NONE)
+        started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
     @answers_in_words

@@ -19,6 +19,7 @@ from polymap.codegen.native.arrays import ArrayForm
 from polymap.codegen.native.cache import load_object
 from polymap.codegen.native.call_arrays import dtype_of
 from polymap.codegen.native.compiler import host_compiler
+from polymap.ir import CompilerError
 
 _ALIGNED, _WRITEABLE = 0x100, 0x400
 _TEXT = """#include <stdint.h>
@@ -45,10 +46,15 @@ typedef struct {{
 
 static int is_met(const array *a, const form *f, const void *type)
 {{
-    return a->type == type && a->dtype == f->dtype && a->axes == f->axes && (a->flags & f->flags) == f->flags
-        && !memcmp(a->shape, f->shape, f->axes * sizeof *f->shape)
-        && !memcmp(a->strides, f->strides, f->axes * sizeof *f->strides);
+    if (a->type != type || a->dtype != f->dtype || a->axes != f->axes || (a->flags & f->flags) != f->flags)
+        return 0;
+    for (int axis = 0; axis < a->axes; ++axis)
+        if (a->shape[axis] != f->shape[axis] || a->strides[axis] != f->strides[axis])
+            return 0;
+    return 1;
 }}
+
+int enter(const door *d{parameters});
 
 /* Calls the function and returns 1, or returns 0 where an array needs other checks or overlaps one that is written. */
 int enter(const door *d{parameters})
@@ -70,7 +76,7 @@ int enter(const door *d{parameters})
         }}
     for (int i = {written}; i < {count}; ++i)
         if (d->forms[i].start >= 0 && arrays[i]->data != arrays[d->forms[i].start]->data)
-            memcpy(arrays[i]->data, arrays[d->forms[i].start]->data, d->forms[i].bytes);
+            memcpy(arrays[i]->data, arrays[d->forms[i].start]->data, (size_t)d->forms[i].bytes);
     d->code({passed});
     return 1;
 }}
@@ -128,8 +134,14 @@ class Door:
 
 
 def door_of(code: Any, read: Sequence[Argument], written: Sequence[Argument]) -> Door | None:
-    """Return the door of a function of C; None where numpy lays out its arrays in another way."""
+    """Return the door of a function of C; None where numpy lays out its arrays in another way, or the
+    user's flags for the compiler do not let a door be built."""
     if not _is_known_layout():
+        return None
+    places = sum(each.place >= 0 for each in (*read, *written))
+    try:
+        entry = _entry(len(read) + len(written), len(read), places)
+    except (CompilerError, AttributeError):  # such as -Werror, or -fvisibility=hidden
         return None
     arguments = (*read, *written)
     forms, dtypes = (_Form * len(arguments))(), [dtype_of(each.form) for each in arguments]
@@ -142,8 +154,6 @@ def door_of(code: Any, read: Sequence[Argument], written: Sequence[Argument]) ->
         forms[number].place, forms[number].start = each.place, each.start
         forms[number].flags = _ALIGNED | (_WRITEABLE if number >= len(read) else 0)
     door = _Door(id(np.ndarray), ctypes.cast(code, ctypes.c_void_p), forms)
-    places = sum(each.place >= 0 for each in arguments)
-    entry = _entry(len(arguments), len(read), places)
     return Door(len(arguments), entry, ctypes.addressof(door), (door, forms, dtypes, code))
 
 
