@@ -78,7 +78,7 @@ def measured(name: str, scale: float, samples: int, where: Path) -> tuple[float,
     text, small = KERNELS[name]
     sizes = {key: size if key in ("tsteps", "tmax") else round(size * scale) for key, size in small.items()}
     bound, values = pointers(text, sizes)
-    compiler = host_compiler(exact=True)
+    compiler = host_compiler(("-ffp-contract=off",))
     library = ctypes.CDLL(
         compiled(text, where / f"{name}.so", compiler.command[0], (*compiler.flags, "-shared", "-fPIC"))
     )

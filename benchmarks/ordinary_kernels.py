@@ -1,9 +1,9 @@
 """Ordinary kernels, as people write them: `pm.compile`, and `polymap transform`, beside their own text.
 
-`python -m benchmarks.ordinary_kernels [KERNEL ...] [--cc clang] [--samples N] [--transform]`: per kernel and size the
-time of the text under -O3 -march=native, that of what polymap prints, and their ratio (above 1: polymap is faster); of
-text under -ffast-math too, which may add sums in another order, as polymap does not. All run in turns on the same
-arrays, one thread; a time is the least of the samples. The cost of a call from Python is measured apart, on
+`python -m benchmarks.ordinary_kernels [KERNEL ...] [--cc clang] [--samples N] [--transform] [--fma]`: per kernel and
+size the time of the text under -O3 -march=native, that of what polymap prints, and their ratio (above 1: polymap is
+faster); of text under -ffast-math too, which may add sums in another order, as polymap does not. All run in turns on
+the same arrays, one thread; a time is the least of the samples. The cost of a call from Python is measured apart, on
 the smallest kernel. The last lines give the geometric mean, the least ratio and the five worst.
 """
 
@@ -99,14 +99,14 @@ def agree(start: dict[str, Any], values: dict[str, Any], own: Call, other: Call)
     return all(np.allclose(one[name], two[name], rtol=1e-3, atol=1e-3, equal_nan=True) for name in start)
 
 
-def measured(name: str, number: int, cc: str, samples: int, where: Path, *, transform: bool) -> list[float]:
+def measured(name: str, number: int, cc: str, samples: int, where: Path, *, transform: bool, fma: bool) -> list[float]:
     """Return the times of a kernel's text, of what polymap prints, of the text under -ffast-math, and, if `transform`,
     of the transformed text, at one of its sizes."""
     text, listed = KERNELS[name]
     sizes = listed[number]
     values = arguments(parameters_of(text, "f"), sizes, 0, whole=True)
     start = {key: value.copy() for key, value in values.items() if isinstance(value, np.ndarray)}
-    fn = pm.compile(pm.from_c(text, sizes), "host_cpu")
+    fn = pm.compile(pm.from_c(text, sizes), "host_cpu", fma=fma)
     own = call_of(built(text, where / f"{name}{number}.so", cc), text, values)
     calls = [own, compiled_call(fn, values)]
     calls.append(call_of(built(text, where / f"{name}{number}_fast.so", cc, "-ffast-math"), text, values))
@@ -136,6 +136,7 @@ def main() -> None:
     parser.add_argument("--cc", default="gcc", help="the compiler of both sides")
     parser.add_argument("--samples", type=int, default=25)
     parser.add_argument("--transform", action="store_true", help="polymap transform too")
+    parser.add_argument("--fma", action="store_true", help="products and sums rounded at once, as in the text")
     given = parser.parse_args()
     os.environ["CC"] = given.cc
     ratios: dict[str, float] = {}
@@ -145,7 +146,8 @@ def main() -> None:
             for number, sizes in enumerate(KERNELS[name][1]):
                 shown = f"{name} {' '.join(f'{key}={size}' for key, size in sizes.items())}"
                 try:
-                    found = measured(name, number, given.cc, given.samples, Path(where), transform=given.transform)
+                    asked = {"transform": given.transform, "fma": given.fma}
+                    found = measured(name, number, given.cc, given.samples, Path(where), **asked)
                 except pm.PolymapError as error:
                     print(f"{shown:34} REFUSED {str(error).splitlines()[0][:120]}", flush=True)
                     continue

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from polymap.codegen.native import (
+    FUSED,
     LAYOUTS,
     NativeCall,
     NativeFunction,
@@ -23,7 +24,7 @@ from polymap.codegen.native import (
     quads,
     vector_dims,
 )
-from polymap.codegen.programs import may_overflow, program_function, row_function
+from polymap.codegen.programs import program_flags, program_function, row_function
 from polymap.codegen.source import Chosen, Core, choose
 from polymap.cpu import CpuChoice, CpuFacts, choice_lines, choose_cpu_mapping, facts_of, plain_mapping
 from polymap.inputs import LIMITS, answers_in_words, shown
@@ -45,6 +46,7 @@ from polymap.search import SearchResult
 from polymap.transform import violations
 
 _NAME = "polymap_native"
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ class CompiledFunction:
         """
         if isinstance(self.loaded, RegionCall):
             return self.loaded.call(arrays, out)
-        started = frozenset[str]()
-        if out is None:
-            started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
+        if out is not None:
+            return self.loaded.call(arrays, out, _NONE)
+        started = frozenset(tensor.name for tensor in self.workload.tensors if tensor.initial)
         return self.loaded.call(arrays, out, started)
 
     @answers_in_words
@@ -123,6 +125,7 @@ def compile(
     threads: int = 1,
     mapping: Mapping | Schedule | None = None,
     tail: Sequence[str | Requantize] = (),
+    fma: bool = False,
     time_limit_s: float | None = None,
 ) -> CompiledFunction:
     """Return a layer as a function on arrays, computed by C code in the order of the mapping that the search chose.
@@ -136,9 +139,9 @@ def compile(
     for the processor, with floats rounded as in their text, no sum in another order: contractions in tiles, sums of
     rows side by side, loops exchanged (docs/howto/native.md). Regions take all arrays that outlive them, in order of
     declaration.
-
+    fma: floats of programs may round a product and the sum it is added to at once, as `gcc -O3 -march=native` does with
+    their text, twice as fast where products of matrices bound it; layers and blocks of rows do so anyway.
     mapping: a legal loop tree, or for programs a legal schedule, to print instead.
-
     tail: what is done to each sum of a layer before it is stored, in order: "bias" (an array with an element per output
     channel is added; without channels, per index of the last axis), "add" (an array like the output), "relu", and at
     the end a `Requantize`. The arrays that the steps take stand behind the operands: `fn(x, w, bias)`.
@@ -152,7 +155,15 @@ def compile(
     """
     workload, arch = question_of(workload, arch)
     choice, function = native_code(
-        workload, arch, _NAME, layout=layout, threads=threads, mapping=mapping, tail=tail, time_limit_s=time_limit_s
+        workload,
+        arch,
+        _NAME,
+        layout=layout,
+        threads=threads,
+        mapping=mapping,
+        tail=tail,
+        fma=fma,
+        time_limit_s=time_limit_s,
     )
     load = load_region if workload.original is not None else load_function
     return CompiledFunction(workload, arch, layout, threads, choice, function, load(function, threads))
@@ -167,6 +178,7 @@ def native_code(
     threads: int,
     mapping: Mapping | Schedule | None = None,
     tail: Sequence[str | Requantize] = (),
+    fma: bool = False,
     time_limit_s: float | None,
 ) -> tuple[CpuChoice | None, NativeFunction]:
     """Return the mapping chosen for a processor and its C function. Raises as `compile` does, except CompilerError."""
@@ -186,7 +198,7 @@ def native_code(
         if tail:
             hint = "A program says in its own statements what is done to a sum."
             raise OptionError(Mistake("PM623", "a program has a tail", hint))
-        return None, _program(workload, name, mapping, threads, core)
+        return None, _program(workload, name, mapping, threads, core, fma=fma)
     if isinstance(mapping, Schedule):
         what = "a schedule is given for a workload of one statement"
         raise ScheduleError(Mistake("PM639", what, "Give a loop tree: layers and einsums are printed from one."))
@@ -223,30 +235,32 @@ def _check_tree(workload: Workload, arch: Architecture, mapping: Mapping) -> Non
 
 
 def _program(
-    workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Core
+    workload: Workload, name: str, order: Mapping | Schedule | None, threads: int, facts: Core, *, fma: bool
 ) -> NativeFunction:
     """Return the function of a program in the order that is chosen for it, or in a given one."""
     if order is None:
         chosen = choose(workload, facts, threads=threads)
         try:
-            return _of_choice(chosen, name, threads)
+            return _of_choice(chosen, name, threads, fma=fma)
         except (BudgetError, SolverError):  # the loops around tiles were too hard to write down, for isl too
             if not chosen.changes:
                 raise
-            return _of_choice(choose(workload, facts, threads=threads, tiled=False), name, threads)
+            return _of_choice(choose(workload, facts, threads=threads, tiled=False), name, threads, fma=fma)
     if isinstance(order, Mapping):
         schedule, words = Schedule.of_tree(workload, order), "of the given loop tree"
     else:
         schedule, words = _checked(workload, order), "of the given schedule"
-    remark = _program_remark(workload, schedule, words, threads, ())
-    return program_function(workload, schedule, name=name, threads=threads, remark=remark)
+    remark = _program_remark(workload, schedule, words, threads, (), program_flags(workload, (), fma=fma))
+    return program_function(workload, schedule, name=name, threads=threads, fma=fma, remark=remark)
 
 
-def _of_choice(chosen: Chosen, name: str, threads: int) -> NativeFunction:
+def _of_choice(chosen: Chosen, name: str, threads: int, *, fma: bool) -> NativeFunction:
     changes = chosen.changes or ("nothing: no other order was found to pay",)
-    remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes)
+    tiles = chosen.contractions
+    flags = program_flags(chosen.workload, tiles, fma=fma)
+    remark = _program_remark(chosen.workload, chosen.schedule, "chosen", threads, changes, flags)
     return program_function(
-        chosen.workload, chosen.schedule, name=name, threads=threads, remark=remark, contractions=chosen.contractions
+        chosen.workload, chosen.schedule, name=name, threads=threads, fma=fma, remark=remark, contractions=tiles
     )
 
 
@@ -263,13 +277,14 @@ def _checked(workload: Workload, schedule: Schedule) -> Schedule:
     return schedule
 
 
-def _program_remark(workload: Workload, schedule: Schedule, order: str, threads: int, changes: Sequence[str]) -> str:
+def _program_remark(
+    workload: Workload, schedule: Schedule, order: str, threads: int, changes: Sequence[str], flags: Sequence[str]
+) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap.", f"The order {order}:"]
     lines += [f"  {line}" for line in str(schedule).splitlines()]
     lines += [f"What changed: {each}" for each in changes]
-    flags = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-tree-slp-vectorize"
-    flags += " -fwrapv" if may_overflow(workload) else ""
-    lines.append(f"To build it: cc {flags}{' -fopenmp' if threads > 1 else ''}")
+    lines.append(_to_build(flags, threads))
+    lines.append("With clang, these make it faster: -fno-slp-vectorize -mllvm -enable-load-pre=0 -DNO_LOAD_PRE")
     return _plain("\n".join(lines))
 
 
@@ -277,10 +292,13 @@ def _row_remark(workload: Workload, threads: int) -> str:
     lines = [f"{workload.name or 'a program'}; written by polymap."]
     lines.append("Blocks of rows run through all statements while they are in the first caches. Sums are added up in")
     lines.append("another order than in the text, products fused with additions; exp and tanh are functions below.")
-    lines.append(
-        f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}"
-    )
+    lines.append(_to_build(FUSED, threads))
     return _plain("\n".join(lines))
+
+
+def _to_build(flags: Sequence[str], threads: int) -> str:
+    openmp = ["-fopenmp"] if threads > 1 else []
+    return " ".join(["To build it: cc -O3 -march=native -fno-math-errno", *flags, *openmp])
 
 
 def _plain(text: str) -> str:
@@ -302,9 +320,7 @@ def _remark(workload: Workload, choice: CpuChoice | None, layout: str, threads: 
     """Return the comment at the head of the C text: the question, the nest, its predicted traffic, how sure that is."""
     name = workload.name or "a layer"
     lines = [f"{name}, layout {layout}, {threads} thread{'s' if threads > 1 else ''}; written by polymap."]
-    lines.append(
-        f"To build it: cc -O3 -march=native -ffp-contract=fast {'-fopenmp' if threads > 1 else '-fopenmp-simd'}"
-    )
+    lines.append(_to_build(FUSED, threads))
     if choice is None:
         lines.append(given or "No mapping with vectors: plain loops.")
     else:

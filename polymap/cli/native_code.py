@@ -125,7 +125,7 @@ def write_function(options: Options, workload: Workload, arch: Architecture) -> 
     target = Path(options.shared)
     try:
         with tempfile.TemporaryDirectory(prefix=".polymap-", dir=target.parent) as place:
-            built = build_shared(function.text, Path(place), threads, exact=function.is_exact, wraps=function.wraps)
+            built = build_shared(function.text, Path(place), threads, function.flags)
             write_documents(documents)
             os.replace(built, target)
     except OSError as error:

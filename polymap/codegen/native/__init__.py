@@ -20,6 +20,7 @@ with lazy(__name__):
     from polymap.codegen.native.flat_dims import flatten as flatten
     from polymap.codegen.native.function import (
         BFLOAT16 as BFLOAT16,
+        FUSED as FUSED,
         NativeFunction as NativeFunction,
         native_function as native_function,
         signature as signature,

@@ -14,6 +14,7 @@ import stat
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from polymap.codegen.native.compiler import Compiler, compile_shared, host_compiler
@@ -43,14 +44,14 @@ def load_object(source: str, compiler: Compiler, threads: int) -> ctypes.CDLL:
             raise CompilerError(Mistake("PM635", f"the compiled function cannot be loaded: {error}")) from error
 
 
-def build_shared(source: str, place: Path, threads: int, *, exact: bool = False, wraps: bool = False) -> Path:
+def build_shared(source: str, place: Path, threads: int, flags: Sequence[str] = ()) -> Path:
     """Return the shared object of a C text, compiled in a directory; raises CompilerError if that fails.
 
-    exact, wraps: as for `host_compiler`.
+    flags: those of the text.
     """
     text, built = place / "function.c", place / "function.so"
     text.write_text(source, encoding="ascii")
-    compile_shared(host_compiler(exact=exact, wraps=wraps), text, built, threads)
+    compile_shared(host_compiler(flags), text, built, threads)
     return built
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -23,55 +21,12 @@ def dtype_of(form: ArrayForm) -> np.dtype[Any]:
     return np.dtype("uint16" if form.kind == "bfloat16" else form.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class FastCheck:
-    """Properties that most callers' arrays have, so that few comparisons accept them."""
-
-    form: ArrayForm
-    dtype: np.dtype[Any]
-    strides: tuple[int, ...]
-    bytes: int
-
-    def is_met_by(self, value: object) -> bool:
-        """Return whether a value needs no further check but for its address. A read-only array, for one, does."""
-        return (
-            type(value) is np.ndarray
-            and value.dtype == self.dtype
-            and value.shape == self.form.shape
-            and value.strides == self.strides
-            and value.flags.behaved
-        )
-
-
-def fast_check_of(form: ArrayForm) -> FastCheck:
-    """Return the fast check of arrays of a form."""
-    dtype = dtype_of(form)
-    steps = [math.prod(form.shape[axis + 1 :]) * dtype.itemsize for axis in range(len(form.shape))]
-    return FastCheck(form, dtype, tuple(steps), math.prod(form.shape) * dtype.itemsize)
-
-
-def address_of(values: Values) -> int:
-    """Return the address of a dense array's first element."""
-    if _HAS_FIELD:  # a fifth of the time that values.ctypes takes
-        return ctypes.c_size_t.from_address(id(values) + object.__basicsize__).value
-    return values.ctypes.data
-
-
-def _has_field() -> bool:
-    """Return whether the address is the first field of an array, as the binary interface of numpy says."""
-    probe = np.empty(3)[1:]
-    return ctypes.c_size_t.from_address(id(probe) + object.__basicsize__).value == probe.ctypes.data
-
-
-_HAS_FIELD = _has_field()
-
-
 def empty(form: ArrayForm, elements: int | None = None) -> Values:
     """Return a new array of a form, aligned to a cache line; elements: instead, a flat one of so many elements."""
     dtype = dtype_of(form)
     count = math.prod(form.shape) if elements is None else elements
     raw = np.empty(count * dtype.itemsize + LINE_BYTES, np.uint8)
-    start = -address_of(raw) % LINE_BYTES
+    start = -raw.ctypes.data % LINE_BYTES
     flat = raw[start : start + count * dtype.itemsize].view(dtype)
     return flat if elements is not None else flat.reshape(form.shape)
 

@@ -44,6 +44,8 @@ _HEAD = """#include <math.h>
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 """
+# Sums are told to compilers by pragmas of OpenMP, which -fopenmp-simd obeys without its library.
+FUSED = ("-ffp-contract=fast", "-fopenmp-simd")
 # clang for processors with AVX-512 halves vectors of 512 bits unless a function asks for them.
 _WIDE = """#if defined(__clang__)
 #define WIDE __attribute__((min_vector_width({bits})))
@@ -111,9 +113,8 @@ _HALVE = """static inline void halve_{kind}(const {kind} *from, {kind} *even, {k
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
     """A C text and what its caller needs. packed: the array that may be packed ahead, or None; reason: why the text
-    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes. is_exact: it is compiled so
-    that floats are rounded as the text says; wraps: and so that integers that may overflow wrap around. weights: the
-    last operand of a layer."""
+    has no vectors, or empty. The packed array is fastest where it is aligned to 64 bytes. flags: of compilers, besides
+    those of every text. weights: the last operand of a layer."""
 
     name: str
     text: str
@@ -121,8 +122,7 @@ class NativeFunction:
     packed: str | None
     packed_elements: int
     reason: str
-    is_exact: bool = False
-    wraps: bool = False
+    flags: tuple[str, ...] = FUSED
     weights: str = ""
 
     @property

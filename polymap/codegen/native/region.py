@@ -4,21 +4,13 @@ ones."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
 from polymap.codegen.native.arrays import ArrayForm
-from polymap.codegen.native.call_arrays import (
-    FastCheck,
-    Values,
-    address_of,
-    array_of,
-    check_disjoint,
-    dtype_of,
-    empty,
-)
+from polymap.codegen.native.call_arrays import Values, array_of, check_disjoint, dtype_of, empty
+from polymap.codegen.native.door import Door
 from polymap.codegen.native.function import NativeFunction
 from polymap.inputs import shown
 from polymap.ir import InputError, Mistake
@@ -26,14 +18,11 @@ from polymap.ir import InputError, Mistake
 
 @dataclass(frozen=True, slots=True)
 class RegionCall:
-    """A loaded function of the host's C compiler. It holds no state, so several Python threads may run it at once.
-
-    checks: fast checks of its arrays, in order.
-    """
+    """A loaded function of the host's C compiler. It holds no state, so several Python threads may run it at once."""
 
     function: NativeFunction
     plain: Any = field(repr=False)
-    checks: tuple[FastCheck, ...] = field(repr=False)
+    door: Door | None = field(repr=False)
 
     def call(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...]:
         """Return the written arrays after the region ran on these values of all its arrays, in order of declaration.
@@ -42,7 +31,7 @@ class RegionCall:
         not changed unless they are also passed as `out`. Variables without axes may be given as numbers. Raises
         InputError for another number of arrays (PM636), and as `array_of` does (PM630 to PM634).
         """
-        done = self._fast_call(arrays, out)
+        done = self._entered(arrays, out)
         if done is not None:
             return done
         forms = self.function.arrays
@@ -60,32 +49,19 @@ class RegionCall:
         self.plain(*(place[form.tensor].ctypes.data for form in forms))
         return tuple(values for _, values in written)
 
-    def _fast_call(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
-        """Return what `call` does for writable numpy arrays as the function takes them, which share no memory; None,
-        and nothing is done, for other arguments."""
-        if out is None or len(arrays) != len(self.checks):
+    def _entered(self, arrays: tuple[object, ...], out: object) -> tuple[Values, ...] | None:
+        """Return the outputs if the door accepts the arrays."""
+        door = self.door
+        if door is None:
             return None
-        results = _as_tuple(out)
-        if len(results) != sum(check.form.is_written for check in self.checks):
-            return None
-        left, starts, copies = list(results), list[int](), list[tuple[Values, Values]]()
-        ends: list[tuple[int, int]] = []
-        for value, check in zip(arrays, self.checks, strict=True):
-            used = left.pop(0) if check.form.is_written else value
-            if not (check.is_met_by(value) and (used is value or check.is_met_by(used))):
-                return None
-            starts.append(address_of(cast("Values", used)))
-            ends.append((starts[-1], starts[-1] + check.bytes))
-            if used is not value:
-                copies.append((cast("Values", used), cast("Values", value)))
-                ends.append((address_of(copies[-1][1]), address_of(copies[-1][1]) + check.bytes))
-        ends.sort()  # arrays that overlap include neighbours that do
-        if any(one[1] > other[0] for one, other in pairwise(ends)):
-            return None
-        for target, value in copies:
-            np.copyto(target, value)
-        self.plain(*starts)
-        return cast("tuple[Values, ...]", results)
+        ends: tuple[Any, ...]
+        if out is None:
+            ends = tuple(empty(form) for form in self.function.arrays if form.is_written)
+        else:
+            ends = _as_tuple(out)
+        count = len(self.function.arrays)
+        is_whole = len(arrays) == count and count + len(ends) == door.count
+        return ends if is_whole and door.code(door.at, *arrays, *ends) else None
 
     def _outputs(self, out: object) -> list[tuple[ArrayForm, Values]]:
         forms = [form for form in self.function.arrays if form.is_written]

@@ -66,16 +66,18 @@ def _indices(expression: Expression) -> list[Affine]:
             return []
 
 
-def instance(workload: Workload, storage: Storage, statement: Statement, calls: Sequence[str] = ()) -> Stmt:
+def instance(
+    workload: Workload, storage: Storage, statement: Statement, calls: Sequence[str] = (), *, fma: bool = False
+) -> Stmt:
     """Return one instance of a statement, inside constants for the counters of its dims. calls: of macros that prevent
-    vectorization."""
+    vectorization. fma: products need not be rounded."""
     names = dim_constants(workload)
     values: dict[str, Expr] = {dim: Name(names[dim]) for dim in statement.dims}
     kinds = _operand_types(workload, storage, statement)
     body: list[Stmt] = []
     for number, (access, kind) in enumerate(zip(statement.reads, kinds, strict=True)):
         body.append(Declare(f"const {kind}", f"a{number}", _read_value(storage, access, values)))
-    expression, zeros = rounded_products(workload, statement)
+    expression, zeros = (statement.expression, ()) if fma else rounded_products(workload, statement)
     operands = tuple(Name(each) for each in (*(f"a{number}" for number in range(len(statement.reads))), *zeros))
     value = c_expression(expression, operands, values)
     place = _element(storage, statement.target, values)

@@ -24,7 +24,7 @@ from polymap.codegen.lower import (
 from polymap.codegen.native import BFLOAT16, NativeFunction, signature
 from polymap.codegen.programs.blocks import with_tiles
 from polymap.codegen.programs.body import fill_loop, instance
-from polymap.codegen.programs.overflow import may_overflow
+from polymap.codegen.programs.flags import program_flags
 from polymap.codegen.programs.region import region_of, times_of
 from polymap.codegen.programs.roundings import MINUS_ZEROS
 from polymap.codegen.programs.storage import Storage, storage_of
@@ -51,7 +51,7 @@ _HEAD = """#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __clang__ /* 14 hands loads on to the next iteration where arrays are known to be apart: slow in vectors */
+#if defined(__clang__) && !defined(NO_LOAD_PRE) /* it may hand loads on to the next iteration: slow in vectors */
 #define restrict
 #elif defined(__cplusplus)
 #define restrict __restrict__
@@ -74,6 +74,7 @@ def program_function(
     *,
     name: str,
     threads: int = 1,
+    fma: bool = False,
     remark: str = "",
     contractions: Sequence[Contraction] = (),
 ) -> NativeFunction:
@@ -84,8 +85,8 @@ def program_function(
     arrays' values. Temporary tensors are local arrays.
 
     contractions: statements whose tiles are computed in vector registers; their times contain the tile numbers.
-    threads: cores among which outermost loops with independent iterations are divided (OpenMP). remark: lines of the
-    comment at its head.
+    threads: cores among which outermost loops with independent iterations are divided (OpenMP). fma: a product and a
+    sum may be rounded once. remark: lines of the comment at its head.
 
     Raises WorkloadError where element types are missing (PM621) or sums would be bfloat16 (PM622); BudgetError where
     isl takes too long, or where temporaries exceed memory or indices exceed 32 bits (PM601); SolverError (PM511) where
@@ -95,7 +96,7 @@ def program_function(
     storage = storage_of(workload, schedule.times)
     check_memory(sum(storage.bytes_of(tensor) for tensor in storage.local))
     _refuse_bfloat16_sums(workload, storage)
-    region, times = _region(workload, storage, schedule)
+    region, times = _region(workload, storage, schedule, fma=fma)
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the loops of a program"):
         conflicts = conflicts_of(region) if threads > 1 else ()
         # Tiles of triangles take unequal time. Where threads meet too often, one is faster.
@@ -113,7 +114,7 @@ def program_function(
     head = f"/*\n{comment} */\n" if comment else ""
     head += _HEAD + _helpers(whole + helpers) + helpers
     text = f"{head}\n{signature(name, storage.callers)}\n{{\n{whole}\n}}\n"
-    return NativeFunction(name, text, storage.callers, None, 0, "", is_exact=True, wraps=may_overflow(workload))
+    return NativeFunction(name, text, storage.callers, None, 0, "", program_flags(workload, contractions, fma=fma))
 
 
 def _with_types_once(text: str) -> str:
@@ -122,7 +123,9 @@ def _with_types_once(text: str) -> str:
     return "".join(line for n, line in enumerate(lines) if not line.startswith("typedef") or line not in lines[:n])
 
 
-def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[Region, dict[str, isl.Map]]:
+def _region(
+    workload: Workload, storage: Storage, schedule: Schedule, *, fma: bool
+) -> tuple[Region, dict[str, isl.Map]]:
     """Return the program's statements, with calls of macros where they must not be vectorized, and their times."""
     with budget(TUNING.loop_operations, seconds=TUNING.loop_seconds, what="the times of a program"):
         region, times = region_of(workload, storage), times_of(schedule)
@@ -133,7 +136,7 @@ def _region(workload: Workload, storage: Storage, schedule: Schedule) -> tuple[R
     statements: list[SourceStatement] = []
     for each, own in zip(region.statements, workload.statements, strict=True):
         calls = [macro for macro, names in kept.items() if own.name in names]
-        statements.append(replace(each, body=instance(workload, storage, own, calls)))
+        statements.append(replace(each, body=instance(workload, storage, own, calls, fma=fma)))
     return replace(region, statements=tuple(statements)), times
 
 

@@ -48,6 +48,10 @@ class RowPlan:
     def bytes(self) -> int:
         return self.size * ELEMENT_BYTES[self.c_type]
 
+    @property
+    def blocks(self) -> int:
+        return -(-self.count // self.block)
+
     def stride(self, tensor: str) -> int:
         """Return the elements from row to row of a temporary."""
         return row_stride(self.form.lane_of[tensor], self.lanes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from polymap.codegen.native import ELEMENT_BYTES
@@ -85,6 +86,29 @@ def product_texts(plan: RowPlan, name: str) -> Iterator[str]:
         for rows in () if tile.is_dot else _row_counts(plan, tile):
             for _, vectors, rest in _panels(plan, tile):
                 yield "\n".join(_tile_text(plan, tile, name, rows, vectors, rest)) + "\n"
+
+
+def scaled(index: str, factor: int) -> str:
+    """Return an index times a factor, nothing for 0."""
+    if factor in (0, 1):
+        return index if factor else ""
+    return f"({index}) * {factor}" if " " in index else f"{index} * {factor}"
+
+
+def added(*terms: str | int) -> str:
+    """Return the sum of the terms that are not 0."""
+    return " + ".join(str(each) for each in terms if each not in ("", "0", 0)) or "0"
+
+
+def looped(counter: str, first: int, end: int, step: int, body: Iterable[str], more: str = "") -> list[str]:
+    """Return a loop of C, or its body where it has one iteration. more: what else is stepped on."""
+    lines = [f"    {line}" for line in body]
+    if first + step >= end:
+        is_read = any(re.search(rf"\b{counter}\b", line) for line in lines)
+        after = [f"    {more};"] if more else []
+        return ["{", *([f"    const long {counter} = {first};"] if is_read else []), *lines, *after, "}"]
+    advance = ", ".join([f"++{counter}" if step == 1 else f"{counter} += {step}", *([more] if more else [])])
+    return [f"for (long {counter} = {first}; {counter} < {end}; {advance}) {{", *lines, "}"]
 
 
 def _numbers(values: Iterable[int]) -> str:
@@ -176,13 +200,15 @@ def _tile_text(plan: RowPlan, tile: Tile, name: str, rows: int, vectors: int, re
     lines = [f"WIDE static void {own}(const {kind} *a, const {kind} *b, {kind} *to)", "{"]
     lines += [f"    {vector} s{row}_{v} = {{0}};" for row, v in cells]
     lines.append(f"    for (long k = 0; k < {plan.form.extent((tile.product.term,))}; ++k) {{")
-    lines += [f"        const {vector} b{v} = *(const {vector}_any *)(b + {v * lanes});" for v in range(vectors)]
+    lines += [
+        f"        const {vector} b{v} = *(const {vector}_any *)({added('b', v * lanes)});" for v in range(vectors)
+    ]
     for row in range(rows):
         lines += [f"        s{row}_{v} += a[{row * of_rows}] * b{v};" for v in range(vectors)]
     lines += [f"        a += {of_terms};", f"        b += {of_matrix};", "    }"]
     sums = "+=" if _adds(plan, tile) else "="
     for row, v in cells:
-        place = f"to + {row * of_sums + v * lanes}"
+        place = added("to", row * of_sums + v * lanes)
         if whole or v < vectors - 1:
             lines.append(f"    *({vector}_any *)({place}) {sums} s{row}_{v};")
         elif sums == "=":
@@ -213,7 +239,7 @@ def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
         f"if (packed{number} != {offset}) {{",
         f"    packed{number} = {offset};",
         f"    const {plan.c_type} *const from = {array} + packed{number};",
-        f"    {plan.c_type} *to = scratch + {tile.packed};",
+        f"    {plan.c_type} *to = {added('scratch', tile.packed)};",
     ]
     turned = _is_turned(plan, tile)
     for first, count in ((0, extent - extent % width), (extent - extent % width, extent)):
@@ -222,30 +248,23 @@ def packing_lines(plan: RowPlan, tile: Tile, matrix: str) -> list[str]:
         own = min(width, count - first)
         squares = own - own % plan.lanes if turned else 0
         whole = terms - terms % plan.lanes
-        lines.append(f"    for (long j = {first}; j < {count}; j += {width}, to += {width * terms}) {{")
+        body: list[str] = []
         if squares and whole:
-            lines += [
-                f"        for (long k = 0; k < {whole}; k += {plan.lanes})",
-                f"            for (long l = 0; l < {squares}; l += {plan.lanes})",
-                f"                turn(from + (j + l) * {of_lanes} + k, {of_lanes}, to + k * {width} + l, {width});",
-            ]
+            source = added("from", scaled("j + l", of_lanes), "k")
+            turn = f"turn({source}, {of_lanes}, {added('to', scaled('k', width), 'l')}, {width});"
+            body += looped("k", 0, whole, plan.lanes, looped("l", 0, squares, plan.lanes, [turn]))
         else:
             squares = whole = 0
         copies = [(0, terms, squares, own)] if squares < own else []
         copies += [(whole, terms, 0, squares)] if squares and whole < terms else []
-        for low, high, left, right in copies:
-            lines += [
-                f"        for (long k = {low}; k < {high}; ++k)",
-                f"            for (long l = {left}; l < {right}; ++l)",
-                f"                to[k * {width} + l] = from[(j + l) * {of_lanes} + k * {of_terms}];",
-            ]
-        if own < width:
-            lines += [
-                f"        for (long k = 0; k < {terms}; ++k)",
-                f"            for (long l = {own}; l < {width}; ++l)",
-                f"                to[k * {width} + l] = 0;",
-            ]
-        lines.append("    }")
+        copies = [(*each, f"from[{added(scaled('j + l', of_lanes), scaled('k', of_terms))}]") for each in copies]
+        copies += [(0, terms, own, width, "0")] if own < width else []
+        for low, high, left, right, value in copies:
+            copy = f"to[{added(scaled('k', width), 'l')}] = {value};"
+            body += looped("k", low, high, 1, looped("l", left, right, 1, [copy]))
+        is_last = count == extent and first + width >= count
+        step = "" if is_last else f"to += {width * terms}"
+        lines += [f"    {line}" for line in looped("j", first, count, width, body, step)]
     return [*lines, "}"]
 
 
@@ -255,23 +274,31 @@ def call_of_tiles(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to:
         return _dots(plan, tile, name, a, matrix, to)
     of_rows, _, of_matrix, of_sums = _steps(plan, tile)
     width, terms = tile.vectors * plan.lanes, plan.form.extent((tile.product.term,))
-    source = f"scratch + {tile.packed}" if tile.packed >= 0 else matrix
+    source = added("scratch", tile.packed) if tile.packed >= 0 else matrix
     of_panels = terms * of_matrix if tile.packed >= 0 else width
     lines: list[str] = []
     for first, vectors, rest in _panels(plan, tile):
         count = plan.form.extent((tile.product.lane,)) // width if first == 0 and vectors == tile.vectors else 1
-        panel = f"p * {of_panels}" if count > 1 else f"{first // width * of_panels}"
-        at = f"p * {width}" if count > 1 else f"{first}"
-        lines.append(f"for (long p = 0; p < {count}; ++p) {{" if count > 1 else "{")
-        lines += [f"    const {plan.c_type} *const b = {source} + {panel};", "    long u = 0;"]
+        panel = scaled("p", of_panels) if count > 1 else first // width * of_panels
+        at = scaled("p", width) if count > 1 else first
+        body = [f"const {plan.c_type} *const b = {added(source, panel)};"]
+        is_even = plan.count % plan.block == 0
+        body += [] if is_even else ["long u = 0;"]
         for rows in _row_counts(plan, tile):
             own = _name(plan, tile, name, rows, vectors, rest)
-            call = f"{own}({a} + u * {of_rows}, b, {to} + u * {of_sums} + {at});"
-            if rows == tile.rows:
-                lines += [f"    for (; u + {rows} <= rows; u += {rows})", f"        {call}"]
+            call = f"{own}({added(a, scaled('u', of_rows))}, b, {added(to, scaled('u', of_sums), at)});"
+            low = 0 if rows == tile.rows else plan.block - rows
+            high = plan.block - plan.block % tile.rows if rows == tile.rows else plan.block
+            if is_even and low + rows == high:
+                body.append(f"{own}({added(a, low * of_rows)}, b, {added(to, low * of_sums, at)});")
+            elif is_even:
+                body += looped("u", low, high, rows, [call])
             else:
-                lines += [f"    if (rows - u == {rows})", f"        {call}"]
-        lines.append("}")
+                body.append(
+                    f"for (; u + {rows} <= rows; u += {rows})" if rows == tile.rows else f"if (rows - u == {rows})"
+                )
+                body.append(f"    {call}")
+        lines += looped("p", 0, count, 1, body)
     return lines
 
 
@@ -286,20 +313,19 @@ def _dots(plan: RowPlan, tile: Tile, name: str, a: str, matrix: str, to: str) ->
     whole, symbol = extent - extent % plan.lanes, "+=" if _adds(plan, tile) else "="
     lines: list[str] = []
     if whole:
-        lines.append(f"for (long l = 0; l < {whole}; l += {plan.lanes}) {{")
-        for row in range(plan.count):
-            at, sums = f"{a} + {row * of_rows}", f"{to} + {row * of_sums}"
-            lines.append(f"    {name}_product{tile.number}({at}, {matrix} + l * {of_lanes}, {sums} + l);")
-        lines.append("}")
+        own = f"{name}_product{tile.number}"
+        source = added(matrix, scaled("l", of_lanes))
+        starts = [(added(a, row * of_rows), added(to, row * of_sums, "l")) for row in range(plan.count)]
+        lines += looped("l", 0, whole, plan.lanes, [f"{own}({at}, {source}, {sums});" for at, sums in starts])
     if whole == extent:
         return lines
-    lines += [f"for (long l = {whole}; l < {extent}; ++l) {{"]
+    body: list[str] = []
     for row in range(plan.count):
-        lines += [
-            f"    {plan.c_type} s{row} = 0;",
+        body += [
+            f"{plan.c_type} s{row} = 0;",
             f"#pragma omp simd reduction(+:s{row})",
-            f"    for (long k = 0; k < {extents[product.term]}; ++k)",
-            f"        s{row} += ({a} + {row * of_rows})[k] * ({matrix} + l * {of_lanes})[k];",
-            f"    ({to} + {row * of_sums})[l] {symbol} s{row};",
+            f"for (long k = 0; k < {extents[product.term]}; ++k)",
+            f"    s{row} += ({added(a, row * of_rows)})[k] * ({added(matrix, scaled('l', of_lanes))})[k];",
+            f"({added(to, row * of_sums)})[l] {symbol} s{row};",
         ]
-    return [*lines, "}"]
+    return [*lines, *looped("l", whole, extent, 1, body)]

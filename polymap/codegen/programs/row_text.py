@@ -8,7 +8,7 @@ from polymap.codegen.lower import EXTREMES, LINE_BYTES, OPENMP_HINTS, RESTRICT, 
 from polymap.codegen.native import NativeFunction, signature
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep, row_form
 from polymap.codegen.programs.row_plan import RowPlan, row_plan
-from polymap.codegen.programs.row_products import call_of_tiles, packing_lines, product_texts
+from polymap.codegen.programs.row_products import added, call_of_tiles, looped, packing_lines, product_texts, scaled
 from polymap.codegen.programs.vector_math import has_functions, helpers, in_vectors
 from polymap.codegen.source import TUNING, Core
 from polymap.ir import Access, Apply, Operator, Read, Statement, Workload
@@ -62,7 +62,7 @@ def _pays(form: RowForm) -> bool:
 
 def _loop_over_blocks(plan: RowPlan, name: str, threads: int) -> list[str]:
     form = plan.form
-    blocks = -(-plan.count // plan.block)
+    blocks = plan.blocks
     groups = form.extent(form.outer)
     lines: list[str] = []
     pad = "    "
@@ -70,11 +70,14 @@ def _loop_over_blocks(plan: RowPlan, name: str, threads: int) -> list[str]:
         lines.append(f"#pragma omp parallel for schedule(static) num_threads({threads})")
         lines.append(f"    for (long part = 0; part < {threads}; ++part) {{")
         pad = "        "
-    inner = [*_scratch(plan), *_own_part(groups * blocks, threads)]
+    inner = [*_scratch(plan), *(_own_part(groups * blocks, threads) if threads > 1 else [])]
     inner += [f"long packed{each.number} = -1;" for each in plan.tiles.values() if each.packed >= 0]
-    inner.append("for (long at = first; at < last; ++at) {")
-    inner += [f"    {line}" for line in (*_indices(plan, blocks), *_steps(plan, name))]
-    inner += ["}", *(["free(scratch);"] if _is_heap(plan) else [])]
+    body = [*_indices(plan, blocks), *_steps(plan, name)]
+    if threads > 1:
+        inner += ["for (long at = first; at < last; ++at) {", *_indented(body), "}"]
+    else:
+        inner += looped("at", 0, groups * blocks, 1, body)
+    inner += ["free(scratch);"] if _is_heap(plan) else []
     lines += [f"{pad}{line}".rstrip() for line in inner]
     return [*lines, "    }"] if threads > 1 else lines
 
@@ -96,8 +99,6 @@ def _scratch(plan: RowPlan) -> list[str]:
 
 
 def _own_part(total: int, threads: int) -> list[str]:
-    if threads == 1:
-        return [f"const long first = 0, last = {total};"]
     return [f"const long first = {total}L * part / {threads}, last = {total}L * (part + 1) / {threads};"]
 
 
@@ -109,19 +110,24 @@ def _indices(plan: RowPlan, blocks: int) -> list[str]:
     if blocks > 1:
         lines.append(f"const long row = at % {blocks} * {plan.block};")
         rest = f"at / {blocks}"
-        left = f"{plan.count} - row"
-        is_even = plan.count % plan.block == 0
-        lines.append(
-            f"const long rows = {plan.block if is_even else f'{left} < {plan.block} ? {left} : {plan.block}'};"
-        )
-    else:
-        lines += ["const long row = 0;", f"const long rows = {plan.count};"]
-    for number, dim in reversed(list(enumerate(form.outer))):
-        lines.append(f"const long g{number} = {rest}{f' % {extents[dim]}' if number else ''};")
+    is_even, left = plan.count % plan.block == 0, f"{plan.count} - row"
+    if not is_even:
+        lines.append(f"const long rows = {left} < {plan.block} ? {left} : {plan.block};")
+    elif any(isinstance(each, Sweep) for each in form.steps) and plan.block > 1:
+        lines.append(f"const long rows = {plan.block};")
+    groups = _groups(form)
+    for number, dim in reversed(groups):
+        is_first = number == groups[0][0]
+        lines.append(f"const long g{number} = {rest}{'' if is_first else f' % {extents[dim]}'};")
         rest = f"{rest} / {extents[dim]}"
     for tensor, place in plan.places.items():
-        lines.append(f"{plan.c_type} *const {pointer(plan, tensor)} = scratch + {place};")
+        lines.append(f"{plan.c_type} *const {pointer(plan, tensor)} = {added('scratch', place)};")
     return lines
+
+
+def _groups(form: RowForm) -> list[tuple[int, str]]:
+    """Return the dims of the rows' groups that have several values, with their numbers."""
+    return [(number, dim) for number, dim in enumerate(form.outer) if form.extent((dim,)) > 1]
 
 
 def pointer(plan: RowPlan, tensor: str) -> str:
@@ -137,15 +143,13 @@ def start(plan: RowPlan, access: Access, row: str) -> str:
     """Return the address of the first element that an access touches in a row."""
     form = plan.form
     if form.is_scratch(access.tensor):
-        step, terms, row = plan.stride(access.tensor), [], row.removeprefix("row + ")
-        row = "" if row == "row" else row
+        step, terms = plan.stride(access.tensor), list[str]()
     else:
-        factors = form.factors(access)
-        terms = [f"g{n} * {factors[dim]}" for n, dim in enumerate(form.outer) if factors.get(dim)]
-        step = form.row_step(access)
-    if step and row:
-        terms.append(f"({row}) * {step}" if " " in row else f"{row} * {step}")
-    return " + ".join([pointer(plan, access.tensor), *terms])
+        factors, step = form.factors(access), form.row_step(access)
+        terms = [scaled(f"g{n}", factors.get(dim, 0)) for n, dim in _groups(form)]
+    if form.is_scratch(access.tensor) or plan.blocks == 1:  # rows are counted from the first of a block
+        row = row.removeprefix("row").removeprefix(" + ")
+    return added(pointer(plan, access.tensor), *terms, scaled(row, step) if row else "")
 
 
 def _steps(plan: RowPlan, name: str) -> list[str]:
@@ -176,6 +180,8 @@ def _sweep(plan: RowPlan, step: Sweep, done: set[str]) -> list[str]:
         plain = [f"{size}({each}) > {least} && {size}({each}) < {most}" for each in inside.divisors]
         heads = [f"const {plan.c_type} r{n} = 1 / {each};" for n, each in enumerate(inside.divisors)]
         body = [f"if ({' && '.join(plain)}) {{", *_indented([*heads, *products]), "} else {", *_indented(body), "}"]
+    if plan.block == 1:
+        return ["{", *_indented(body), "}"]
     return ["for (long u = 0; u < rows; ++u) {", *_indented(body), "}"]
 
 
@@ -230,16 +236,14 @@ class _Inside:
         ]
         lines = [*self.head, f"{kind} part[{parts}];", f"for (long l = 0; l < {parts}; ++l)", f"    part[l] = {first};"]
         if whole:
-            lines += [f"for (long j = 0; j < {whole}; j += {parts})", f"    for (long l = 0; l < {parts}; ++l) {{"]
-            lines += ["        const long i = j + l;", *(f"        {line}" for line in update), "    }"]
+            lines += looped("j", 0, whole, parts, looped("l", 0, parts, 1, ["const long i = j + l;", *update]))
         if rest:
-            lines += [f"for (long l = 0; l < {rest}; ++l) {{", f"    const long i = {whole} + l;"]
-            lines += [*(f"    {line}" for line in update), "}"]
+            lines += looped("l", 0, rest, 1, [f"const long i = {added(whole, 'l')};", *update])
         length = parts
         while length > 1:
             length //= 2
-            lines += [f"for (long l = 0; l < {length}; ++l)"]
-            lines += [f"    part[l] = part[l + {length}] {symbol} part[l] ? part[l + {length}] : part[l];"]
+            update = f"part[l] = part[l + {length}] {symbol} part[l] ? part[l + {length}] : part[l];"
+            lines += looped("l", 0, length, 1, [update])
         return [*lines, f"{place} = part[0];"]
 
     def _assign(self, each: Statement, lane: str) -> list[str]:
@@ -271,7 +275,7 @@ class _Inside:
     def _element(self, access: Access, lane: str) -> str:
         """Return an element; of the lane `i` where the access moves along lanes."""
         moves = bool(lane) and lane in access.dims
-        where = start(self.plan, access, "row + u")
+        where = start(self.plan, access, "row" if self.plan.block == 1 else "row + u")
         if not moves:
             return f"*({where})"
         if (access, True) not in self.names:

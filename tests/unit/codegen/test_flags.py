@@ -1,0 +1,54 @@
+"""The compilers' flags of programs: rounding, vectors of straight-line code, what clang needs."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import polymap as pm
+from polymap.codegen.native.compiler import host_compiler
+from polymap.codegen.programs import program_flags
+
+SMALL = """void f(int n, const float a[n][4][4], const float b[n][4][4], float c[n][4][4]) {
+    for (int i = 0; i < n; i++) for (int r = 0; r < 4; r++) for (int s = 0; s < 4; s++) {
+        c[i][r][s] = 0; for (int k = 0; k < 4; k++) c[i][r][s] += a[i][r][k] * b[i][k][s]; } }"""
+NARROWED = "void f(const double a[64], float b[64]) { for (int i = 0; i < 64; i++) b[i] = a[i] * 0.5; }"
+DOUBLE_LITERAL = "void f(const float a[64], float b[64]) { for (int i = 0; i < 64; i++) b[i] = 0.1 * a[i]; }"
+LONG_SUM = """void f(const float a[64][64], float b[64]) {
+    for (int i = 0; i < 64; i++) { b[i] = 0; for (int j = 0; j < 64; j++) b[i] += a[i][j]; } }"""
+PRODUCT = """void f(const float a[96][96], const float b[96][96], float c[96][96]) {
+    for (int i = 0; i < 96; i++) for (int j = 0; j < 96; j++) { c[i][j] = 0;
+        for (int k = 0; k < 96; k++) c[i][j] += a[i][k] * b[k][j]; } }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "avoids"), [(SMALL, False), (NARROWED, True), (DOUBLE_LITERAL, True), (LONG_SUM, True)]
+)
+def test_straight_code_has_vectors_but_where_doubles_are_narrowed_or_sums_are_long(text: str, avoids: bool) -> None:
+    workload = pm.from_c(text, {"n": 100} if text == SMALL else {})
+    assert ("-fno-tree-slp-vectorize" in program_flags(workload, (), fma=False)) == avoids, text
+
+
+@pytest.mark.parametrize("text", [SMALL, PRODUCT, LONG_SUM])
+def test_fused_floats_are_those_of_doubles_to_rounding(text: str) -> None:
+    workload = pm.from_c(text, {"n": 100} if text == SMALL else {})
+    fn, plain = pm.compile(workload, fma=True), pm.compile(workload)
+    assert "-ffp-contract=fast" in fn.source, "its head says how it is built"
+    assert "-ffp-contract=off" in plain.source, "without fma, each operation is rounded"
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(form.shape).astype(np.float32) for form in fn.function.arrays]
+    (found,) = fn(*given)
+    expected = (
+        np.matmul(*(each.astype(float) for each in given[:2])) if len(given) > 2 else given[0].sum(1, dtype=float)
+    )
+    assert np.allclose(found, expected, rtol=1e-4, atol=1e-4), text
+    assert np.allclose(found, plain(*given)[0], rtol=1e-4, atol=1e-4), text
+
+
+def test_clang_is_told_to_keep_loads_in_their_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("gcc", "clang"):
+        assert shutil.which(name), "both compilers are installed"
+        monkeypatch.setenv("CC", name)
+        assert ("-DNO_LOAD_PRE" in host_compiler(("-ffp-contract=off",)).flags) == (name == "clang"), name
