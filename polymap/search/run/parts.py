@@ -11,6 +11,7 @@ from polymap.search.resources import Stop
 from polymap.search.run.driver import Engines, Kind, Search, counted_space
 from polymap.search.run.evidence import Evidence, Incumbent
 from polymap.search.run.front_bounds import FrontBounds, FrontLimits, Values
+from polymap.search.run.in_order import is_covered
 from polymap.search.run.timed_nests import size_of_few_trees
 
 _SHARE_OF_EARLIER = 0.8  # of what is left of the limit, for each part of an order but the last
@@ -106,7 +107,7 @@ class KnownMappings:
         begin = self._least(place, limits)
         start = () if begin is None else (replace(begin, values=(begin.values[place],)),)
         kind = Kind.DIVIDING if search.divides else Kind.PART
-        kind = Kind.PROGRAM if self._by_tree or beyond_sums(search.arch, asked.rules, single) else kind
+        kind = Kind.PROGRAM if self._by_tree or not is_covered(asked, search.problem) else kind
         found, part = search.ask(asked, kind, share, () if kind is Kind.DIVIDING else start, engines)
         self._evaluated += found.space.evaluated
         own = None
