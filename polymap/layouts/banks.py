@@ -103,8 +103,8 @@ def bank_conflicts(
     """Return the conflicts of the tensors that statement instances access at levels with `banks`, exactly, of one whole
     tile each, in the workload's order.
 
-    Lanes are the spatial loops over fan-outs below the level. layouts: of tiles, by rows where none is given: as for `burst_counts`,
-    with padding ("0 1 +1") and swizzles ("0 1 ^3,3,3").
+    Lanes are the spatial loops over fan-outs below the level. layouts: of tiles, by rows where none is given: as for
+    `burst_counts`, with padding ("0 1 +1") and swizzles ("0 1 ^3,3,3").
     Raises OptionError for a machine without banks or with elements that they cut (PM479), and for layouts that are none
     of the tensor's (PM470); BudgetError (PM477) for tiles with more accesses than are walked.
     """
@@ -196,8 +196,8 @@ def _tiles(workload: Workload, arch: Architecture, mapping: Mapping) -> Iterator
 
 
 def _loops_inside(loops: Iterable[LoopInTree], position: int, outside: set[str]) -> list[LoopInTree]:
-    """Return the loops that do not select the tile of a node: those in time below it, and wherever they stand those over
-    fan-outs below its level. outside: the fan-outs above the level."""
+    """Return the loops that do not select the tile of a node: those in time below it, and those over fan-outs below its
+    level, wherever they stand. outside: the fan-outs above the level."""
     return [
         loop
         for loop in loops
