@@ -166,6 +166,8 @@ def _unsupported(workload: Workload) -> str | None:
         return "the statement overwrites its target"
     if not workload.associative:
         return "the order of accumulation is fixed"
+    if workload.tensor(statement.target.tensor).temporary:
+        return "the output is temporary, so that what is dead is not written"
     for tensor in workload.tensors:
         accesses = accesses_of(statement, tensor.name)
         if len(accesses) > 1:
