@@ -182,6 +182,12 @@ def _convolution(found: re.Match[str], number: int) -> str | None:
     padded = list(shapes[0])
     for axis, pads in enumerate(zip(steps["pad"][::2], steps["pad"][1::2], strict=True)):
         padded[orders[0].index(str(axis))] += sum(pads)
+        image, taps, places = (
+            own[order.index(str(axis))] for order, own in zip(orders, (padded, *shapes[1:]), strict=True)
+        )
+        reach = steps["rhs_dilate"][axis] * (taps - 1) + 1
+        if places != (image - reach) // steps["stride"][axis] + 1:
+            return None
     maps: list[list[str]] = []
     kinds: list[str] = []
     for order, sizes, letter, words, element in zip(

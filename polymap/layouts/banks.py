@@ -6,7 +6,7 @@ statement instances access at the level lie there by themselves, each from the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping as Table, Sequence
+from collections.abc import Iterable, Iterator, Mapping as Table, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -103,8 +103,8 @@ def bank_conflicts(
     """Return the conflicts of the tensors that statement instances access at levels with `banks`, exactly, of one whole
     tile each, in the workload's order.
 
-    Lanes are the spatial loops below the tile. layouts: of tiles, by rows where none is given: as for `burst_counts`,
-    with padding ("0 1 +1") and swizzles ("0 1 ^3,3,3").
+    Lanes are the spatial loops over fan-outs below the level. layouts: of tiles, by rows where none is given: as for
+    `burst_counts`, with padding ("0 1 +1") and swizzles ("0 1 ^3,3,3").
     Raises OptionError for a machine without banks or with elements that they cut (PM479), and for layouts that are none
     of the tensor's (PM470); BudgetError (PM477) for tiles with more accesses than are walked.
     """
@@ -189,10 +189,20 @@ def _tiles(workload: Workload, arch: Architecture, mapping: Mapping) -> Iterator
         holders = [node for node in view.storages if tensor.name in node.node.tensors]
         if holders:
             level = arch.levels[arch.level_index(holders[-1].node.level)]
-            above = {loop.position for loop in holders[-1].loops}
             if level.banks:
                 _check_words(level, tensor)
-                yield _tile(workload, tensor, level, [loop for loop in view.loops if loop.position not in above])
+                outside = {fanout.name for fanout in arch.fanouts_above(level.name)}
+                yield _tile(workload, tensor, level, _loops_inside(view.loops, holders[-1].position, outside))
+
+
+def _loops_inside(loops: Iterable[LoopInTree], position: int, outside: set[str]) -> list[LoopInTree]:
+    """Return the loops that do not select the tile of a node: those in time below it, and those over fan-outs below its
+    level, wherever they stand. outside: the fan-outs above the level."""
+    return [
+        loop
+        for loop in loops
+        if (loop.node.fanout not in outside if isinstance(loop.node, Spatial) else loop.position > position)
+    ]
 
 
 def _check_words(level: MemoryLevel, tensor: Tensor) -> None:
@@ -202,7 +212,7 @@ def _check_words(level: MemoryLevel, tensor: Tensor) -> None:
 
 
 def _tile(workload: Workload, tensor: Tensor, level: MemoryLevel, below: list[LoopInTree]) -> _Tile:
-    """Return the tile of a tensor. below: the loops below its node, outermost first."""
+    """Return the tile of a tensor. below: the loops that do not select it, outermost first."""
     accesses = list(dict.fromkeys(accesses_of(workload.statements[0], tensor.name)))
     if len(accesses) != 1:
         what = f"{tensor.name} is accessed in several ways"
@@ -216,7 +226,6 @@ def _tile(workload: Workload, tensor: Tensor, level: MemoryLevel, below: list[Lo
         what = f"a tile of {tensor.name} in {level.name!r} has more than {TUNING.most_lane_accesses:,} accesses"
         raise BudgetError(Mistake("PM477", what, "A smaller tile of the same shape has the same conflicts."))
     digits = _digits(own)
-    sizes = {loop.node.dim: loop.enclosing for loop in reversed(own)}
     lanes = [loop.node.dim for loop in own if isinstance(loop.node, Spatial)]
     active, at, lane = np.ones((1, 1), bool), dict.fromkeys(used, _ZERO), dict.fromkeys(lanes, _ZERO)
     for loop, digit in reversed(list(zip(own, digits, strict=True))):  # the last tile of a loop may be smaller
@@ -228,10 +237,11 @@ def _tile(workload: Workload, tensor: Tensor, level: MemoryLevel, below: list[Lo
     shape: list[int] = []
     places: list[Ints] = []
     for index in index_of:
-        spans = {dim: factor * (sizes.get(dim, 1) - 1) for dim, factor in index.coefficients().items()}
-        first = sum(span for span in spans.values() if span < 0)
-        shape.append(1 + sum(map(abs, spans.values())))
-        places.append(sum((factor * at[dim] for dim, factor in index.coefficients().items()), _ZERO - first))
+        place = sum((factor * at[dim] for dim, factor in index.coefficients().items()), _ZERO)
+        every, working = np.broadcast_arrays(place, active)
+        touched = every[working]
+        shape.append(1 + int(touched.max() - touched.min()))
+        places.append(place - touched.min())
     whole = np.broadcast_shapes(active.shape, *(each.shape for each in (*places, *lane.values())))
     told = [np.broadcast_to(lane[dim], (1, whole[1]))[0].tolist() for dim in lane]
     names = tuple(tuple(zip(lane, each, strict=True)) for each in zip(*told, strict=True)) or ((),)
@@ -243,6 +253,7 @@ def _times(loops: list[LoopInTree]) -> int:
     """Return the choices of the digits in time of a dim's loops: the first of siblings have work as long as any."""
     sizes = [loops[0].enclosing]
     for loop in loops:
+        sizes = [min(size, loop.enclosing) for size in sizes]  # the first of the tiles that a loop above selects
         if isinstance(loop.node, Spatial):
             sizes = [min(size, loop.tile) for size in sizes]
         else:
@@ -266,7 +277,7 @@ def _counted(tile: _Tile, layout: Layout) -> TensorConflicts:
     level, bits = tile.level, tile.tensor.bits
     address = np.zeros(tile.active.shape, np.int64)
     for axis, (place, size) in enumerate(zip(tile.places, tile.shape, strict=True)):
-        address = address + layout.offsets(tile.shape, axis, np.arange(size))[np.minimum(place, size - 1)]
+        address = address + layout.offsets(tile.shape, axis, np.arange(size))[np.clip(place, 0, size - 1)]
     address = layout.swizzled(address)
     wide = max(1, bits // level.bank_bits)  # the words of one element
     words = (address * bits // level.bank_bits)[:, :, None] + np.arange(wide)

@@ -64,8 +64,6 @@ def asked_head(workload: Workload, arch: Architecture, objective: str, constrain
 
 def _problem(workload: Workload, arch: Architecture, objective: str, rules: Rules) -> Problem:
     reason = analyse(workload, arch).reason
-    if reason is None and any(tensor.temporary for tensor in workload.tensors):
-        reason = "a tensor is temporary"
     if reason is None and arch.has_wire_energies:
         reason = "fan-outs cost energy"
     if reason is None:

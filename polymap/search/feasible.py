@@ -237,8 +237,9 @@ def walk(
 
 
 def may_be_walked(workload: Workload) -> bool:
-    """Return whether trees may be walked one by one: each looks at all statement instances."""
-    return prod(dim.extent for dim in workload.dims) <= TUNING.most_instances_walked
+    """Return whether trees may be walked one by one: each looks at all statement instances, and writes what is dead."""
+    writes_all = not any(tensor.temporary for tensor in workload.tensors)
+    return writes_all and prod(dim.extent for dim in workload.dims) <= TUNING.most_instances_walked
 
 
 def walk_begun(

@@ -10,6 +10,7 @@ from polymap.search.dividing import Count
 from polymap.search.driver import Engines, Kind, Search, counted_space
 from polymap.search.evidence import Evidence, Incumbent
 from polymap.search.front_bounds import FrontBounds, FrontLimits, Values
+from polymap.search.in_order import is_covered
 from polymap.search.options import TUNING
 from polymap.search.problem import AtMost, Goal, Rules, beyond_sums, measure_of
 from polymap.search.timed_nests import size_of_few_trees
@@ -103,7 +104,7 @@ class KnownMappings:
         begin = self._least(place, limits)
         start = () if begin is None else (replace(begin, values=(begin.values[place],)),)
         kind = Kind.DIVIDING if search.divides else Kind.PART
-        kind = Kind.PROGRAM if self._by_tree or beyond_sums(search.arch, asked.rules, single) else kind
+        kind = Kind.PROGRAM if self._by_tree or not is_covered(asked, search.problem) else kind
         found, part = search.ask(asked, kind, share, () if kind is Kind.DIVIDING else start, engines)
         self._evaluated += found.space.evaluated
         own = None

@@ -134,3 +134,14 @@ def test_other_convolutions_are_no_layers(old: str, new: str) -> None:
     assert only(module(types, LINE)).macs == 6 * 4 * 3 * 2
     found = pm.io.from_linalg(module(types, LINE.replace(old, new, 1)))
     assert [each.operator for each in found.unmapped] == ["stablehlo.convolution"], found
+
+
+@pytest.mark.parametrize(("places", "is_read"), [(4, True), (3, False), (5, False)])
+def test_a_convolution_whose_result_has_another_size_is_no_layer(places: int, is_read: bool) -> None:
+    types = ["tensor<1x8x3xf32>", "tensor<3x3x4xf32>"]
+    line = (
+        "%0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], "
+        f"window = {{stride = [2], pad = [[1, 1]]}} : ({', '.join(types)}) -> tensor<1x{places}x4xf32>"
+    )
+    found = pm.io.from_linalg(module(types, line))
+    assert bool(found.layers) == is_read, "the window has (8 + 2 - 3) // 2 + 1 places"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import product
+from itertools import product, takewhile
 
 import numpy as np
 import pytest
@@ -23,9 +23,12 @@ def machine(banks: int = 32, bank_bits: int = 32, ports: int = 1) -> pm.Architec
     return pm.Architecture("sm", nodes)
 
 
-def access(text: str, sizes: dict[str, int], bits: int, *loops: Temporal | Spatial) -> tuple[pm.Workload, Mapping]:
-    """Return a loop nest with the tile of T in banks, outside of all loops."""
-    return pm.einsum(text, sizes=sizes, bits=bits), Mapping((Storage("SMEM", ("T",)), *loops, Compute("S")))
+def access(
+    text: str, sizes: dict[str, int], bits: int, *loops: Temporal | Spatial, lanes_above: int = 0
+) -> tuple[pm.Workload, Mapping]:
+    """Return a loop nest with the tile of T in banks, outside of all loops but the first few, which are lanes."""
+    nodes = (*loops[:lanes_above], Storage("SMEM", ("T",)), *loops[lanes_above:], Compute("S"))
+    return pm.einsum(text, sizes=sizes, bits=bits), Mapping(nodes)
 
 
 def transposition(rows: int, columns: int, bits: int = 32) -> list[tuple[pm.Workload, Mapping]]:
@@ -123,7 +126,8 @@ def test_conflicts_equal_those_of_a_walk_over_all_lanes(seed: int) -> None:
     loops = [
         loop for n, loop in enumerate(loops) if not any(o.dim == loop.dim and o.tile == loop.tile for o in loops[:n])
     ]
-    workload, mapping = access(text, sizes, bits, *loops)
+    lanes_above = rng.randint(0, len(list(takewhile(lambda loop: isinstance(loop, Spatial), loops))))
+    workload, mapping = access(text, sizes, bits, *loops, lanes_above=lanes_above)
     arch = machine(banks, bank_bits, ports)
     shape = tuple(1 + sum(c * (sizes[dim] - 1) for dim, c in factors.items()) for factors in axes)
     order = tuple(rng.sample(range(len(shape)), len(shape)))
@@ -210,3 +214,14 @@ def test_mistakes_name_what_has_no_banks() -> None:
     many = access("B[i,j] = T[i,j]", {"i": 4096, "j": 4096}, 8, Temporal("i", 1), Temporal("j", 1))
     with pytest.raises(BudgetError, match="PM477 a tile of T in 'SMEM' has more than 2,000,000 accesses"):
         pm.layouts.bank_conflicts(many[0], machine(), many[1])
+
+
+def test_a_tile_that_a_loop_above_selects_has_that_loops_first_steps() -> None:
+    workload = pm.einsum("B[i,j] = T[j]", i=6, j=6, bits=32)
+    loops = (Spatial("i", 3, "lane"), Spatial("j", 3, "lane"), Temporal("i", 2), Temporal("j", 2))
+    mapping = Mapping((*loops, Storage("SMEM", ("T",)), Temporal("i", 1), Temporal("j", 1), Compute("S")))
+    (found,) = pm.layouts.bank_conflicts(workload, machine(banks=3), mapping)
+    # T[0], T[1] and T[3], T[4]: words 0 and 3 of bank 0, then 1 and 4 of bank 1, for two steps of i each.
+    assert (found.elements, found.steps, found.cycles, found.most) == (5, 4, 8, 2), (
+        "two lanes in one bank in every step"
+    )

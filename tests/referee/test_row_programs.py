@@ -188,3 +188,46 @@ def test_infinite_scores_and_divisors_without_reciprocals_are_those_of_numpy() -
     with np.errstate(all="ignore"):
         exact = (y / y.sum(-1, keepdims=True)).astype(np.float32)
     assert np.array_equal(divide(y), exact, equal_nan=True), "quotients are divided where reciprocals are no floats"
+
+
+def _random_rows(rng: random.Random) -> tuple[list[str], list[Callable[[dict[str, Values]], Values]]]:
+    """Return statements over rows and lanes, each of what some before it wrote, and what each is in numpy."""
+    lines: list[str] = []
+    values: list[Callable[[dict[str, Values]], Values]] = []
+    known, of_rows = ["X"], list[str]()
+    for number in range(rng.randint(3, 9)):
+        name, read, other = f"T{number}", rng.choice(known), rng.choice([*known, *of_rows])
+        axes = "[m]" if other in of_rows else "[m,n]"
+        form = rng.choice(("product", "difference", "tanh", "sum", "largest"))
+        if form == "sum":
+            lines.append(f"{name}[m] += {read}[m,n]")
+            values.append(lambda own, read=read: own[read].sum(1, keepdims=True))
+        elif form == "largest":
+            lines.append(f"{name}[m] max= {read}[m,n]")
+            values.append(lambda own, read=read: own[read].max(1, keepdims=True))
+        elif form == "tanh":
+            lines.append(f"{name}[m,n] = tanh({read}[m,n])")
+            values.append(lambda own, read=read: np.tanh(own[read]))
+        else:
+            lines.append(f"{name}[m,n] = {read}[m,n] {'*' if form == 'product' else '-'} {other}{axes}")
+            function = np.multiply if form == "product" else np.subtract
+            values.append(lambda own, read=read, other=other, function=function: function(own[read], own[other]))
+        (of_rows if form in ("sum", "largest") else known).append(name)
+    ends = [*known[-2:], *of_rows[-2:]]
+    lines.append("Y[m,n] = " + " + ".join(f"{each}[m{'' if each in of_rows else ',n'}]" for each in ends))
+    values.append(lambda own: sum((own[each] for each in ends), np.zeros_like(own["X"])))
+    return lines, values
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_temporary_takes_no_place_of_one_that_is_read_again(seed: int) -> None:
+    rng = random.Random(seed)
+    lines, values = _random_rows(rng)
+    names = [each.split("[")[0] for each in lines]
+    workload = pm.program(lines, m=rng.randint(2, 9), n=rng.choice(SIZES[:10]), types="float64", temporary=names[:-1])
+    function = pm.compile(workload, "host_cpu", threads=1)
+    own = {"X": np.random.default_rng(seed).uniform(-1, 1, tuple(dim.extent for dim in workload.dims))}
+    for name, value in zip(names, values, strict=True):
+        own[name] = value(own)
+    found = function(own["X"])
+    assert np.allclose(found, own["Y"], rtol=1e-9, atol=1e-9), (lines, np.abs(found - own["Y"]).max())

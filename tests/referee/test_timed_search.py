@@ -91,3 +91,12 @@ def test_no_bound_is_above_the_best_of_all_trees() -> None:
     met = compared(range(24))
     assert met.total() > 24
     assert met["OPTIMAL"] > 10
+
+
+def test_orders_whose_first_part_takes_no_steps_are_answered_beyond_the_lattice() -> None:
+    buffer = MemoryLevel("Buf", capacity_bits=100, read_pj=Fraction(1))
+    arch = Architecture("timed", (MemoryLevel("DRAM", step_cycles=Fraction(2)), buffer, ComputeUnit("MAC")))
+    found = explore(
+        einsum("C[m] = A[m]", m=3), arch, "lex:capacity:Buf,latency", constraints={"limits": {"traffic:Buf": 300}}
+    )
+    assert found.values == (("capacity:Buf", 0), ("latency", 3)), "nothing is stored, and each instance takes a cycle"

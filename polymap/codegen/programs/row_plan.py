@@ -9,6 +9,7 @@ from polymap.codegen.lower import LINE_BYTES
 from polymap.codegen.native import ELEMENT_BYTES
 from polymap.codegen.programs.row_form import Product, RowForm, Sweep
 from polymap.codegen.source import TUNING, Core
+from polymap.ir import Statement
 
 _C_TYPES = {"float32": "float", "float64": "double"}
 
@@ -109,28 +110,36 @@ def _tile(form: RowForm, step: Product, number: int, count: int, lanes: int, reg
 
 
 def _places(form: RowForm, lanes: int, block: int, end: int) -> tuple[dict[str, int], int]:
-    """Return where temporaries begin, and where all of them end. One takes the place of another whose last use is over,
-    or is in the same loop over the lanes."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for number, step in enumerate(form.steps):
-        statements = (step.statement,) if isinstance(step, Product) else step.statements
-        for each in statements:
-            for access in (each.target, *each.reads):
-                first.setdefault(access.tensor, number)
-                last[access.tensor] = number
+    """Return where temporaries begin, and where all of them end. One takes the place of another whose last use is over:
+    in a step before, or, where both move along the same lanes of a loop, at the latest in the statement that writes it.
+    """
+    first: dict[str, tuple[int, int]] = {}  # step and statement
+    last: dict[str, tuple[int, int]] = {}
+    listed = ((n, one) for n, step in enumerate(form.steps) for one in _statements(step))
+    for place, (number, each) in enumerate(listed):
+        for access in (each.target, *each.reads):
+            first.setdefault(access.tensor, (number, place))
+            last[access.tensor] = number, place
+
+    def is_over(old: str, new: str) -> bool:
+        is_same_loop = isinstance(form.steps[first[new][0]], Sweep) and 0 < form.lane_of[old] == form.lane_of[new]
+        return last[old] <= first[new] if is_same_loop else last[old][0] < first[new][0]
+
     places: dict[str, int] = {}
-    free: list[tuple[int, int, int]] = []  # since when, length, place
+    ends: list[tuple[str, int]] = []  # the last tensor of each place, with the place's length
     for name in sorted((each for each in form.lane_of if form.is_scratch(each)), key=first.__getitem__):
         length = block * row_stride(form.lane_of[name], lanes)
         length += -length % (LINE_BYTES // 4)
-        own = isinstance(form.steps[first[name]], Sweep)
-        fitting = [each for each in free if each[1] == length and each[0] < first[name] + own and form.lane_of[name]]
+        fitting = [each for each in ends if each[1] == length and is_over(each[0], name)]
         if fitting:
-            free.remove(fitting[0])
-            places[name] = fitting[0][2]
+            ends.remove(fitting[0])
+            places[name] = places[fitting[0][0]]
         else:
             places[name] = end
             end += length
-        free.append((last[name], length, places[name]))
+        ends.append((name, length))
     return places, end
+
+
+def _statements(step: Product | Sweep) -> tuple[Statement, ...]:
+    return (step.statement,) if isinstance(step, Product) else step.statements

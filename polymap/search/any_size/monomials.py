@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from polymap.search.problem import Component, FanoutClass, NodeWeights, Problem, TensorTerm, node_weights, zero_starts
+from polymap.search.problem import Component, FanoutClass, NodeWeights, Problem, TensorTerm, node_weights
 
 Exponents = tuple[tuple[int, ...], ...]  # [class][dim]
 
@@ -49,7 +49,7 @@ def load_weights(
     if component.busiest:
         drained, message = component.read[levels[0]][index], _message(component, term, parent, known)
         return LoadWeights(drained * here, nothing, message * there, known.held, nothing)
-    further_in, zero_credit = Fraction(known.further_in), Fraction(zero_starts(term) * known.fill)
+    further_in, zero_credit = Fraction(known.further_in), Fraction(term.zero_starts * known.fill)
     return LoadWeights(-further_in, known.fill + further_in, Fraction(known.message), known.held, zero_credit)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from polymap.poly import FloatArray
 from polymap.search.any_size.monomials import Monomial, NodeMonomials, WindowChoice, WindowChoices
-from polymap.search.problem import Component, FanoutClass, HolderGraph, Problem, holder_graph, zero_starts
+from polymap.search.problem import Component, FanoutClass, HolderGraph, Problem, holder_graph
 
 State = tuple[int, ...]  # per tensor the number of its state
 Order = tuple[tuple[int, int], ...]  # (tensor, edge) of the storage nodes, outermost first
@@ -118,7 +118,7 @@ def order_monomials(problem: Problem, component: Component, most: int) -> OrderM
         tuple(
             tuple((tensor, graphs[tensor].edges[edge].level) for tensor, edge in order) for order, _ in complete_orders
         ),
-        -float(sum(zero_starts(term) * component.read[0][term.index] for term in problem.terms)),
+        -float(sum(term.zero_starts * component.read[0][term.index] for term in problem.terms)),
     )
 
 

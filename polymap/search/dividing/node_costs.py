@@ -29,7 +29,6 @@ from polymap.search.problem import (
     TensorTerm,
     divisors,
     node_weights,
-    zero_starts,
 )
 
 Factor = TypeVar("Factor", int, IntArray)
@@ -309,7 +308,7 @@ def update_weight(
     """
     parent, level = levels
     shared, unadded, different = factors.siblings(term, parent, level)
-    weights, zero = node_weights(factors.problem, term, component, parent, inside), zero_starts(term)
+    weights, zero = node_weights(factors.problem, term, component, parent, inside), term.zero_starts
     if component.busiest:
         own = factors.product(factors.factor(dim, -1, level) for dim in sorted(term.dims))
         return weights.fill + different * unadded * weights.message, weights.fill * (zero // own)

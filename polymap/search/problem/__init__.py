@@ -39,7 +39,6 @@ with lazy(__name__):
         node_weights as node_weights,
         unfolded as unfolded,
         zero_start as zero_start,
-        zero_starts as zero_starts,
     )
     from polymap.search.problem.lattice import (
         IntArray as IntArray,

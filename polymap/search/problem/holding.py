@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,11 +235,6 @@ def _refill(problem: Problem, term: TensorTerm, component: Component, parent: in
     return component.read[level][term.index] + component.write[level][term.index] + inwards
 
 
-def zero_starts(term: TensorTerm) -> int:
-    """Return the number of elements of an output that start from zero."""
-    return 0 if term.tensor.initial or not term.is_output else prod(term.tensor.shape)
-
-
 def zero_start(term: TensorTerm, component: Component) -> int:
     """Return the credit for first updates at the outermost level, where the copy is still zero."""
-    return -zero_starts(term) * component.read[0][term.index] if term.is_output else 0
+    return -term.zero_starts * component.read[0][term.index]

@@ -66,7 +66,8 @@ class IndexGroup:
 @dataclass(frozen=True, slots=True)
 class TensorTerm:
     """A tensor of the problem. groups: of its index; dims: of all of these; window_dims: of those that are windows, in
-    order. may_hold, must_hold: level indices, without the outermost."""
+    order. may_hold, must_hold: level indices, without the outermost. zero_starts: the elements of an output that start
+    from zero."""
 
     tensor: Tensor
     index: int
@@ -74,6 +75,7 @@ class TensorTerm:
     groups: tuple[IndexGroup, ...]
     may_hold: frozenset[int]
     must_hold: frozenset[int]
+    zero_starts: int = 0
     dims: frozenset[str] = field(init=False, repr=False)
     window_dims: tuple[str, ...] = field(init=False, repr=False)
     is_window: bool = field(init=False, repr=False)
@@ -166,6 +168,8 @@ def _unsupported(workload: Workload) -> str | None:
         return "the statement overwrites its target"
     if not workload.associative:
         return "the order of accumulation is fixed"
+    if workload.tensor(statement.target.tensor).temporary:
+        return "the output is temporary, so that what is dead is not written"
     for tensor in workload.tensors:
         accesses = accesses_of(statement, tensor.name)
         if len(accesses) > 1:
@@ -204,7 +208,10 @@ def _term(workload: Workload, arch: Architecture, index: int) -> TensorTerm:
     may = frozenset(i for i, level in below if level.may_hold(tensor))
     must = frozenset(i for i, level in below if level.requires(tensor))
     is_output = statement.target.tensor == tensor.name
-    return TensorTerm(tensor, index, is_output, _groups(axes, workload.extents()), may, must)
+    groups, extents = _groups(axes, workload.extents()), workload.extents()
+    written = prod(extents[dim] for group in groups for dim in group.dims)  # where no group is a window
+    starts = written if is_output and not tensor.initial else 0
+    return TensorTerm(tensor, index, is_output, groups, may, must, starts)
 
 
 def _groups(axes: list[dict[str, int]], extents: dict[str, int]) -> tuple[IndexGroup, ...]:

@@ -94,11 +94,11 @@ def margin_of(question: Question) -> Fraction:
 def read_question(problem: Problem) -> Question | None:
     """Return the question, or None where this package does not apply.
 
-    It does not apply to more than two levels, fan-outs, temporary tensors, windows of more than two dims, and sizes
-    beyond `MOST_BITS`, `TUNING.most_cells`, `TUNING.most_tabled`.
+    It does not apply to more than two levels, fan-outs, windows of more than two dims, and sizes beyond `MOST_BITS`,
+    `TUNING.most_cells`, `TUNING.most_tabled`.
     """
     is_small = problem.reason is None and problem.level_count == 2 and not problem.arch.fanouts and not problem.rules
-    if not is_small or len(problem.terms) > 3 or any(term.tensor.temporary for term in problem.terms):
+    if not is_small or len(problem.terms) > 3:
         return None
     operands: list[Operand] = []
     for term in problem.terms:
