@@ -107,6 +107,10 @@ class Rows:
         self._here = [None] * len(self._grouping.places)
         self.failed: Booleans = np.zeros(stretch.stop - stretch.start, dtype=np.bool_)
 
+    def tiles(self) -> list[Integers]:
+        """Return the selected rows."""
+        return [tile[self._stretch] for tile in self._tiles]
+
     def values(self, number: int) -> Many:
         """Return the values of a factor; one number where all are equal."""
         found = self._here[number]
