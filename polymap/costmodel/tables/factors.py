@@ -364,7 +364,7 @@ def _sums_over_steps(
     values = np.zeros((many, len(tiles[0])), dtype=np.int64)
     left = np.ones(len(tiles[0]), dtype=np.bool_)
     if is_in_reach(axes, cuts):
-        found, unknown = sums(axes, digits_of_axes(axes, tiles), cuts, summed)
+        found, unknown = sums(axes, digits_of_axes(axes, tiles), cuts, summed, counted)
         for number, value in enumerate(found):
             values[number] = value
         left &= unknown

@@ -174,7 +174,10 @@ class Rows:
             found = np.flatnonzero(seen)
             which = (np.cumsum(seen) - 1)[keys]
         else:
-            found, which = np.unique(keys, return_inverse=True)
+            order = np.argsort(keys, kind="stable")
+            found, which = keys[order], np.empty_like(keys)
+            new = np.diff(found, prepend=found[0] - 1) > 0
+            found, which[order] = found[new], np.cumsum(new) - 1
         if not alone and 2 * len(found) > number:
             return None
         distinct: list[Integers] = []
