@@ -192,7 +192,7 @@ class _Shelf:
     choices: dict[Sign, _Choices] = field(default_factory=dict[Sign, _Choices])
     forms: dict[Sign, tuple[list[_Tiles], ...]] = field(default_factory=dict[Sign, tuple[list[_Tiles], ...]])
     repeats: dict[Sign, int] = field(default_factory=dict[Sign, int])
-    sums: dict[Sign, Ints] = field(default_factory=dict[Sign, Ints])
+    sums: dict[Sign, tuple[Ints, int]] = field(default_factory=dict[Sign, tuple[Ints, int]])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
     sent: dict[Sign, dict[Sign, Sent]] = field(default_factory=dict[Sign, "dict[Sign, Sent]"])
@@ -539,10 +539,11 @@ class Sending:
             indices = [each - first for each, first in zip(indices, firsts, strict=True)]
         key = group.axes, *(each.tobytes() for each in indices)
         if key not in self.shelf.sums:
-            at = dict(zip(group.dims, indices, strict=True))
-            self.shelf.sums[key] = self.shelf.shared(self._addresses(group, at))
-        found = self.shelf.sums[key]
-        return found, shift
+            found = self._addresses(group, dict(zip(group.dims, indices, strict=True)))
+            first = int(found[0])
+            self.shelf.sums[key] = self.shelf.shared(found - first), first
+        found, first = self.shelf.sums[key]
+        return found, first + shift
 
     def _addresses(self, group: _Group, indices: dict[str, Ints]) -> Ints:
         """Return the addresses of the group's axes, rising: all combinations of the dims' indices."""
