@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import pairwise, product
 from math import prod
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
     whether a digit is above 0. works: 1 where an instance has work. reads, writes: in bits, without `shares`, which are
     read and written, too."""
 
-    pinned: tuple[tuple[Loop, bool], ...]
+    pinned: tuple[tuple[Loop[int], bool], ...]
     works: Nested
     reads: Nested
     writes: Nested
@@ -69,24 +69,16 @@ class Candidates(NamedTuple):
     lists: list[list[Candidate]]
 
 
-class Kinds(NamedTuple):
-    """Kinds of instances of a level: their largest number in a mapping, and classes of those that are counted alike:
-    position of a spatial loop -> the column of its digit, or 0 for the first digit."""
-
-    most: int
-    classes: list[dict[int, int]]
-
-
 class PartialPlan:
-    """The plan of one tree. metered: the levels whose busiest instance is needed. most_kinds: of instances of one level
-    that may be the busiest; where there are more, `has_all_kinds` is false and the busiest one is bounded tensor by
-    tensor."""
+    """The plan of one tree. metered: the levels whose busiest instance is needed; where instances of too many kinds may
+    be the busiest, it is bounded tensor by tensor."""
 
     __slots__ = (
         "_alone",
         "_bits",
         "_busy",
         "_doubts",
+        "_extents",
         "_first_pin",
         "_grouping",
         "_levels",
@@ -96,8 +88,6 @@ class PartialPlan:
         "_steps",
         "_uneven",
         "_wires",
-        "has_all_kinds",
-        "most_kinds",
     )
 
     def __init__(
@@ -107,10 +97,8 @@ class PartialPlan:
         machine: MachineModel,
         shape: Shape,
         metered: Collection[int],
-        most_kinds: int,
     ) -> None:
-        self.most_kinds, self.has_all_kinds = most_kinds, True
-        self._plans = Plans(extents, machine, shape)
+        self._plans, self._extents = Plans(extents, machine, shape), extents
         self._loops = len(shape.loops)  # columns: tiles, extents that differ, digits of the loops
         self._first_pin = self._loops + sum(isinstance(extent, ExtentColumn) for extent in extents)
         self._levels = len(machine.levels)
@@ -178,16 +166,15 @@ class PartialPlan:
             for number, node in enumerate(nodes)
             if node.level == level
         ]
-        kinds = self._kinds_of_instances([tensor for tensor, _, _ in here], fans)
-        if kinds.most <= self.most_kinds:
-            return Candidates(joint=True, lists=[self._candidates(here, fills, kinds.classes)])
-        self.has_all_kinds = False
+        classes = self._classes_of_instances([tensor for tensor, _, _ in here], fans)
+        if classes is not None:
+            return Candidates(joint=True, lists=[self._candidates(here, fills, classes)])
+        first = {loop.position: 0 for loop in self._plans.nest.loops if 0 <= loop.fanout < fans}
         found: list[list[Candidate]] = []
         for each in here:
-            first = {loop.position: 0 for loop in self._plans.nest.loops if 0 <= loop.fanout < fans}
-            kinds = self._kinds_of_instances([each[0]], fans)
-            others = [] if kinds.most > self.most_kinds else [pins for pins in kinds.classes if pins != first]
-            bounds = [self._bound(*each, first)] if kinds.most > self.most_kinds else []
+            classes = self._classes_of_instances([each[0]], fans)
+            bounds = [self._bound(*each, first)] if classes is None else []
+            others = [pins for pins in classes or () if pins != first]
             found.append(self._candidates([each], fills, [first, *others]) + bounds)
         return Candidates(joint=False, lists=found)
 
@@ -261,23 +248,23 @@ class PartialPlan:
         most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
         return Shares(nested(alike), nested(most), fills, unequal)
 
-    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> Kinds:
-        """Return the kinds of instances that may be the busiest in these tensors.
+    def _classes_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins] | None:
+        """Return classes of the instances that may be the busiest in these tensors: position of a spatial loop -> the
+        column of its digit, or 0 for the first digit; None where there are too many kinds.
 
         Plans tell the first digit from later ones only along dims that a written tensor lacks.
         """
-        most, positions = 1, list[int]()
-        choices: list[tuple[int, ...]] = []
+        most, choices = 1, dict[int, tuple[int, ...]]()
         for dim, chain in enumerate(self._plans.nest.chains):
             may_exceed = any(_may_be_busier(tensor, dim) for tensor in tensors)
             told = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
             for number, loop in enumerate(chain):
                 if loop.fanout != TEMPORAL and loop.fanout < fans:
-                    positions.append(loop.position)
                     most *= most_runs(number) if may_exceed else 1
                     pin = self._first_pin + loop.tile
-                    choices.append((0, pin) if told else (pin,) if may_exceed else (0,))
-        return Kinds(most, [dict(zip(positions, chosen, strict=True)) for chosen in product(*choices)])
+                    choices[loop.position] = (0, pin) if told else (pin,) if may_exceed else (0,)
+        chosen = product(*choices.values())
+        return [dict(zip(choices, each, strict=True)) for each in chosen] if most <= TUNING.most_candidates else None
 
     def rows_of(self, tiles: list[Integers]) -> Rows:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
@@ -343,8 +330,8 @@ class PartialPlan:
         here = np.arange(len(tiles[0]))
         digits: dict[int, Integers] = {}
         for loop, later in candidate.pinned:
-            extent = self._plans.nest.extents[loop.dim]
-            lengths: list[Many] = [extent if isinstance(extent, int) else tiles[cast("ExtentColumn", extent).column]]
+            extent = self._extents[loop.dim]
+            lengths: list[Many] = [extent if isinstance(extent, int) else tiles[extent.column]]
             for outer in self._plans.nest.chains[loop.dim][: self._loops_outside(loop)]:
                 tile = tiles[outer.tile]
                 lengths = [tile, *(length - quotient(length, tile) * tile for length in lengths)]
