@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import prod
 
 import numpy as np
 
 from polymap.costmodel.contiguous import Blocks, Ints, Offsets, contiguous_runs, touched, united
+from polymap.costmodel.layout import Layout, row_major
 from polymap.costmodel.tuning import TUNING
 from polymap.ir import (
     Access,
@@ -192,7 +193,7 @@ class _Shelf:
     choices: dict[Sign, _Choices] = field(default_factory=dict[Sign, _Choices])
     forms: dict[Sign, tuple[list[_Tiles], ...]] = field(default_factory=dict[Sign, tuple[list[_Tiles], ...]])
     repeats: dict[Sign, int] = field(default_factory=dict[Sign, int])
-    sums: dict[Sign, Ints] = field(default_factory=dict[Sign, Ints])
+    sums: dict[Sign, tuple[Ints, int]] = field(default_factory=dict[Sign, tuple[Ints, int]])
     news: dict[tuple[int, int, int], Ints] = field(default_factory=dict[tuple[int, int, int], Ints])
     same: dict[bytes, Ints] = field(default_factory=dict[bytes, Ints])
     sent: dict[Sign, dict[Sign, Sent]] = field(default_factory=dict[Sign, "dict[Sign, Sent]"])
@@ -539,10 +540,11 @@ class Sending:
             indices = [each - first for each, first in zip(indices, firsts, strict=True)]
         key = group.axes, *(each.tobytes() for each in indices)
         if key not in self.shelf.sums:
-            at = dict(zip(group.dims, indices, strict=True))
-            self.shelf.sums[key] = self.shelf.shared(self._addresses(group, at))
-        found = self.shelf.sums[key]
-        return found, shift
+            found = self._addresses(group, dict(zip(group.dims, indices, strict=True)))
+            first = int(found[0])
+            self.shelf.sums[key] = self.shelf.shared(found - first), first
+        found, first = self.shelf.sums[key]
+        return found, first + shift
 
     def _addresses(self, group: _Group, indices: dict[str, Ints]) -> Ints:
         """Return the addresses of the group's axes, rising: all combinations of the dims' indices."""
@@ -608,11 +610,10 @@ def sending_of(
     node: StorageInTree,
     tensor: Tensor,
     sender: str,
-    layout: Address | tuple[int, ...] = (),
+    layout: Layout | None = None,
 ) -> Sending:
     """Return what the level `sender` has to do with a node of a tensor, which is accessed in one way by the one
-    statement. layout: the stride of each axis, or addresses where that is not all (no strides: the last axis is the
-    fastest)."""
+    statement. layout: None: by rows."""
     numbers = {fanout.name: number for number, fanout in enumerate(arch.fanouts)}
     outer, inner = len(arch.fanouts_above(sender)), len(arch.fanouts_above(node.node.level))
     loops: list[Loop] = []
@@ -628,26 +629,29 @@ def sending_of(
             loops.append(Loop(each.dim, tile, trips, role, FIRST, arch.fanouts[number]))
     (access,) = dict.fromkeys(accesses_of(workload.statements[0], tensor.name))
     keeps = rule_of(workload, tensor.name) is PlaceRule.READ_ONLY
-    if callable(layout):
-        return Sending(workload, access, tensor.origin, tuple(loops), layout, None, keeps)
-    strides = layout or tuple(prod(tensor.shape[axis + 1 :]) for axis in range(len(tensor.shape)))
-    weights = dict.fromkeys((dim for index in access.index for dim in index.coefficients()), 0)
-    for stride, index in zip(strides, access.index, strict=True):
-        for dim, coefficient in index.coefficients().items():
-            weights[dim] += stride * coefficient
-
-    def by_rows(axis: int, indices: Ints) -> Ints:
-        return strides[axis] * indices
-
-    shelf = _shelf_of(workload.dims, access, tensor.origin, strides, keeps=keeps)
+    layout = layout or row_major(len(tensor.shape))
+    shelf = _shelf_of(workload.dims, access, tensor.origin, layout, tensor.shape, keeps=keeps)
     if shelf.kept > TUNING.most_kept:
         shelf.clear()
-    return Sending(workload, access, tensor.origin, tuple(loops), by_rows, weights, keeps, shelf)
+    address = partial(layout.offsets, tensor.shape)
+    weights = None
+    if not any(block for _, block in layout.parts):
+        weights = dict.fromkeys((dim for index in access.index for dim in index.coefficients()), 0)
+        for stride, (axis, _) in zip(layout.strides(tensor.shape), layout.parts, strict=True):
+            for dim, coefficient in access.index[axis].coefficients().items():
+                weights[dim] += stride * coefficient
+    return Sending(workload, access, tensor.origin, tuple(loops), address, weights, keeps, shelf)
 
 
 @lru_cache(maxsize=16)
 def _shelf_of(
-    dims: tuple[Dim, ...], access: Access, origin: tuple[int, ...], strides: tuple[int, ...], *, keeps: bool
+    dims: tuple[Dim, ...],
+    access: Access,
+    origin: tuple[int, ...],
+    layout: Layout,
+    shape: tuple[int, ...],
+    *,
+    keeps: bool,
 ) -> _Shelf:
     return _Shelf()
 

@@ -33,9 +33,7 @@ class Blocks:
 def contiguous_runs(parts: Offsets) -> int:
     """Return the contiguous runs of the set."""
     pairs = Blocks(2, of_runs=True)  # of any size above one: only gaps begin runs
-    gaps = _gaps_of_sums(parts, pairs) or _gaps_of_sums((united(parts),), pairs)
-    assert gaps is not None, "the offsets of one part rise"
-    return 1 + gaps[1]
+    return 1 + _gaps(parts, pairs)[1]
 
 
 def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 0) -> int:
@@ -44,11 +42,7 @@ def touched(parts: Offsets, starts: Sequence[Ints], blocks: Blocks, base: int = 
     if not all(map(len, (*parts, *starts))):
         return 0
     blocks, base = _small(blocks, base, (*parts, *starts))
-    gaps = _gaps_of_sums(parts, blocks)
-    if gaps is None:
-        gaps = _gaps_of_sums((united(parts),), blocks)
-    assert gaps is not None, "the offsets of one part rise"
-    near, new = gaps
+    near, new = _gaps(parts, blocks)
     places = reduce(
         _added, (_histogram(each, blocks.size) for each in starts), _histogram(np.array([base]), blocks.size)
     )
@@ -71,6 +65,29 @@ def united(parts: Offsets) -> Ints:
     for part in parts:
         found = (found[:, None] + part[None, :]).reshape(-1)
     return np.unique(found)
+
+
+def _gaps(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int]:
+    """Return `_gaps_of_sums`; where parts interleave, of what they are sums of (an axis in blocks: of its blocks and of
+    one of them), at last of all elements."""
+    found = _gaps_of_sums(parts, blocks)
+    if found is None:
+        found = _gaps_of_sums([each for part in parts for each in _summands(part)], blocks)
+    if found is None:
+        found = _gaps_of_sums((united(parts),), blocks)
+    assert found is not None, "the offsets of one part rise"
+    return found
+
+
+def _summands(part: Ints) -> Offsets:
+    """Return two sets whose sum a set is, the first up to the first gap that differs; or the set alone."""
+    gaps = np.diff(part)
+    many = 1 + int((gaps != gaps[:1]).argmax()) if len(part) > 1 else 1
+    if len(part) % many:
+        return (part,)
+    rows = part.reshape(-1, many)
+    starts = rows[:, 0]
+    return (rows[0], starts - part[0]) if (rows - starts[:, None] == rows[0] - part[0]).all() else (part,)
 
 
 def _gaps_of_sums(parts: Offsets, blocks: Blocks) -> tuple[dict[int, Ints], int] | None:

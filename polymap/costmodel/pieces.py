@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -134,11 +133,8 @@ def _in_closed_form(
 ) -> tuple[int, int] | None:
     """Return (pieces read, pieces written) in one layout, None where steps have no closed form. row: the elements that
     the messages must add up to."""
-    order = layout.strides(tensor.shape) if not any(block for _, block in layout.parts) else None
-    strides = tuple(order[layout.parts.index((axis, 0))] for axis in range(layout.rank)) if order else ()
-    placed = partial(layout.offsets, tensor.shape) if order is None else strides
     view = view_of(workload.extents(), mapping)
-    sending = sending_of(workload, arch, view, node, tensor, arch.levels[0].name, placed)
+    sending = sending_of(workload, arch, view, node, tensor, arch.levels[0].name, layout)
     sides = exchanged(sending, initial=tensor.initial)
     if sides is None:
         return None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polymap.costmodel.cost import Cost
 from polymap.costmodel.evaluation import evaluate, simulate
-from polymap.costmodel.tables import cost_columns
+from polymap.costmodel.tables import partial_tiles
 from polymap.costmodel.tables.cost_arrays import CostArrays, evaluate_many
 from polymap.costmodel.tables.cost_columns import NestBatch, batch_of_nest
 from polymap.costmodel.tables.tuning import TUNING
@@ -165,7 +165,7 @@ def test_tables_of_windows_on_machines_with_bandwidths(
     seeds: range, most: int, least_counted: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """most: kinds of instances that are counted; beyond it the busiest one is bounded tensor by tensor."""
-    monkeypatch.setattr(cost_columns, "TUNING", TUNING._replace(fewest_candidates=most, most_candidates=most))
+    monkeypatch.setattr(partial_tiles, "TUNING", TUNING._replace(most_candidates=most))
     counted = 0
     for seed in seeds:
         rng = random.Random(seed)

@@ -37,7 +37,7 @@ from polymap.costmodel.closed_form.window_sums import (
     step_classes,
     sums_of_window,
 )
-from polymap.costmodel.tables.digits import digits_of, is_first_entrant, most_runs
+from polymap.costmodel.tables.digits import is_first_entrant, most_runs, run_starts
 from polymap.costmodel.tables.factors import (
     AcceptedSteps,
     FirstTile,
@@ -48,6 +48,7 @@ from polymap.costmodel.tables.factors import (
     WindowFirst,
     WindowKept,
     WindowSum,
+    columns_of,
 )
 from polymap.costmodel.tables.loops import Integers
 from polymap.costmodel.tables.planned_sums import Factor
@@ -58,42 +59,45 @@ ROWS = 6
 
 
 def random_chain(rng: random.Random, parts: Sequence[Part], column: int = 0) -> Chain:
-    """Return a chain over columns, the loops that a tile spans at its end left out; pins are numbers of runs."""
+    """Return a chain over columns, the loops that a tile spans at its end left out; pins are columns after these."""
     chosen = [rng.choice(parts) for _ in range(rng.choice((0, 1, 2, 3, 4)))]
     while chosen and chosen[-1] is Part.FREE:
         chosen.pop()
+    return with_pins(chosen, [part is Part.PINNED and rng.random() < 0.7 for part in chosen], column)
+
+
+def with_pins(parts: Sequence[Part], pinned: Sequence[bool], column: int = 0) -> Chain:
+    """Return a chain over columns, from this one on: tiles, then the pins of some loops."""
+    pins = iter(range(column + len(parts), column + 2 * len(parts)))
     return tuple(
-        (column + number, part, rng.randrange(most_runs(number)) if part is Part.PINNED else 0)
-        for number, part in enumerate(chosen)
+        (column + number, part, next(pins) if own else 0)
+        for number, (part, own) in enumerate(zip(parts, pinned, strict=True))
     )
 
 
-def random_columns(rng: random.Random, extent: int, loops: int) -> list[Integers]:
-    """Return tiles, each at most the enclosing one."""
+def random_columns(rng: random.Random, extent: int, chain: Chain) -> list[Integers]:
+    """Return tiles, each at most the enclosing one, then pins: each the first digit of a run, often another in each
+    row."""
     table: list[list[int]] = []
     for _ in range(ROWS):
         enclosing = extent
         row: list[int] = []
-        for _ in range(loops):
+        for _ in chain:
             enclosing = rng.randrange(1, enclosing + 1)
             row.append(enclosing)
+        known = runs(extent, tuple((tile, Part.EACH, 0) for tile in row))
+        row += [rng.choice(known[number])[0] for number, (_, _, pin) in enumerate(chain) if pin]
         table.append(row)
     return [np.array(column, dtype=np.int64) for column in zip(*table, strict=True)]
 
 
-def with_row(extent: int, chain: Chain, columns: Sequence[Integers], row: int) -> Chain:
-    """Return the chain with the tiles of one row, and first digits of runs as `runs` has them in place of pins."""
-    links: list[tuple[int, Part, int]] = []
-    for number, (_, part, run) in enumerate(chain):
-        tile = int(columns[number][row])
-        pin = 0
-        if run:
-            known = {int(np.broadcast_to(digits_of(extent, columns, chain)[number].pin, ROWS)[row])}
-            (pin,) = known
-            firsts = [first for first, _ in runs(extent, (*links, (tile, Part.EACH, 0)))[-1]]
-            assert pin in firsts
-        links.append((tile, part, pin))
-    return tuple(links)
+def with_row(chain: Chain, columns: Sequence[Integers], row: int) -> Chain:
+    """Return the chain with the tiles and pins of one row. columns: its own."""
+    pins = iter(columns[len(chain) :])
+    return tuple(
+        (int(tile[row]), part, int(next(pins)[row]) if pin else 0)
+        for tile, (_, part, pin) in zip(columns, chain, strict=False)
+    )
 
 
 def equal(factor: Factor, columns: Sequence[Integers], wanted: Sequence[int]) -> None:
@@ -105,12 +109,16 @@ def test_every_run_of_a_pinned_loop_is_among_those_of_the_arrays() -> None:
     for seed in range(40):
         rng = random.Random(seed)
         extent = rng.randrange(1, 40)
-        columns = random_columns(rng, extent, 3)
+        columns = random_columns(rng, extent, with_pins([Part.EACH] * 3, [False] * 3))
         for row in range(ROWS):
             tiles = [int(column[row]) for column in columns]
             wanted = {first for first, _ in runs(extent, tuple((tile, Part.EACH, 0) for tile in tiles))[2]}
-            chains = [((0, Part.EACH, 0), (1, Part.EACH, 0), (2, Part.PINNED, run)) for run in range(most_runs(2))]
-            pins = {int(np.broadcast_to(digits_of(extent, columns, chain)[2].pin, ROWS)[row]) for chain in chains}
+            lengths: list[int] = [extent]
+            for tile in tiles[:2]:
+                lengths = [tile, *(length % tile for length in lengths)]
+            starts = run_starts(lengths, columns[2][row : row + 1])
+            assert len(starts) == most_runs(2), "a run for each edge"
+            pins = {int(np.broadcast_to(each, 1)[0]) for each in starts}
             assert pins == wanted
 
 
@@ -119,8 +127,8 @@ def test_one_dim_on_arrays() -> None:
         rng = random.Random(seed)
         extent = rng.choice((1, 2, 7, 12, 30))
         chain = random_chain(rng, list(Part))
-        columns = random_columns(rng, extent, len(chain))
-        rows = [with_row(extent, chain, columns, row) for row in range(ROWS if chain else 1)]
+        columns = random_columns(rng, extent, chain)
+        rows = [with_row(chain, columns, row) for row in range(ROWS if chain else 1)]
         cut = rng.randrange(times_of(chain) + 1)
         equal(Places(extent, chain, cut), columns, [places(each, cut, extent) for each in rows])
         moved = [places(each, cut + 1, extent) - places(each, cut, extent) for each in rows]
@@ -147,8 +155,8 @@ def test_a_filtered_dim_on_arrays(step_filter: StepFilter) -> None:
         rng = random.Random(seed)
         extent = rng.choice((1, 2, 7, 12, 30))
         chain = random_chain(rng, (Part.TIME, Part.TIME, Part.MERGED, Part.EACH, Part.PINNED))
-        columns = random_columns(rng, extent, len(chain))
-        rows = [with_row(extent, chain, columns, row) for row in range(ROWS if chain else 1)]
+        columns = random_columns(rng, extent, chain)
+        rows = [with_row(chain, columns, row) for row in range(ROWS if chain else 1)]
         times = times_of(chain)
         cut = Cut(rng.randrange(times + 1), moved=False)
         if times and rng.random() < 0.5:
@@ -165,13 +173,10 @@ def test_the_first_sibling_that_comes_back_on_arrays() -> None:
         parts = [*(Part.TIME for _ in range(rng.choice((1, 2, 3)))), Part.MERGED]
         if rng.random() < 0.3:
             rng.shuffle(parts)
-        chain = tuple(
-            (number, part, rng.randrange(most_runs(number)) * (part is Part.MERGED))
-            for number, part in enumerate(parts)
-        )
-        columns = random_columns(rng, extent, len(chain))
+        chain = with_pins(parts, [part is Part.MERGED and rng.random() < 0.7 for part in parts])
+        columns = random_columns(rng, extent, chain)
         cut = Cut(rng.randrange(times_of(chain)), moved=rng.random() < 0.5)
-        wanted = [steps_back(extent, with_row(extent, chain, columns, row), cut) for row in range(ROWS)]
+        wanted = [steps_back(extent, with_row(chain, columns, row), cut) for row in range(ROWS)]
         equal(AcceptedSteps(extent, chain, cut, is_first_entrant), columns, wanted)
         found += any(wanted)
     assert found > 25
@@ -202,9 +207,12 @@ def test_windows_on_arrays(seeds: range) -> None:
             extent = rng.choice((1, 3, 8, 13) if len(factors) == 2 else (1, 3, 5))
             chain = random_chain(rng, parts, len(columns))
             if rng.random() < 0.7:  # the kind that arrays count: temporal loops, one spatial loop inside them
-                chain = (*((column, Part.TIME, 0) for column, _, _ in chain[:-1]), *chain[-1:])
+                parts_of = [*(Part.TIME for _ in chain[:-1]), *(part for _, part, _ in chain[-1:])]
+                chain = with_pins(
+                    parts_of, [part is Part.PINNED and rng.random() < 0.7 for part in parts_of], len(columns)
+                )
             axes.append((factor, extent, chain))
-            columns += random_columns(rng, extent, len(chain))
+            columns += random_columns(rng, extent, chain)
         cuts: list[Cut] = []
         mover = rng.randrange(3)
         for number, (_, _, chain) in enumerate(axes):
@@ -291,8 +299,9 @@ def compare_windows(axes: Axes, cuts: tuple[Cut, ...], columns: list[Integers]) 
         at = 0
         placed: list[tuple[int, int, Chain]] = []
         for factor, extent, chain in axes:
-            placed.append((factor, extent, with_row(extent, chain, columns[at : at + len(chain)], row)))
-            at += len(chain)
+            own = columns[at : at + len(columns_of(chain))]
+            placed.append((factor, extent, with_row(chain, own, row)))
+            at += len(own)
         rows.append(tuple(placed))
     equal(WindowAll(axes), columns, [all_elements(each) for each in rows])
     equal(WindowDistinct(axes), columns, [distinct_elements(each) for each in rows])

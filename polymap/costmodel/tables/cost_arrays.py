@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from itertools import repeat
 from typing import Any, NamedTuple, cast
@@ -102,7 +102,7 @@ def evaluate_many(workload: WorkloadLike, arch: ArchitectureLike, tree: Mapping,
     workload, arch = question_of(workload, arch)
     tree = mapping_of(tree)
     table = _integer_table(tiles, sum(1 for _ in loops_of_tree(tree.nodes)))
-    some, batch = _known_tree(workload, arch, tree, table[0].tolist())
+    some, batch = _known_tree(workload, arch, tree)
     figures = _Figures.like(some, len(table))
     left = np.arange(len(table))
     if batch is not None and table.dtype == np.int64:
@@ -122,8 +122,8 @@ class _KnownTree(NamedTuple):
 _latest: list[tuple[Workload, Architecture, tuple[object, ...], _KnownTree]] = []
 
 
-def _known_tree(workload: Workload, arch: Architecture, tree: Mapping, first: Sequence[int]) -> _KnownTree:
-    """Return what serves all tables of a tree; of the latest trees it is kept. first: tiles of a row.
+def _known_tree(workload: Workload, arch: Architecture, tree: Mapping) -> _KnownTree:
+    """Return what serves all tables of a tree; of the latest trees it is kept.
 
     To plan a tree takes as long as to count some thousand rows.
     """
@@ -132,7 +132,9 @@ def _known_tree(workload: Workload, arch: Architecture, tree: Mapping, first: Se
         if other is workload and on is arch and kept == nodes:
             _latest.append(_latest.pop(number))
             return known
-    cost = _row(workload, arch, tree, first, 0)
+    cost = _row(
+        workload, arch, tree, repeat(1), 0
+    )  # where each dim has one loop of several iterations, counts are quick
     # A broken rule of placement does not depend on tiles; what other rules are broken does.
     placed = all(violation.kind != "placement" for violation in cost.violations)
     by_arrays = not arch.is_timed_by_step  # else each row by itself: its steps are no sums of traffic
@@ -198,7 +200,7 @@ def _as_array(tiles: ArrayLike) -> NDArray[Any]:
     return table if is_array else np.asarray(tiles, dtype=np.object_)  # numpy makes floats of a list with 2**63
 
 
-def _row(workload: Workload, arch: Architecture, tree: Mapping, row: Sequence[int], number: int) -> Cost:
+def _row(workload: Workload, arch: Architecture, tree: Mapping, row: Iterable[int], number: int) -> Cost:
     mapping = Mapping(with_tiles(tree.nodes, iter(row)))
     try:
         return evaluate(workload, arch, mapping)

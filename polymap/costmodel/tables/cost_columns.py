@@ -224,7 +224,10 @@ class NestBatch:
         return self._figures(columns, NestCounts(rows, busy, columns.steps, wires)), right
 
     def count_partial(self, table: Integers) -> Iterator[tuple[slice, BatchFigures, Booleans]]:
-        plan = self._plan_for(len(table))
+        if self._partial is None:
+            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
+            self._partial = PartialPlan(self._model, self._model.extents, self._machine, self._shape, metered)
+        plan = self._partial
         everything, readable = self._columns(table)
         rows = plan.rows_of(everything.tiles)
         for start in range(0, len(table), TUNING.column_rows):
@@ -235,14 +238,6 @@ class NestBatch:
             figures = self._figures(columns, counts)
             known = self._pricing.is_latency(counts, least, figures)
             yield stretch, figures, readable[stretch] & ~rows.failed & known
-
-    def _plan_for(self, rows: int) -> PartialPlan:
-        """Return the plan for a table of so many rows: long tables are worth planning more kinds of instances."""
-        most = max(TUNING.fewest_candidates, min(rows, TUNING.most_candidates))
-        if self._partial is None or (most > self._partial.most_kinds and not self._partial.has_all_kinds):
-            metered = [number for number, level in enumerate(self._arch.levels) if level.has_bandwidth]
-            self._partial = PartialPlan(self._model, self._model.extents, self._machine, self._shape, metered, most)
-        return self._partial
 
     def _columns(self, table: Integers) -> tuple[Columns, Booleans]:
         """Return the rows as columns, and a mask of the rows that are loop trees."""

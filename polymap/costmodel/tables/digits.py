@@ -50,16 +50,11 @@ Digits = Sequence[Digit]
 Lengths = list[tuple[Many, Many]]  # (length, how many); a length of which there are none may be anything
 
 
-def digits_of(extent: Many, tiles: Sequence[Integers], chain: Chain) -> list[Digit]:
-    """Return the loops of a chain with their tiles. The pins of the chain are numbers of runs (`run_starts`)."""
-    pinned = any(run for _, _, run in chain)
-    lengths: list[Many] = [extent]
-    digits: list[Digit] = []
-    for tile, (_, part, run) in zip(tiles, chain, strict=True):
-        digits.append(Digit(tile, part, run_starts(lengths, tile)[run] if run else 0))
-        if pinned:
-            lengths = [tile, *(length - quotient(length, tile) * tile for length in lengths)]
-    return digits
+def digits_of(columns: Sequence[Integers], chain: Chain) -> list[Digit]:
+    """Return the loops of a chain with their tiles and pins. columns: tiles of all loops, then pins of those that have
+    one."""
+    pins = iter(columns[len(chain) :])
+    return [Digit(tile, part, next(pins) if pin else 0) for tile, (_, part, pin) in zip(columns, chain, strict=False)]
 
 
 def run_starts(lengths: Sequence[Many], tile: Integers) -> list[Many]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Self, cast
 
 import numpy as np
@@ -53,17 +53,18 @@ from polymap.costmodel.tables.window_histories import is_tabled, kept_elements_o
 from polymap.costmodel.tables.window_sums import Summed, first_size, is_in_reach, sums
 from polymap.ir import BudgetError
 
-# In the chains of this module a link's tile is the number of a column, a pin that of a run of digits.
+# In the chains of this module a link's tile is the number of a column, and so is a pin, unless it is 0.
 
 
 def columns_of(chain: Chain) -> tuple[int, ...]:
-    """Return the columns of a chain's loops."""
-    return tuple(column for column, _, _ in chain)
+    """Return the columns of a chain's loops, then those of its pins."""
+    return (*(column for column, _, _ in chain), *(pin for _, _, pin in chain if pin))
 
 
 def _of_first_columns(chain: Chain, first: int) -> Chain:
     """Return the chain with the columns first, first + 1, ... in place of its own."""
-    return tuple((first + number, part, pin) for number, (_, part, pin) in enumerate(chain))
+    pins = iter(range(first + len(chain), first + 2 * len(chain)))
+    return tuple((first + number, part, next(pins) if pin else 0) for number, (_, part, pin) in enumerate(chain))
 
 
 def _of_first_column(extent: Extent, first: int) -> Extent:
@@ -103,8 +104,8 @@ class Line:
     def digits(self, tiles: Sequence[Integers]) -> tuple[Many, list[Digit]]:
         """Return the extent and the loops with their tiles."""
         if isinstance(self.extent, int):
-            return self.extent, digits_of(self.extent, tiles, self.chain)
-        return tiles[0], digits_of(tiles[0], tiles[1:], self.chain)
+            return self.extent, digits_of(tiles, self.chain)
+        return tiles[0], digits_of(tiles[1:], self.chain)
 
 
 class FirstTile(Line):
@@ -218,7 +219,7 @@ class OfWindow:
         for factor, extent, chain in self.axes:
             own = first + len(_columns_of_extent(extent))
             axes.append((factor, cast("int", _of_first_column(extent, first)), _of_first_columns(chain, own)))
-            first = own + len(chain)
+            first = own + len(columns_of(chain))
         return replace(self, axes=tuple(axes))
 
 
@@ -232,7 +233,7 @@ def _with_extents(
     left, extents, loops = iter(tiles), list[Integers](), list[Integers]()
     for columns, (_, _, chain) in zip(own, axes, strict=True):
         extents += [next(left) for _ in columns]
-        loops += [next(left) for _ in chain]
+        loops += islice(left, len(columns_of(chain)))
     choices, which = np.unique(np.stack(extents), axis=1, return_inverse=True)
     found: list[Integers] = []
     for number, choice in enumerate(choices.T.tolist()):
@@ -363,7 +364,7 @@ def _sums_over_steps(
     values = np.zeros((many, len(tiles[0])), dtype=np.int64)
     left = np.ones(len(tiles[0]), dtype=np.bool_)
     if is_in_reach(axes, cuts):
-        found, unknown = sums(axes, digits_of_axes(axes, tiles), cuts, summed)
+        found, unknown = sums(axes, digits_of_axes(axes, tiles), cuts, summed, counted)
         for number, value in enumerate(found):
             values[number] = value
         left &= unknown
@@ -381,7 +382,7 @@ def _sums_over_steps(
 def digits_of_axes(axes: Axes, tiles: Sequence[Integers]) -> list[list[Digit]]:
     """Return the loops of a window's dims with their tiles."""
     left = iter(tiles)
-    return [digits_of(extent, [next(left) for _ in chain], chain) for _, extent, chain in axes]
+    return [digits_of(list(islice(left, len(columns_of(chain)))), chain) for _, _, chain in axes]
 
 
 def count_row_by_row(count: Callable[[Axes], int], axes: Axes, tiles: Sequence[Integers]) -> Many:

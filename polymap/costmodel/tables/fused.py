@@ -94,8 +94,7 @@ class NestColumns:
         if self.plan is None:
             places = {dim: ExtentColumn(len(self.loops) + number) for number, dim in enumerate(self.varying)}
             own = [places.get(dim, extent) for dim, extent in enumerate(self.model.extents)]
-            most = TUNING.fewest_candidates
-            self.plan = PartialPlan(self.model, own, self.machine, self.shape, self.metered, most)
+            self.plan = PartialPlan(self.model, own, self.machine, self.shape, self.metered)
         given = (np.asarray(extents[dim]) for dim in self.varying)
         rows = self.plan.rows_of([*columns.tiles, *given])
         rows.move(slice(0, columns.rows))

@@ -16,6 +16,7 @@ from polymap.costmodel.closed_form import (
     TEMPORAL,
     Busiest,
     DimKind,
+    Loop,
     MachineModel,
     NestCounts,
     Node,
@@ -28,10 +29,11 @@ from polymap.costmodel.closed_form import (
     rows_of,
     wires_of,
 )
-from polymap.costmodel.tables.digits import most_runs
-from polymap.costmodel.tables.loops import Booleans, Extent, Integers, Many, Shape
+from polymap.costmodel.tables.digits import most_runs, run_starts
+from polymap.costmodel.tables.loops import Booleans, Extent, ExtentColumn, Integers, Many, Shape, quotient
 from polymap.costmodel.tables.planned_sums import NO_TERMS, Nested, Rows, Terms, evaluated, nested
 from polymap.costmodel.tables.plans import Plans
+from polymap.costmodel.tables.tuning import TUNING
 
 
 class Shares(NamedTuple):
@@ -48,9 +50,11 @@ class Shares(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One kind of instance of a level. works: 1 where it has work. reads, writes: in bits, without `shares`, which are
+    """Kinds of instances of a level that are counted alike. pinned: the spatial loops whose digits tell them apart, and
+    whether a digit is above 0. works: 1 where an instance has work. reads, writes: in bits, without `shares`, which are
     read and written, too."""
 
+    pinned: tuple[tuple[Loop[int], bool], ...]
     works: Nested
     reads: Nested
     writes: Nested
@@ -66,24 +70,24 @@ class Candidates(NamedTuple):
 
 
 class PartialPlan:
-    """The plan of one tree. metered: the levels whose busiest instance is needed. most_kinds: of instances of one level
-    that may be the busiest; where there are more, `has_all_kinds` is false and the busiest one is bounded tensor by
-    tensor."""
+    """The plan of one tree. metered: the levels whose busiest instance is needed; where instances of too many kinds may
+    be the busiest, it is bounded tensor by tensor."""
 
     __slots__ = (
         "_alone",
         "_bits",
         "_busy",
         "_doubts",
+        "_extents",
+        "_first_pin",
         "_grouping",
         "_levels",
+        "_loops",
         "_plans",
         "_rows",
         "_steps",
         "_uneven",
         "_wires",
-        "has_all_kinds",
-        "most_kinds",
     )
 
     def __init__(
@@ -93,10 +97,10 @@ class PartialPlan:
         machine: MachineModel,
         shape: Shape,
         metered: Collection[int],
-        most_kinds: int,
     ) -> None:
-        self.most_kinds, self.has_all_kinds = most_kinds, True
-        self._plans = Plans(extents, machine, shape)
+        self._plans, self._extents = Plans(extents, machine, shape), extents
+        self._loops = len(shape.loops)  # columns: tiles, extents that differ, digits of the loops
+        self._first_pin = self._loops + sum(isinstance(extent, ExtentColumn) for extent in extents)
         self._levels = len(machine.levels)
         self._bits = [tensor.bits for tensor in model.tensors]
         self._uneven: set[int] = set()  # dims whose tiles must divide for the plan to hold
@@ -162,16 +166,16 @@ class PartialPlan:
             for number, node in enumerate(nodes)
             if node.level == level
         ]
-        kinds = self._kinds_of_instances([tensor for tensor, _, _ in here], fans)
-        if kinds is not None:
-            return Candidates(joint=True, lists=[self._candidates(here, fills, kinds)])
-        self.has_all_kinds = False
+        classes = self._classes_of_instances([tensor for tensor, _, _ in here], fans)
+        if classes is not None:
+            return Candidates(joint=True, lists=[self._candidates(here, fills, classes)])
+        first = {loop.position: 0 for loop in self._plans.nest.loops if 0 <= loop.fanout < fans}
         found: list[list[Candidate]] = []
         for each in here:
-            first = {loop.position: 0 for loop in self._plans.nest.loops if 0 <= loop.fanout < fans}
-            kinds = self._kinds_of_instances([each[0]], fans)
-            bounds = [self._bound(*each, first)] if kinds is None else []
-            found.append(self._candidates([each], fills, kinds or [first]) + bounds)
+            classes = self._classes_of_instances([each[0]], fans)
+            bounds = [self._bound(*each, first)] if classes is None else []
+            others = [pins for pins in classes or () if pins != first]
+            found.append(self._candidates([each], fills, [first, *others]) + bounds)
         return Candidates(joint=False, lists=found)
 
     def _candidates(
@@ -195,7 +199,15 @@ class PartialPlan:
                 moves = self._plans.accesses(tensor, nodes, number, pins)
                 reads, writes = reads + moves.reads * tensor.bits, writes + moves.writes * tensor.bits
             works = nested(self._plans.works(pins))
-            found.append(Candidate(works, nested(reads), nested(writes), tuple(shares)))
+            idle = {
+                dim
+                for tensor, _, _ in here
+                if tensor.written
+                for dim, kind in enumerate(tensor.kinds)
+                if kind is DimKind.IDLE
+            }
+            pinned = tuple((loop, loop.dim in idle) for loop in self._plans.nest.loops if pins.get(loop.position))
+            found.append(Candidate(pinned, works, nested(reads), nested(writes), tuple(shares)))
         return found
 
     def _bound(self, tensor: TensorModel, number: int, nodes: tuple[Node, ...], first: Pins) -> Candidate:
@@ -210,8 +222,8 @@ class PartialPlan:
         )
         if tensor.written:
             both = nested(entered + served)
-            return Candidate(Nested(1, ()), both, both, ())
-        return Candidate(Nested(1, ()), nested(served * max(1, tensor.reads)), nested(entered), ())
+            return Candidate((), Nested(1, ()), both, both, ())
+        return Candidate((), Nested(1, ()), nested(served * max(1, tensor.reads)), nested(entered), ())
 
     def _shares(
         self,
@@ -236,20 +248,23 @@ class PartialPlan:
         most = self._plans.entries(tensor, parent, node, pins) * tensor.bits
         return Shares(nested(alike), nested(most), fills, unequal)
 
-    def _kinds_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins] | None:
-        """Return, per kind of instance that may be the busiest in these tensors, position of a spatial loop -> run of
-        digits; None where there are too many."""
-        loops: list[int] = []
-        kinds: list[range] = []
+    def _classes_of_instances(self, tensors: list[TensorModel], fans: int) -> list[Pins] | None:
+        """Return classes of the instances that may be the busiest in these tensors: position of a spatial loop -> the
+        column of its digit, or 0 for the first digit; None where there are too many kinds.
+
+        Plans tell the first digit from later ones only along dims that a written tensor lacks.
+        """
+        most, choices = 1, dict[int, tuple[int, ...]]()
         for dim, chain in enumerate(self._plans.nest.chains):
             may_exceed = any(_may_be_busier(tensor, dim) for tensor in tensors)
+            told = any(tensor.written and tensor.kinds[dim] is DimKind.IDLE for tensor in tensors)
             for number, loop in enumerate(chain):
                 if loop.fanout != TEMPORAL and loop.fanout < fans:
-                    loops.append(loop.position)
-                    kinds.append(range(most_runs(number) if may_exceed else 1))
-        if prod(len(each) for each in kinds) > self.most_kinds:
-            return None
-        return [dict(zip(loops, chosen, strict=True)) for chosen in product(*kinds)]
+                    most *= most_runs(number) if may_exceed else 1
+                    pin = self._first_pin + loop.tile
+                    choices[loop.position] = (0, pin) if told else (pin,) if may_exceed else (0,)
+        chosen = product(*choices.values())
+        return [dict(zip(choices, each, strict=True)) for each in chosen] if most <= TUNING.most_candidates else None
 
     def rows_of(self, tiles: list[Integers]) -> Rows:
         """Return the rows of a table of tiles, none larger than the enclosing one."""
@@ -269,7 +284,7 @@ class PartialPlan:
             least[level] = most[level] = self._bits_of_only_instance(found, level)
         for level, candidates in self._busy.items():
             for kinds in candidates.lists:
-                bounds = [self._bits_of_instance(each, rows, even) for each in kinds]
+                bounds = [self._bits_of_instances(each, rows, even) for each in kinds]
                 low = _largest([low for low, _ in bounds]) if candidates.joint else bounds[0][0]
                 high = _largest([high for _, high in bounds])
                 least[level], most[level] = _sum(least[level], low), _sum(most[level], high)
@@ -282,6 +297,52 @@ class PartialPlan:
         ]
         steps = self._value(self._steps, rows) + np.zeros_like(rows.failed, dtype=np.int64)
         return NestCounts(found, most, steps, wires), tuple(least)
+
+    def _bits_of_instances(
+        self, candidate: Candidate, rows: Rows, even: dict[int, Booleans]
+    ) -> tuple[Busiest[Many], Busiest[Many]]:
+        """Return a lower and an upper bound on the bits that the busiest of these instances reads and writes."""
+        if not candidate.pinned:
+            return self._bits_of_instance(candidate, rows, even)
+        tiles, number = rows.tiles(), len(rows.failed)
+        most = prod(most_runs(self._loops_outside(loop)) for loop, _ in candidate.pinned)
+        bounds = np.zeros((6, number), dtype=np.int64)
+        for start in range(0, number, max(1, TUNING.chain_rows // most)):
+            stretch = slice(start, start + max(1, TUNING.chain_rows // most))
+            here, pinned = self._pinned([tile[stretch] for tile in tiles], candidate)
+            if not len(here):
+                continue
+            own = Rows(pinned, self._grouping)
+            found = self._bits_of_instance(candidate, own, {dim: each[stretch][here] for dim, each in even.items()})
+            firsts = np.flatnonzero(np.diff(here, prepend=-1))
+            for bound, values in zip(bounds, (*found[0], *found[1]), strict=True):
+                values = np.broadcast_to(values, len(here))
+                bound[start + here[firsts]] = np.maximum.reduceat(values, firsts)
+            rows.failed[start + here[firsts]] |= np.logical_or.reduceat(own.failed, firsts)
+        return Busiest[Many](*bounds[:3]), Busiest[Many](*bounds[3:])
+
+    def _loops_outside(self, loop: Loop[int]) -> int:
+        return self._plans.nest.chains[loop.dim].index(loop)
+
+    def _pinned(self, tiles: list[Integers], candidate: Candidate) -> tuple[Integers, list[Integers]]:
+        """Return the numbers of the rows, ascending, each as often as it has such instances, and their columns, digits
+        last."""
+        here = np.arange(len(tiles[0]))
+        digits: dict[int, Integers] = {}
+        for loop, later in candidate.pinned:
+            extent = self._extents[loop.dim]
+            lengths: list[Many] = [extent if isinstance(extent, int) else tiles[extent.column]]
+            for outer in self._plans.nest.chains[loop.dim][: self._loops_outside(loop)]:
+                tile = tiles[outer.tile]
+                lengths = [tile, *(length - quotient(length, tile) * tile for length in lengths)]
+            starts = np.stack(np.broadcast_arrays(*run_starts(lengths, tiles[loop.tile])), axis=1)[here]
+            there = starts > 0
+            there[:, 0] = not later
+            which, run = np.nonzero(there)
+            here, digits = here[which], {column: each[which] for column, each in digits.items()}
+            digits[loop.tile] = starts[which, run]
+        idle = np.zeros_like(here)
+        return here, [*(tile[here] for tile in tiles), *(digits.get(each, idle) for each in range(self._loops))]
 
     def _bits_of_instance(
         self, candidate: Candidate, rows: Rows, even: dict[int, Booleans]

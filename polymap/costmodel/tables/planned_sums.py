@@ -107,6 +107,10 @@ class Rows:
         self._here = [None] * len(self._grouping.places)
         self.failed: Booleans = np.zeros(stretch.stop - stretch.start, dtype=np.bool_)
 
+    def tiles(self) -> list[Integers]:
+        """Return the selected rows."""
+        return [tile[self._stretch] for tile in self._tiles]
+
     def values(self, number: int) -> Many:
         """Return the values of a factor; one number where all are equal."""
         found = self._here[number]
@@ -170,7 +174,10 @@ class Rows:
             found = np.flatnonzero(seen)
             which = (np.cumsum(seen) - 1)[keys]
         else:
-            found, which = np.unique(keys, return_inverse=True)
+            order = np.argsort(keys, kind="stable")
+            found, which = keys[order], np.empty_like(keys)
+            new = np.diff(found, prepend=found[0] - 1) > 0
+            found, which[order] = found[new], np.cumsum(new) - 1
         if not alone and 2 * len(found) > number:
             return None
         distinct: list[Integers] = []

@@ -30,11 +30,8 @@ class Tuning(NamedTuple):
     """The largest coefficient of a window whose tiles with gaps are listed residue by residue."""
     largest_pj: int = 10**300
     """Energies that are added up as floats, which end at 10^308: longer ones are integers."""
-    fewest_candidates: int = 64
-    """Instances that may be the busiest one, counted for all rows of any table: to plan one takes 1 ms, to evaluate a
-    row 2 to 8. Two dims spread below two temporal loops each have 36."""
     most_candidates: int = 500
-    """And of a table of so many rows or more; `evaluate` counts no more, either."""
+    """Kinds of instances of which each may be the busiest one, counted for each row; `evaluate` counts no more."""
 
 
 TUNING = Tuning()

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from functools import reduce
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from polymap.costmodel.closed_form import Axes, Cut, Part, Sums, Window
+from polymap.costmodel.closed_form import Axes, CountedSteps, Cut, Part, Sums, Window
 from polymap.costmodel.tables.digits import Digit
 from polymap.costmodel.tables.loops import Booleans, Integers, Many, quotient
 
@@ -82,37 +83,47 @@ def is_in_reach(axes: Axes, cuts: Sequence[Cut | None]) -> bool:
         return False
     for (_, _, chain), cut in zip(axes, cuts, strict=True):
         parts = [part for _, part, _ in chain]
-        times = parts.count(Part.TIME)
-        if parts[:times].count(Part.TIME) < times or len(parts) > times + 1:
+        if not {Part.FREE, Part.UNITED}.isdisjoint(parts) or Part.MERGED in parts[:-1]:
             return False
-        if parts[times:] in ([Part.FREE], [Part.UNITED]):
-            return False
-        if parts[times:] and cut is not None and times > cut.outside + cut.moved:
+        if cut is None:
+            continue
+        if any(part is not Part.TIME for part in parts[:-1]):
+            return False  # siblings' own TIME loops
+        if parts.count(Part.TIME) > cut.outside + cut.moved and parts[-1] in (Part.EACH, Part.MERGED):
             return False  # the instances' inner loops do not end together
     return sum(part is Part.MERGED for _, _, chain in axes for _, part, _ in chain) < 3
 
 
-def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None) -> tuple[list[Kind], Many]:
+def kinds_of(extent: int, digits: Sequence[Digit], cut: Cut | None, counted: CountedSteps) -> tuple[list[Kind], Many]:
     """Return the kinds of steps of one dim, and 1 where the last of the compared siblings is shorter."""
     states: list[State] = [(1, extent, extent, 0)]
     outside = len(digits) if cut is None else cut.outside
+    moved = cut is not None and cut.moved
+    need: Many = 0
+    if digits and digits[-1].part is Part.PINNED and counted is CountedSteps.OWN:
+        need = digits[-1].pin * digits[-1].tile
     for tile, part, pin in digits:
         if part is Part.TIME:
-            states = list(states_below(states, tile, Cut(outside, cut is not None and cut.moved)))
+            states = list(states_below(states, tile, Cut(outside, moved), need))
             outside -= 1
-            continue
-        if part is Part.MERGED:
+        elif part is Part.PINNED:
+            states = [state_of_pin(state, tile, pin) for state in states]
+        elif part is Part.MERGED:
             rests = [np.where(often > 0, now - quotient(now, tile) * tile, 0) for often, now, _, _ in states]
             kinds = [Kind(often, tile, tile, rise, tile, quotient(now, tile)) for often, now, _, rise in states]
             return kinds, np.logical_or.reduce([rest > 0 for rest in rests])
-        if part is Part.PINNED:
-            return [Kind(*state_of_pin(state, tile, pin), 0, 1) for state in states], 0
-        return [kind for state in states for kind in _each(state, tile)], 0
+        elif cut is None:
+            states = list(states_below(states, tile, Cut(1, moved=False)))
+        else:
+            return [kind for state in states for kind in _each(state, tile)], 0
     return [Kind(*state, 0, 1) for state in states], 0
 
 
-def states_below(states: Sequence[State], tile: Integers, cut: Cut) -> Iterator[State]:
-    """Yield the states below a TIME loop. The cut counts from here, and is negative inside the carry."""
+def states_below(states: Sequence[State], tile: Integers, cut: Cut, need: Many = 0) -> Iterator[State]:
+    """Yield the states below a TIME loop. The cut counts from here, and is negative inside the carry.
+
+    need: the instance's offset further in, which the tile before reached.
+    """
     full: Many = 0
     for often, now, before, rise in states:
         whole = quotient(now, tile)
@@ -124,8 +135,8 @@ def states_below(states: Sequence[State], tile: Integers, cut: Cut) -> Iterator[
             yield often * np.maximum(whole - 1, 0), tile, tile, tile
             yield often * ((rest > 0) & (whole > 0)), rest, tile, tile
         else:
-            last = quotient(before + (tile - 1), tile) - 1
-            yield often, np.minimum(now, tile), before - last * tile, rise - last * tile
+            last = quotient(before - need + (tile - 1), tile) - 1
+            yield often, np.minimum(now, tile), np.minimum(before - last * tile, tile), rise - last * tile
     if cut.outside > 0:
         yield full, tile, tile, 0
 
@@ -140,7 +151,7 @@ def _each(state: State, tile: Integers) -> Iterator[Kind]:
 
 
 def state_of_pin(state: State, tile: Integers, pin: Many) -> State:
-    """Return the state below one digit."""
+    """Return the state below one digit. The length before is not positive where the instance was idle."""
     often, now, before, rise = state
     rest = now - pin * tile
     return often * (rest > 0), np.minimum(rest, tile), np.minimum(before - pin * tile, tile), rise
@@ -202,14 +213,18 @@ def _interval_overlap(shift: Many, one: Many, other: Many) -> Many:
 
 
 def sums(
-    axes: Axes, digits: Sequence[Sequence[Digit]], cuts: Sequence[Cut | None], summed: Summed
+    axes: Axes,
+    digits: Sequence[Sequence[Digit]],
+    cuts: Sequence[Cut | None],
+    summed: Summed,
+    counted: CountedSteps,
 ) -> tuple[list[Many], Booleans]:
     """Return sums over steps, and a mask of the mappings for which they do not hold."""
     total: list[Many] = [0] * len(summed.value)
     unknown: Booleans = np.zeros(1, dtype=np.bool_)
     per_dim: list[list[Kind]] = []
     for (_, extent, _), each, cut in zip(axes, digits, cuts, strict=True):
-        kinds, uneven = kinds_of(extent, each, cut)
+        kinds, uneven = kinds_of(extent, each, cut, counted)
         per_dim.append([kind for kind in kinds if np.any(kind.often)])
         unknown = unknown | np.asarray(uneven, dtype=np.bool_)
     for kinds in product(*per_dim):
@@ -220,6 +235,8 @@ def sums(
             rise = rise - factor * kind.rise
             often = often * kind.often
         kept, odd = shared_elements(tile, tile_at(axes, [kind.before for kind in kinds], rise))
+        if counted is CountedSteps.MACHINE:
+            kept = kept * reduce(np.logical_and, (np.greater(kind.before, 0) for kind in kinds))
         unknown = unknown | (odd & (often != 0))
         total = [sum_ + each for sum_, each in zip(total, _of_equal_tiles(summed, tile.size, kept, often), strict=True)]
     return total, unknown

@@ -25,6 +25,9 @@ def random_offsets(rng: random.Random) -> list[Ints]:
     for _ in range(rng.randint(0, 3)):
         parts.append(np.array(sorted(rng.sample(range(8), rng.randint(1, 6)))) * stride + rng.randint(-3, 3))
         stride *= rng.choice([1, 2, 4, 7, 8, 9, 16])
+    if parts and rng.random() < 0.4:  # an axis in blocks: one of them, here and further on
+        further = np.arange(rng.randint(2, 4)) * rng.choice([3, 20, 64, 200])
+        parts[0] = np.unique(parts[0][:, None] + further)
     return parts
 
 
