@@ -3,13 +3,18 @@
     python -m pytest -n 2 --note-times out/times.txt
     python -m tests.times out/times.txt
 
-rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text.
+rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text. Of seeds,
+which say the same of other random inputs, `few` leaves the first ones in `make test` and the others in `make soak`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 SLOW = Path(__file__).with_name("slow.txt")
 LIMIT_S = 0.1
@@ -18,6 +23,11 @@ LIMIT_S = 0.1
 def read_slow() -> frozenset[str]:
     """Return the names of the tests that are listed as slow."""
     return frozenset(SLOW.read_text(encoding="utf-8").splitlines())
+
+
+def few(values: Iterable[Any], kept: int) -> list[Any]:
+    """Return values as parameters: the first `kept` in `make test`, the others in `make soak`."""
+    return [one if n < kept else pytest.param(one, marks=pytest.mark.soak) for n, one in enumerate(values)]
 
 
 def measured(notes: Path) -> dict[str, float]:

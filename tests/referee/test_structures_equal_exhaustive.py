@@ -22,6 +22,7 @@ from polymap.schedules.legality import dependence_violations
 from polymap.search.enumeration.trees import scored_trees
 from tests.referee.demands import KINDS, Table, meets, random_demands
 from tests.referee.problems import random_problem
+from tests.times import few
 
 Told = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, str]], tuple[str, ...]]  # spread, held, order
 _BATCHES, _BATCH = 20, 10
@@ -211,7 +212,7 @@ def test_orders_and_fanouts_of_programs_keep_the_dependences(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 12))
 def test_structures_of_random_recurrences_are_those_of_legal_plain_trees(seed: int) -> None:
     program = random_recurrence(random.Random(f"recurrences {seed}"))
     found = {told(one) for one in pm.space.structures(program, SPREAD)}
