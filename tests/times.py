@@ -10,7 +10,7 @@ which say the same of other random inputs, `few` leaves the first ones in `make 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ def read_slow() -> frozenset[str]:
     return frozenset(SLOW.read_text(encoding="utf-8").splitlines())
 
 
-def few(values: Iterable[Any], kept: int) -> list[Any]:
-    """Return values as parameters: the first `kept` in `make test`, the others in `make soak`."""
-    return [one if n < kept else pytest.param(one, marks=pytest.mark.soak) for n, one in enumerate(values)]
+def few(values: Sequence[Any], kept: int) -> list[Any]:
+    """Return values as parameters: the first `kept` in `make test`, the others in `make soak`. A tuple is the values of
+    several parameters."""
+    parts = [one if isinstance(one, tuple) else (one,) for one in values]
+    return [*values[:kept], *(pytest.param(*part, marks=pytest.mark.soak) for part in parts[kept:])]
 
 
 def measured(notes: Path) -> dict[str, float]:

@@ -70,7 +70,7 @@ def machine(capacity_bits: int | None = None, fanout: int = 16) -> pm.Architectu
 @pytest.mark.parametrize(
     ("text", "sizes", "cycles"),
     [
-        (GRAM, {"m": 16, "n": 16, "k": 16}, 256),
+        (GRAM, {"m": 8, "n": 8, "k": 8}, 32),
         ("O[p] += I[p+r] * I[p]", {"p": 16, "r": 4}, 4),
         ("S[i] += A[i,j] * A[j,i]", {"i": 16, "j": 16}, 16),
         ("C[d] += A[i] * A[i+d]", {"i": 16, "d": 16}, 16),
