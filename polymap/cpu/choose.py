@@ -38,6 +38,7 @@ from polymap.ir import (
 from polymap.processes import cpu_seconds
 from polymap.schedules import view_of
 from polymap.search.result import SearchResult
+from polymap.search.run import Hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +272,7 @@ def _loops_around_tile(
         time_limit_s=time_limit_s,
         work_limit=TUNING.work_limit,
         clock=clock,
+        hints=Hints(counts_space=False),
     )
 
 

@@ -81,7 +81,7 @@ def _product_case(seed: int) -> None:
     _agrees(fn, operands, lambda a, b: np.einsum(subscripts, a, b), kind)
 
 
-@pytest.mark.parametrize("seed", few([1, 2, 3, 0], 3))
+@pytest.mark.parametrize("seed", range(4))
 def test_compiled_convolutions_equal_numpy(seed: int) -> None:
     _conv_case(seed)
 
