@@ -172,7 +172,11 @@ def is_module(name: str) -> bool:
 
 def is_face(path: Path) -> bool:
     """Return whether a file imports names lazily for others, and nothing else."""
-    return path.name == "__init__.py" or "\nwith " in path.read_text(encoding="utf-8")
+    if path.name == "__init__.py":
+        return True
+    # Most files have no such line: they are not parsed.
+    has_line = "\nwith " in path.read_text(encoding="utf-8")
+    return has_line and any(isinstance(node, ast.With) for node in parsed(path).body)
 
 
 PACKAGES = tuple(sorted(module_name(path) for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE))
