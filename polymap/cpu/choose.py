@@ -35,10 +35,9 @@ from polymap.ir import (
     Workload,
     bounds,
 )
-from polymap.processes import cpu_seconds
+from polymap.resources import cpu_seconds
 from polymap.schedules import view_of
-from polymap.search.result import SearchResult
-from polymap.search.run import Hints
+from polymap.search import Hints, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
