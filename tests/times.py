@@ -1,4 +1,4 @@
-"""Which tests are slow is measured, not guessed: `tests/slow.txt` lists those above 0.1 CPU seconds.
+"""Which tests are slow is measured, not guessed: `tests/slow.txt` lists those above 0.05 CPU seconds.
 
     python -m pytest -n 2 --note-times out/times.txt
     python -m tests.times out/times.txt
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 SLOW = Path(__file__).with_name("slow.txt")
-LIMIT_S = 0.1
+LIMIT_S = 0.05
 
 
 def read_slow() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The search finds what walking every legal tree finds: 150 random small problems with dividing tiles, 60 with any.
+"""The search finds what walking every legal tree finds: 100 random small problems with dividing tiles, 40 with any.
 
 The problems (tests/referee/problems.py prints how they are distributed) have windows with stride and dilation, groups,
 bypass rules, up to four levels and three fan-outs of mixed policies, partial sums to begin with, binding capacities
@@ -28,7 +28,7 @@ from tests.search_tally import Tally, check
 from tests.times import few
 
 _BATCH = 5
-_DIVIDE, _ANY = 30, 12  # batches
+_DIVIDE, _ANY = 20, 8  # batches
 LONG_WALK = 3  # a seed whose trees take three minutes to walk
 _QUICK = 3
 _LOOKS = 40  # at its clock, after which a search over tiles of any size ends
