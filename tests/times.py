@@ -3,8 +3,8 @@
     python -m pytest -n 2 --note-times out/times.txt
     python -m tests.times out/times.txt
 
-rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text. Of seeds,
-which say the same of other random inputs, `few` leaves the first ones in `make test` and the others in `make soak`.
+rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text. Of seeds, which say the
+same of other random inputs, `few` leaves the first ones in `make test` and the others in `make soak`.
 """
 
 from __future__ import annotations
