@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 EXTRAS := .venv-extras
 PEERS := .venv-bench
 WORKERS ?= 2
+# Hundreds of processes of tests import the package: its compiled modules are kept.
+unexport PYTHONDONTWRITEBYTECODE
 CASES ?= 100000
 
 .PHONY: help venv demo quick test extras soak mutants lint format notebooks docs bench bench-code clean
@@ -17,7 +19,7 @@ help:
 	@echo "make test       every test; with PYTHON=python3.12 under that Python"
 	@echo "make extras     the tests that need torch and onnx, in an environment of their own (./.venv-extras)"
 	@echo "make soak       the long tallies: 100,000 random cases through every counter; interrupted, it goes on where it was"
-	@echo "make mutants    how many of 400 deliberate mistakes in the cost model and the search the tests notice (hours);"
+	@echo "make mutants    how many of 400 deliberate mistakes in cost model, search and checker the tests notice;"
 	@echo "                interrupted, it goes on where it was"
 	@echo "make lint       ruff and pyright"
 	@echo "make notebooks  execute the notebooks and compare what they show"

@@ -1,8 +1,9 @@
-"""The mutation score of the cost model and the search: which share of small deliberate mistakes the tests notice.
+"""The mutation score of cost model, search and checker: which share of small deliberate mistakes the tests notice.
 
 Cosmic Ray makes the mistakes, runs the tests and keeps the session (`cr-report` and `cr-html` read it); what stands
 here draws the sample and says which tests judge which package. A draw takes a module with a probability proportional
-to its lines, in it a place where Cosmic Ray's operators can change something, and one change there.
+to its lines, in it a place where Cosmic Ray's operators can change something, and one change there. The quick tests of
+its package judge it; with --survivors, all quick tests judge again what those let pass.
 A run that is interrupted goes on where it was, as long as the mutated sources and the sample are the same.
 Run: python -m tests.mutants [--mutants N] [--seed S] [--package PART] [--report | --survivors]
 """
@@ -31,8 +32,8 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome, WorkItem, WorkResult
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("polymap/search", "polymap/costmodel", "polymap/resources")
-OWN_CPU_SECONDS, COMMON_CPU_SECONDS = 45, 105  # of a mutant: 150 in all
+ROOMS = ("polymap/search", "polymap/costmodel", "polymap/resources", "polymap/checker")
+CPU_SECONDS = 60  # of a mutant
 WALL_SECONDS = 1200
 MEMORY_KIB = 8 << 20
 OUT_OF_TIME = "out of time"
@@ -40,6 +41,10 @@ OUT_OF_TIME = "out of time"
 UNIT, PROPERTY, REFEREE, PUBLISHED = "tests/unit/", "tests/property/", "tests/referee/", "tests/published/"
 # What a package maps to: the longest name that a module's path begins with.
 TESTS: dict[str, tuple[str, ...]] = {
+    "polymap/checker": (
+        UNIT + "checker", REFEREE + "test_checker.py", REFEREE + "test_certificate_fields.py",
+        REFEREE + "test_forgeries.py",
+    ),
     "polymap/costmodel": (
         UNIT + "costmodel/test_assemble.py", UNIT + "costmodel/test_counting.py", PROPERTY + "test_stale_copies.py",
         PROPERTY + "test_bounds.py", UNIT + "costmodel/test_footprint.py", UNIT + "costmodel/test_crossover.py",
@@ -94,21 +99,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         UNIT + "search",
     ),
 }  # fmt: skip
-# What judges those that its own tests let pass: all that is quick and sees the search, or the cost model.
-COMMON: dict[str, tuple[str, ...]] = {
-    "polymap/search": (
-        UNIT + "search", UNIT + "checker", UNIT + "report/test_answers.py", UNIT + "test_public.py",
-        UNIT + "test_studies.py", PROPERTY + "test_bounds.py", PROPERTY + "test_long_numbers.py",
-        PROPERTY + "test_seeded_search_bugs.py", REFEREE, PUBLISHED + "test_other_tools.py",
-        PUBLISHED + "test_peers.py",
-    ),
-    "polymap/costmodel": (
-        UNIT + "costmodel", UNIT + "schedules", UNIT + "report", UNIT + "test_public.py", UNIT + "test_studies.py",
-        UNIT + "search/test_objective.py", UNIT + "search/test_exhaustive.py", PROPERTY, REFEREE, PUBLISHED,
-    ),
-    "polymap/resources": (UNIT + "search", UNIT + "poly", UNIT + "codegen", UNIT + "test_processes.py"),
-}  # fmt: skip
-
 # Changes that no value of ours tells apart: numbers and enumerations are equal where they are identical, and a cache
 # that is left out changes nothing but the time.
 SAME = ("Eq_Is", "Is_Eq", "NotEq_IsNot", "IsNot_NotEq", "RemoveDecorator")
@@ -186,29 +176,18 @@ def _silent(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return found
 
 
-def judges(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tests of a module's package, most telling first, and the common ones."""
-    own = TESTS[max((prefix for prefix in TESTS if path.startswith(prefix)), key=len)]
-    return own, COMMON["/".join(Path(path).parts[:2])]
+def judges(path: str) -> tuple[str, ...]:
+    """Return the tests of a module's package, most telling first."""
+    return TESTS[max((prefix for prefix in TESTS if path.startswith(prefix)), key=len)]
 
 
-def command_for(path: str) -> str:
-    """Return the command that ends with 0 where all tests that judge a module pass within the limits."""
-    own, common = judges(path)
-    rest = (*common, *(f"--ignore={name}" for name in own))
-    return _command(_run(own, OWN_CPU_SECONDS), _run(rest, COMMON_CPU_SECONDS))
-
-
-def _run(words: Iterable[str], seconds: int) -> str:
+def _command(words: Iterable[str], seconds: int) -> str:
+    """Return the command that ends with 0 where tests pass within the limits."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
-    run = shlex.join((*pytest, "-m", "not slow and not soak", *words))
-    return f"(ulimit -t {seconds} -v {MEMORY_KIB}; {run})"
-
-
-def _command(*runs: str) -> str:
+    run = f"(ulimit -t {seconds} -v {MEMORY_KIB}; {shlex.join((*pytest, '-m', 'not slow and not soak', *words))})"
     # 128 + SIGXCPU, and 128 + SIGKILL where that was not heard.
     last = f"code=$?; case $code in 152|137) echo '{OUT_OF_TIME}';; esac; exit $code"
-    return shlex.join(("sh", "-c", f"{' && '.join(runs)}; {last}"))
+    return shlex.join(("sh", "-c", f"{run}; {last}"))
 
 
 def outcome(result: WorkResult) -> str:
@@ -232,16 +211,18 @@ def copied(folder: Path) -> None:
             shutil.copy(path, folder / path.name)
 
 
-def execute(session: WorkDB, asked: Iterable[WorkItem]) -> None:
-    """Judge mutants in order, after all tests have passed without any mistake."""
+def execute(session: WorkDB, asked: Iterable[WorkItem], every: tuple[str, ...]) -> None:
+    """Judge mutants in order, by these tests (none: their packages'), after all have passed without a mistake."""
     mutants = [Mutant(item) for item in asked]
-    every = sorted({name for mutant in mutants for tests in judges(mutant.path) for name in tests})
-    found, output = run_tests(_command(_run(every, WALL_SECONDS)), WALL_SECONDS)
+    names = every or sorted({name for mutant in mutants for name in judges(mutant.path)})
+    found, output = run_tests(_command(names, WALL_SECONDS), WALL_SECONDS)
     if found is not TestOutcome.SURVIVED:
         sys.exit(f"the tests fail without a mistake:\n{output}")
     for number, mutant in enumerate(mutants, start=1):
         begin = time.monotonic()
-        result = mutate_and_test(mutant.item.mutations, command_for(mutant.path), WALL_SECONDS)
+        result = mutate_and_test(
+            mutant.item.mutations, _command(every or judges(mutant.path), CPU_SECONDS), WALL_SECONDS
+        )
         session.set_result(mutant.item.job_id, result)
         took = time.monotonic() - begin
         print(f"{number:4} of {len(mutants)} {outcome(result):8} {took:6.1f} s  {mutant}", flush=True)
@@ -273,12 +254,12 @@ def _changed(result: WorkResult) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="The mutation score of the cost model and the search.")
+    parser = argparse.ArgumentParser(description="The mutation score of cost model, search and checker.")
     parser.add_argument("--mutants", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--package", default="", help="judge only modules whose path holds this")
     parser.add_argument("--report", action="store_true", help="print what is known and run nothing")
-    parser.add_argument("--survivors", action="store_true", help="judge again what survived")
+    parser.add_argument("--survivors", action="store_true", help="judge again what survived, by all quick tests")
     asked = parser.parse_args()
     os.chdir(ROOT)
     texts = [path.read_bytes() for room in ROOMS for path in sorted(Path(room).rglob("*.py"))]
@@ -292,14 +273,19 @@ def main() -> int:
                 if asked.package in path.as_posix() and path.as_posix() not in known:
                     session.add_work_items(sample(path, count, asked.seed))
             results = {item.job_id: outcome(result) for item, result in session.completed_work_items}
-            again = {"survived", "broken"} if asked.survivors else set[str]()
+            again: set[str | None] = {"survived", "broken"} if asked.survivors else set()
             items = sorted(session.work_items, key=lambda item: item.job_id)
             items = [item for item in items if asked.package in Mutant(item).path]
             with tempfile.TemporaryDirectory() as copy:
                 copied(Path(copy))
                 os.chdir(copy)
                 os.environ["PYTHONPATH"] = copy
-                execute(session, [item for item in items if results.get(item.job_id) in (None, *again)])
+                wanted = again or {None}
+                execute(
+                    session,
+                    [item for item in items if results.get(item.job_id) in wanted],
+                    ("tests",) if again else (),
+                )
                 os.chdir(ROOT)
         report(session)
     return 0

@@ -174,7 +174,11 @@ def is_module(name: str) -> bool:
 
 def is_face(path: Path) -> bool:
     """Return whether a file imports names lazily for others, and nothing else."""
-    return path.name == "__init__.py" or any(isinstance(node, ast.With) for node in parsed(path).body)
+    if path.name == "__init__.py":
+        return True
+    # Most files have no such line: they are not parsed.
+    has_line = "\nwith " in path.read_text(encoding="utf-8")
+    return has_line and any(isinstance(node, ast.With) for node in parsed(path).body)
 
 
 PACKAGES = tuple(sorted(module_name(path) for path in FILES if path.name == "__init__.py" and path.parent != PACKAGE))
@@ -243,7 +247,8 @@ def wrong_faces(package: str) -> Iterator[str]:
     inner = set(modules) | {path.parent.name for path in folder.glob("*/__init__.py")}
     if inner & set(names):
         yield f"{package}: {sorted(inner & set(names))} of its face are modules, too"
-    path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    init = folder / "__init__.py"  # a folder of compiled modules alone is what a package that is gone leaves
+    path = init if init.exists() else folder.with_suffix(".py")
     text = path.read_text(encoding="utf-8")
     if len(ast.parse(text).body) != (3 if names else 1):
         yield f"{path} holds more than its face"

@@ -1,23 +1,35 @@
-"""Which tests are slow is measured, not guessed: `tests/slow.txt` lists those above 0.1 CPU seconds.
+"""Which tests are slow is measured, not guessed: `tests/slow.txt` lists those above 0.05 CPU seconds.
 
     python -m pytest -n 2 --note-times out/times.txt
     python -m tests.times out/times.txt
 
-rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text.
+rewrites the list. `make quick` leaves these tests out, beside those marked `slow` in the text. Of seeds, which say the
+same of other random inputs, `few` leaves the first ones in `make test` and the others in `make soak`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 SLOW = Path(__file__).with_name("slow.txt")
-LIMIT_S = 0.1
+LIMIT_S = 0.05
 
 
 def read_slow() -> frozenset[str]:
     """Return the names of the tests that are listed as slow."""
     return frozenset(SLOW.read_text(encoding="utf-8").splitlines())
+
+
+def few(values: Sequence[Any], kept: int) -> list[Any]:
+    """Return values as parameters: the first `kept` in `make test`, the others in `make soak`. A tuple is the values of
+    several parameters."""
+    parts = [one if isinstance(one, tuple) else (one,) for one in values]
+    return [*values[:kept], *(pytest.param(*part, marks=pytest.mark.soak) for part in parts[kept:])]
 
 
 def measured(notes: Path) -> dict[str, float]:

@@ -37,7 +37,7 @@ from polymap.ir import (
 )
 from polymap.resources import cpu_seconds
 from polymap.schedules import view_of
-from polymap.search import SearchResult
+from polymap.search import Hints, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +271,7 @@ def _loops_around_tile(
         time_limit_s=time_limit_s,
         work_limit=TUNING.work_limit,
         clock=clock,
+        hints=Hints(counts_space=False),
     )
 
 

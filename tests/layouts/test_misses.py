@@ -12,6 +12,7 @@ import pytest
 import polymap as pm
 from polymap.arch import arch_from_document
 from polymap.ir import BudgetError, Compute, Mapping, MemoryLevel, OptionError, Spatial, Storage, Temporal
+from tests.times import few
 
 
 def machine(
@@ -64,7 +65,7 @@ def places(width: int) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_accesses_without_registers_go_through_the_caches_one_by_one(seed: int) -> None:
     rng = random.Random(seed)
     width, ways = rng.choice((1, 2, 4)), rng.choice((None, 2))
@@ -91,7 +92,7 @@ def test_accesses_without_registers_go_through_the_caches_one_by_one(seed: int) 
     assert [row.line_elements for row in found.rows] == [width] * 6
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_tiles_in_registers_are_loaded_when_used_and_stored_when_left(seed: int) -> None:
     """for m: for n: for k, sums of `tile` neighbours along n in registers, cut into two parts of k."""
     rng = random.Random(seed)

@@ -23,6 +23,7 @@ from polymap.ir.mapping import Compute, Mapping, MappingNode, Spatial, Storage, 
 from polymap.workload.einsums import einsum
 from tests import cases
 from tests.cases import Case, random_case
+from tests.times import few
 
 
 def loops_of(mapping: Mapping) -> list[Temporal | Spatial]:
@@ -105,7 +106,7 @@ def by_arrays(batch: NestBatch, table: NDArray[np.int64]) -> tuple[list[int], li
     return np.flatnonzero(right).tolist(), np.flatnonzero(~right).tolist()
 
 
-SEEDS = [range(12), pytest.param(range(12, 80), marks=pytest.mark.slow)]
+SEEDS = few([range(12), range(12, 80)], 1)
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
@@ -159,7 +160,7 @@ WINDOWS = (
 )
 
 
-@pytest.mark.parametrize("seeds", [range(14), pytest.param(range(14, 150), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", few([range(14), range(14, 150)], 1))
 @pytest.mark.parametrize(("most", "least_counted"), [(500, 0.7), (2, 0.5)])
 def test_tables_of_windows_on_machines_with_bandwidths(
     seeds: range, most: int, least_counted: float, monkeypatch: pytest.MonkeyPatch

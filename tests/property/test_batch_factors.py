@@ -54,6 +54,7 @@ from polymap.costmodel.tables.loops import Integers
 from polymap.costmodel.tables.planned_sums import Factor
 from polymap.costmodel.tables.window_sums import is_in_reach
 from polymap.poly.progression import Placed, intervals_of
+from tests.times import few
 
 ROWS = 6
 
@@ -193,7 +194,7 @@ def steps_back(extent: int, chain: Chain, cut: Cut) -> int:
     return total
 
 
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 500), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", few([range(60), range(60, 500)], 1))
 def test_windows_on_arrays(seeds: range) -> None:
     in_reach = 0
     for seed in seeds:
@@ -223,7 +224,7 @@ def test_windows_on_arrays(seeds: range) -> None:
     assert in_reach > 0.3 * len(seeds)
 
 
-@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 5000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", few([range(300), range(300, 5000)], 1))
 def test_elements_not_read_are_those_of_distinct_loads_written_out(seeds: range) -> None:
     """The loads of one step are the products of the tiles without the products of what is kept, compared as sets."""
     found = differing = 0

@@ -227,7 +227,7 @@ def test_a_curve_of_a_recurrence_stays_above_its_bounds() -> None:
 def test_what_a_search_tells_is_below_every_tree_that_meets_the_constraints() -> None:
     rng = random.Random(21)
     unfinished = 0
-    for number in range(14):
+    for number in range(8):
         problem = random_problem(rng, most=2_000, tiles="divide")
         workload, arch = problem.workload, long_energies(rng, problem.arch)
         demands = random_demands(rng, workload, arch) if number % 2 else {}
@@ -243,4 +243,4 @@ def test_what_a_search_tells_is_below_every_tree_that_meets_the_constraints() ->
             if own and found.bound is not None:
                 assert found.bound <= float(min(own)) * (1 + 1e-12), (problem, demands, objective, tiles, limit)
             assert not (own and found.status == "INFEASIBLE"), (problem, demands)
-    assert unfinished >= 5
+    assert unfinished >= 2

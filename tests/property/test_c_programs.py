@@ -98,7 +98,7 @@ def headers(draw: st.DrawFn, name: str, names: tuple[str, ...]) -> str:
 
 
 @given(blocks((), 3))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_workload_computes_what_the_text_computes(body: str) -> None:
     text = f"void f(int a[], int b[][100]) {{ {body} }}"
     try:

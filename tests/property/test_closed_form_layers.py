@@ -30,10 +30,10 @@ def test_the_closed_form_answers_random_legal_mappings_of_every_layer() -> None:
     rng = random.Random(1)
     asked = unanswered = 0
     for name in builtin_names():
-        for _ in range(12):
+        for _ in range(5):
             asked += 1
             unanswered += count_closed_form(*random_mapping(rng, name)) is None
-    assert asked >= 12 * 50
+    assert asked >= 5 * 50
     assert unanswered * 100 <= asked
 
 
@@ -41,7 +41,7 @@ def test_the_closed_form_answers_random_legal_mappings_of_every_layer() -> None:
 def test_isl_sets_count_the_same_at_full_size() -> None:
     rng = random.Random(1)  # other seeds draw mappings on which sets take minutes
     names = builtin_names()
-    for _ in range(25):
+    for _ in range(10):
         name = rng.choice(names)
         workload, arch, mapping = random_mapping(rng, name)
         counts = count_closed_form(workload, arch, mapping)

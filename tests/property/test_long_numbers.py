@@ -18,6 +18,7 @@ from polymap.search.dividing import engine
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
 from tests.referee.problems import random_problem, scaled
+from tests.times import few
 
 _PRIME = 10**30 + 57
 
@@ -69,7 +70,7 @@ def test_long_layers_are_proven(sizes: tuple[int, int, int], objective: str, kee
     assert known is None or found.value <= known
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", few(range(16), 9))
 def test_scaling_all_energies_changes_no_status_and_no_mapping(seed: int) -> None:
     """The factors take the same problem through int64, two limbs and Python ints."""
     problem = random_problem(random.Random(f"scale {seed}"), most=20_000, tiles="divide")

@@ -70,10 +70,10 @@ def machine(capacity_bits: int | None = None, fanout: int = 16) -> pm.Architectu
 @pytest.mark.parametrize(
     ("text", "sizes", "cycles"),
     [
-        (GRAM, {"m": 32, "n": 32, "k": 32}, 2048),
-        ("O[p] += I[p+r] * I[p]", {"p": 32, "r": 4}, 8),
-        ("S[i] += A[i,j] * A[j,i]", {"i": 32, "j": 32}, 64),
-        ("C[d] += A[i] * A[i+d]", {"i": 32, "d": 32}, 64),
+        (GRAM, {"m": 8, "n": 8, "k": 8}, 32),
+        ("O[p] += I[p+r] * I[p]", {"p": 16, "r": 4}, 4),
+        ("S[i] += A[i,j] * A[j,i]", {"i": 16, "j": 16}, 16),
+        ("C[d] += A[i] * A[i+d]", {"i": 16, "d": 16}, 16),
     ],
 )
 @pytest.mark.parametrize("tiles", ["divide", "any"])

@@ -17,6 +17,7 @@ import pytest
 import polymap as pm
 from polymap.codegen.native import ArrayForm, NativeFunction
 from tests.native_cases import DTYPES, SANITIZED, exact, machine, printed, random_conv, random_tree, results, types_of
+from tests.times import few
 
 KINDS = ("float32", "float64", "int", "bfloat16")
 PRODUCTS = (("C[m,n] += A[m,k] * B[k,n]", "mk,kn->mn"), ("C[n,m] += A[m,k] * B[k,n]", "mk,kn->nm"))
@@ -113,7 +114,7 @@ def tree_case(seed: int, where: Path, cc: str = "gcc", flags: tuple[str, ...] = 
     return function.reason
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 6))
 def test_tails_of_random_trees_equal_numpy(seed: int, tmp_path: Path) -> None:
     tree_case(seed, tmp_path)
 

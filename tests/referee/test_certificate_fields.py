@@ -218,7 +218,7 @@ def check(number: int, share: float) -> int:
 
 @pytest.mark.slow
 def test_no_field_takes_what_it_cannot_say() -> None:
-    assert sum(check(number, 0.1) for number in range(CERTIFICATES)) > 1_000
+    assert sum(check(number, 0.04) for number in range(CERTIFICATES)) > 400
 
 
 @pytest.mark.soak

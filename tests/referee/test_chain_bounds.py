@@ -42,6 +42,7 @@ from tests.referee.all_chains import (
     words_of_leg,
 )
 from tests.referee.test_refunds import chain_and_machine
+from tests.times import few
 
 PAIR = ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]")
 
@@ -70,7 +71,7 @@ def is_proven(sizes: Sizes, room: int, bits: int, prove: object = no_chain_is_be
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", few(range(8), 4))
 def test_the_referee_counts_what_the_simulator_counts(seed: int) -> None:
     rng = random.Random(f"chain {seed}")
     sizes = {dim: rng.choice((1, 2, 3, 4)) for dim in "mnkp"}
@@ -101,7 +102,7 @@ least = cache(lambda sizes, room: 8 * least_words(dict(sizes), room))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sizes", "room"), (*CASES, *LOOSE))
+@pytest.mark.parametrize(("sizes", "room"), few((*LOOSE, *CASES), 6))
 def test_no_chain_moves_less_than_is_proven(sizes: Sizes, room: int) -> None:
     bits = least(tuple(sizes.items()), room)
     assert not is_proven(sizes, room, bits + 1), "a chain moves less"
@@ -123,7 +124,7 @@ def is_chain(nodes: tuple[MappingNode, ...], extents: Sizes) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 5))
 def test_no_random_chain_with_siblings_costs_less_than_is_proven(seed: int) -> None:
     rng = random.Random(f"chains {seed}")
     work, arch = chain_and_machine(rng)

@@ -195,7 +195,7 @@ def test_a_thousand_mutated_texts_are_answered() -> None:
 
 @pytest.mark.slow
 def test_a_convolution_is_certified() -> None:
-    layer, arch = conv2d(K=4, C=4, H=8, W=8, R=3, S=3, padding=1), machine(1024, 64, keep=True)
+    layer, arch = conv2d(K=2, C=4, H=6, W=6, R=3, S=3, padding=1), machine(512, 64, keep=True)
     verdict = verify(explore(layer, arch, tiles="divide", time_limit_s=120).certificate())
     assert verdict.proven, verdict.reason
 

@@ -16,6 +16,7 @@ import polymap as pm
 from polymap.codegen.reference import reference
 from polymap.ir import Workload
 from polymap.workload.nests import nest_of
+from tests.times import few
 
 N = 5
 
@@ -132,7 +133,7 @@ def as_reached(workload: Workload) -> Workload:
     return replace(workload, tensors=tuple(tensors), original=None)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", few(range(100), 12))
 def test_a_python_function_is_what_c_says_and_what_python_does(seed: int) -> None:
     c, python = drawn(seed)
     types = dict.fromkeys("ABCD", "float64")
@@ -197,7 +198,7 @@ class Einsums:
         self.c.append(f"{loops} {update}")
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", few(range(100), 12))
 def test_einsums_are_what_c_says_and_what_loops_do(seed: int) -> None:
     made = Einsums(random.Random(f"einsums {seed}"))
     count = made.rng.randint(2, 4)

@@ -18,6 +18,7 @@ from polymap.search import provers
 from polymap.search.enumeration.trees import exhaustive
 from polymap.search.result import SearchResult
 from tests.referee.problems import Problem, joined_objective, random_problem
+from tests.times import few
 
 _BATCHES, _BATCH = 20, 10
 
@@ -38,7 +39,7 @@ def _floats(exact: tuple[Fraction, ...]) -> tuple[float, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(_BATCHES))
+@pytest.mark.parametrize("batch", few(range(_BATCHES), 6))
 def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
     for problem in _problems(batch):
         true = exhaustive(problem.workload, problem.arch, problem.objective, "divide")
@@ -62,7 +63,7 @@ def test_several_objectives_have_the_optima_of_all_trees(batch: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(0, _BATCHES, 4))
+@pytest.mark.parametrize("batch", few(range(0, _BATCHES, 4), 2))
 def test_the_same_part_by_part(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provers, "TUNING", replace(provers.TUNING, joint_share=-1.0))
     proven = 0

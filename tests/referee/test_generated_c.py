@@ -25,6 +25,7 @@ from polymap.workload.layers import conv2d
 from polymap.workload.networks import builtin_workload
 from tests.cases import Case, random_case, random_general_case
 from tests.sample import sample_mapping
+from tests.times import few
 
 pytestmark = pytest.mark.slow
 
@@ -42,13 +43,13 @@ def check(case: Case, seed: int, flags: tuple[str, ...] = FAST, limits: Limits |
     assert run.matches_reference or dependence_violations(case.workload, case.mapping)
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", few(range(5), 2))
 def test_counters_of_random_accumulations_equal_the_simulation(block: int) -> None:
     for seed in range(10 * block, 10 * block + 10):
         check(random_case(random.Random(seed)), seed)
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", few(range(3), 2))
 def test_counters_of_random_general_programs_equal_the_simulation(block: int) -> None:
     for seed in range(10 * block, 10 * block + 10):
         check(random_general_case(random.Random(seed)), seed)

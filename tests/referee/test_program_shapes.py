@@ -17,6 +17,7 @@ from polymap.search.programs.shapes import is_legal, mapping_of_shape, source_sh
 from polymap.search.programs.stays import Stays
 from tests.programs import random_chain, random_program
 from tests.shapes import random_nodes, random_shape
+from tests.times import few
 
 MACHINE = arch_from_document(
     {
@@ -26,7 +27,7 @@ MACHINE = arch_from_document(
 )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 12))
 def test_counts_of_shapes_equal_simulation(seed: int) -> None:
     rng = random.Random(f"shapes {seed}")
     work = random_program(rng) if seed % 2 else random_chain(rng)
@@ -42,7 +43,7 @@ def test_counts_of_shapes_equal_simulation(seed: int) -> None:
         assert found == count_by_simulation(work, MACHINE, mapping)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_legality_of_shapes_equals_isl(seed: int) -> None:
     rng = random.Random(f"legal shapes {seed}")
     work = random_program(rng) if seed % 2 else random_chain(rng)

@@ -25,6 +25,7 @@ from polymap.search.provers import read_question
 from polymap.search.refunds import bound_by_refunds
 from polymap.workload.einsum_programs import program
 from tests.programs import random_tree
+from tests.times import few
 
 CHAINS = (
     ("T[m,n] += A[m,k] * B[k,n]", "E[m,p] += T[m,n] * D[n,p]"),
@@ -97,7 +98,7 @@ def floor_of(work: Workload, arch: Architecture, objective: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_no_random_tree_is_below_the_floor(seed: int) -> None:
     rng = random.Random(f"refunds {seed}")
     work, arch = chain_and_machine(rng)
@@ -168,7 +169,7 @@ def test_what_two_statements_load_at_once_is_charged_to_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", few(range(25), 12))
 def test_no_random_tree_moves_less_than_a_buffer_curve_says(seed: int) -> None:
     rng = random.Random(f"curve {seed}")
     work, _ = chain_and_machine(rng)

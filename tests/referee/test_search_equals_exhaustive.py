@@ -1,4 +1,4 @@
-"""The search finds what walking every legal tree finds: 800 random small problems with dividing tiles, 200 with any.
+"""The search finds what walking every legal tree finds: 100 random small problems with dividing tiles, 40 with any.
 
 The problems (tests/referee/problems.py prints how they are distributed) have windows with stride and dilation, groups,
 bypass rules, up to four levels and three fan-outs of mixed policies, partial sums to begin with, binding capacities
@@ -25,9 +25,10 @@ from polymap.search.options import TUNING
 from polymap.search.result import SearchResult
 from tests.referee.problems import LARGE, Problem, random_problem
 from tests.search_tally import Tally, check
+from tests.times import few
 
 _BATCH = 5
-_DIVIDE, _ANY = 100, 40  # batches
+_DIVIDE, _ANY = 20, 8  # batches
 LONG_WALK = 3  # a seed whose trees take three minutes to walk
 _QUICK = 3
 _LOOKS = 40  # at its clock, after which a search over tiles of any size ends
@@ -110,7 +111,7 @@ def test_with_any_tiles_the_bound_is_below_the_optimum_and_the_value_not(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", few(range(4), 2))
 def test_with_long_numbers_the_optimum_is_the_least_of_all_trees(batch: int) -> None:
     """The first problems of tests/search_tally.py: extents up to a million, all objectives, constraints."""
     tally = Tally()

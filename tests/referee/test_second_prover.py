@@ -19,9 +19,9 @@ from polymap.workload.einsums import einsum
 from tests.referee.problems import Problem, random_problem
 from tests.second_prover.form import Form
 from tests.second_prover.prover import second_proof
+from tests.times import few
 
 _BATCH = 5
-_QUICK = 1  # batch; the others are slow
 
 
 def _known(problem: Problem) -> bool:
@@ -45,9 +45,7 @@ def _problems(batch: int) -> list[Problem]:
     return found
 
 
-@pytest.mark.parametrize(
-    "batch", [pytest.param(n, marks=() if n < _QUICK else pytest.mark.slow) for n in range(100 // _BATCH)]
-)
+@pytest.mark.parametrize("batch", few(range(100 // _BATCH), 6))
 def test_both_provers_and_the_walk_over_all_trees_agree(batch: int) -> None:
     for problem in _problems(batch):
         workload, arch, objective = problem.workload, problem.arch, problem.objective

@@ -46,7 +46,7 @@ from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
 from tests.referee.sibling_laws import Rows, TreeLaws, canonical, structures_of, value_bound
 
-SMALL_BATCHES, LARGE_BATCHES, QUICK = 4, 4, 1
+SMALL_BATCHES, LARGE_BATCHES, QUICK = 2, 2, 1
 PRESETS = ("eyeriss_like", "simba_like", "tpu_like", "cluster4", "flat3")
 LAYERS = (
     builtin_workload("resnet50.conv1"),
@@ -333,7 +333,7 @@ def test_cutting_boxes_ends_at_the_least_bound_of_all_structures(objective: str)
         assert found == (None if least is None else measure.unscaled(least))
 
 
-@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, 4)) for n in range(80)])
+@pytest.mark.parametrize("batch", [pytest.param(n, marks=_marked(n, SMALL_BATCHES)) for n in range(80)])
 def test_under_constraints_no_tree_that_meets_them_is_below_the_bound(batch: int) -> None:
     rng = random.Random(f"sibling demands {batch}")
     checked = 0

@@ -27,13 +27,14 @@ from tests.case_machines import cost_of
 from tests.case_programs import random_program_case
 from tests.case_scaled import random_family, without_busiest
 from tests.cases import Case
+from tests.times import few
 
 ASKED = soak.Asked(first=5, sets_every=0)
 STRETCH = 160
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", few(range(10), 4))
 def test_a_fixed_sample_of_the_tally_is_right(number: int) -> None:
     tally = soak.tally_of(number * STRETCH, STRETCH, 10)
     assert tally.wrong == []

@@ -22,6 +22,7 @@ from polymap.schedules.legality import dependence_violations
 from polymap.search.enumeration.trees import scored_trees
 from tests.referee.demands import KINDS, Table, meets, random_demands
 from tests.referee.problems import random_problem
+from tests.times import few
 
 Told = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, str]], tuple[str, ...]]  # spread, held, order
 _BATCHES, _BATCH = 20, 10
@@ -89,15 +90,13 @@ def assert_equal(space: Space) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize(
-    "batch", [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, _BATCHES))]
-)
+@pytest.mark.parametrize("batch", few(range(_BATCHES), 6))
 def test_the_list_is_what_trees_have(batch: int) -> None:
     rng = random.Random(f"structures {batch}")
     assert sum(assert_equal(random_space(rng)) for _ in range(_BATCH)) > _BATCH
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 6))])
+@pytest.mark.parametrize("batch", few(range(6), 3))
 def test_a_score_is_the_least_of_all_trees_of_the_structure(batch: int) -> None:
     rng = random.Random(f"scores {batch}")
     for _ in range(_BATCH):
@@ -211,7 +210,7 @@ def test_orders_and_fanouts_of_programs_keep_the_dependences(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_structures_of_random_recurrences_are_those_of_legal_plain_trees(seed: int) -> None:
     program = random_recurrence(random.Random(f"recurrences {seed}"))
     found = {told(one) for one in pm.space.structures(program, SPREAD)}

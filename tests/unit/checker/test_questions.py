@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import polymap as pm
+from polymap.checker.head import check_mapping
+from polymap.checker.rules import Refused
 from polymap.cli.command_line import main
 from polymap.ir.errors import OptionError
 
@@ -170,3 +172,13 @@ def test_what_is_no_certificate_exits_with_2_and_its_name(
         path.write_text(content, encoding="ascii")
         assert main(("verify", str(path))) == 3
         assert "REFUSED: " in capsys.readouterr().out
+
+
+def test_what_a_certificate_stores_is_a_tensor_in_a_level_of_its_machine() -> None:
+    def stored(level: str, tensor: str) -> None:
+        check_mapping([{"store": level, "tensors": [tensor]}, {"compute": "S"}], ["L0"], ["A"])
+
+    stored("L0", "A")
+    for level, tensor in (("L0", "Z"), ("L9", "A")):
+        with pytest.raises(Refused, match="no such level or tensor is stored"):
+            stored(level, tensor)

@@ -268,15 +268,15 @@ def tally(folder: Path, seeds: range) -> Counter[str]:
 
 
 def test_random_programs_are_right_under_all_settings(tmp_path: Path) -> None:
-    found = tally(tmp_path, range(14))
+    found = tally(tmp_path, range(7))
     assert set(found) <= {"equal", "read alike", "refused", "not transformed", "no C"}
-    assert found["equal"] > 80
-    assert found["read alike"] > 5
+    assert found["equal"] > 40
+    assert found["read alike"] > 2
 
 
 @pytest.mark.soak
 def test_many_random_programs_are_right_under_all_settings(tmp_path: Path) -> None:
-    found = tally(tmp_path, range(14, 600))
+    found = tally(tmp_path, range(7, 600))
     assert set(found) <= {"equal", "read alike", "refused", "not transformed", "no C"}
 
 

@@ -75,7 +75,7 @@ def test_polynomials_that_agree_at_some_parameters_are_joined_with_all_that_was_
 def test_random_sets_are_counted_right() -> None:
     rng = random.Random(3)
     agreed = 0
-    for _ in range(60):
+    for _ in range(30):
         dims, parameters = rng.choice([1, 2, 2, 3]), rng.choice(["n", "nm"])
         rows: list[str] = []
         for number, dim in enumerate("ijk"[:dims]):
@@ -87,4 +87,4 @@ def test_random_sets_are_counted_right() -> None:
             rows.append(f"j {rng.choice(['<=', '>='])} i + {rng.randint(-2, 2)}")
         rows += [f"-3 <= {dim} <= 20" for dim in "ijk"[:dims]]
         agreed += _agrees(rows, dims, parameters)
-    assert agreed >= 40
+    assert agreed >= 20

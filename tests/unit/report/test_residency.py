@@ -11,6 +11,7 @@ import pytest
 import polymap as pm
 from polymap.report.figures.array_map import ArrayFigure, array_figure, array_svg
 from polymap.report.figures.residency import residency_figure, residency_svg
+from tests.times import few
 from tests.unit.report.test_space_figures import assert_inside
 from tests.unit.report.test_tree_svg import CHAIN, STATEMENTS, drawn as drawn_chain
 
@@ -87,7 +88,7 @@ def walked(layer: pm.Workload, mapping: pm.Mapping) -> Iterator[tuple[tuple[int,
     yield from go(0, (), {}, [{dim: (0, extent) for dim, extent in layer.extents().items()}])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_units_work_as_a_walk_of_the_tree_says(seed: int) -> None:
     random = Random(seed)
     layer = random.choice(LAYERS)
@@ -105,7 +106,7 @@ def test_units_work_as_a_walk_of_the_tree_says(seed: int) -> None:
     assert_inside(array_svg(figure))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_tiles_in_use_are_those_of_a_walk_of_the_tree(seed: int) -> None:
     random = Random(seed)
     layer = random.choice(LAYERS)
@@ -137,7 +138,7 @@ def _touched(access: object, ranges: Ranges) -> set[tuple[int, ...]]:
     return {tuple(index.evaluate(point) for index in access.index) for point in points}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_what_legs_hold_is_the_simulated_occupancy(seed: int) -> None:
     mapping, arch = drawn_chain(Random(seed)), pm.load_arch("flat3")
     figure = residency_figure(CHAIN, arch, mapping)

@@ -257,7 +257,7 @@ def test_every_objective_is_climbed(objective: str) -> None:
     assert score is not None
     climber = TreeClimber(analyse(workload, arch), arch, goal)
     climber.know(mapping, score.value)
-    assert climber.walk_rounds(20, lambda: False)
+    assert climber.walk_rounds(6, lambda: False)
     assert climber.best is not None
     after = exact_score(workload, arch, goal, climber.best[0])
     assert after is not None
@@ -287,7 +287,7 @@ def test_most_small_problems_are_climbed_to_the_best_of_all_trees() -> None:
     arch = pm.load_arch("eyeriss_like")
     objective = parse_objective("energy", arch)
     reached = improved = asked = 0
-    while asked < 10:
+    while asked < 5:
         workload = pm.matmul(*(rng.randint(5, 23) for _ in range(3)))
         best = pm.explore(workload, arch, time_limit_s=60)
         if best.status != "OPTIMAL":
@@ -311,5 +311,5 @@ def test_most_small_problems_are_climbed_to_the_best_of_all_trees() -> None:
         assert told == sorted(told, reverse=True)
         reached += found[1] == least.value
         improved += least.value < score.value
-    assert improved >= 3
-    assert reached >= 8
+    assert improved >= 2
+    assert reached >= 4

@@ -103,7 +103,7 @@ def test_orders_dims_and_tensors_are_where_they_were_asked_for() -> None:
 def test_a_limit_on_another_objective_moves_along_the_front() -> None:
     front = explore(GEMM, TWO, "pareto:capacity:BUF,traffic:DRAM", tiles="divide").front
     assert len(front) >= 3
-    for point in front:
+    for point in (front[0], front[len(front) // 2], front[-1]):
         most = float(point.values[0][1])
         limited = explore(GEMM, TWO, "traffic:DRAM", tiles="divide", constraints={"limits": {"capacity:BUF": most}})
         assert (limited.status, limited.value) == ("OPTIMAL", point.values[1][1])

@@ -25,6 +25,7 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.result import Progress
 from tests.referee.demands import meets, random_demands
 from tests.referee.problems import random_problem
+from tests.times import few
 from tests.unit.search.machines import two_levels
 from tests.unit.search.ticks import Ticks
 
@@ -44,7 +45,7 @@ STRIDED = conv2d(K=16, C=8, H=16, W=16, R=3, S=3, stride=2, padding=1)
 
 
 def _marked(number: int) -> pytest.MarkDecorator | tuple[()]:
-    return pytest.mark.soak if number >= 12 else pytest.mark.slow if number >= 2 else ()
+    return pytest.mark.soak if number >= 6 else pytest.mark.slow if number >= 2 else ()
 
 
 @pytest.mark.parametrize("number", [pytest.param(n, marks=_marked(n)) for n in range(32)])
@@ -173,8 +174,7 @@ def test_a_resumed_search_ends_the_dividing_phase() -> None:
     assert values[-1] == whole.value
 
 
-@pytest.mark.parametrize("tiles", ["divide", "any"])
-@pytest.mark.parametrize("most", [30, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("tiles", "most"), few([("divide", 150), ("any", 30), ("divide", 30), ("any", 150)], 2))
 def test_a_work_limit_gives_the_same_answer_whatever_the_clock_says(tiles: str, most: int) -> None:
     def slow_and_fast() -> float:
         return rng.random()

@@ -103,7 +103,7 @@ def is_plain(asked: Question, mapping: Mapping) -> bool:
 
 def test_a_plain_tree_costs_what_the_monomials_say_at_most_and_most_just_that() -> None:
     met = same = 0
-    for asked in questions("monomials", 10, tiles="divide", windows=False, objective="energy"):
+    for asked in questions("monomials", 4, tiles="divide", windows=False, objective="energy"):
         component = asked.measure.components[0]
         plain = [tree for tree in asked.trees if is_plain(asked, tree.mapping)]
         for tree in plain[:: max(1, len(plain) // 100)]:
@@ -112,7 +112,7 @@ def test_a_plain_tree_costs_what_the_monomials_say_at_most_and_most_just_that() 
                 assert said <= true * (1 + ROUNDING) + ROUNDING
                 met += 1
                 same += said >= true * (1 - ROUNDING)
-    assert met > 200
+    assert met > 80
     assert same > 0.8 * met
 
 

@@ -51,7 +51,7 @@ def steps_of(workload: Workload, arch: Architecture, mapping: Mapping) -> int:
 
 
 def test_sampled_answers_keep_the_intrinsic_of_every_tile() -> None:
-    for objective in ("energy", "edp", "ed2p", "pareto:energy,latency"):
+    for objective in ("ed2p", "pareto:energy,latency"):
         found = explore(WINDOWS, FLAT, objective, constraints=EIGHTS)
         mappings = [found.best, *(point.best for point in found.front), *(m for m, _ in found.top(20))]
         assert any(isinstance(node, Storage) for mapping in mappings if mapping for node in mapping.nodes)

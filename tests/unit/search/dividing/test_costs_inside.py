@@ -41,6 +41,7 @@ from polymap.search.dividing.progress import Entry, Incumbent
 from polymap.search.dividing.steps import Stage, step_on
 from polymap.search.problem.float_bounds import Multipliers
 from polymap.search.problem.structures import Structure
+from tests.times import few
 from tests.unit.search.dividing.test_chains import Given, tables_of
 from tests.unit.search.tree_chains import Case, full_case, random_case
 
@@ -106,7 +107,7 @@ def recursion(tables: Tables, component: int, multipliers: Multipliers) -> Least
     return least
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 8))
 def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
     rng = random.Random(f"inside {seed}")
     for one, _, _, tables in asked(seed, "inside", ("energy", "edp")[seed % 4 > 1]):
@@ -130,7 +131,7 @@ def test_the_least_costs_inside_are_those_of_plain_recursion(seed: int) -> None:
         assert least_from(tables, some, state) == least(state, top)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 8))
 def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
     rng = random.Random(f"cheapest {seed}")
     for _, _, _, tables in asked(seed, "cheapest"):
@@ -148,7 +149,7 @@ def test_the_cheapest_chain_costs_what_the_bound_says(seed: int) -> None:
         assert totals[0] * multipliers.unit + spent == bound
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", few(SEEDS, 8))
 def test_a_node_branches_to_every_node_that_may_win_and_no_other(seed: int) -> None:
     rng = random.Random(f"branches {seed}")
     compared = 0
@@ -255,7 +256,7 @@ def test_what_differs_above_a_tile_is_kept_apart_where_it_matters(windows: bool,
     assert not search.covers(node)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", few(range(24), 12))
 def test_multipliers_bound_what_fits_and_finish_only_with_the_best(seed: int) -> None:
     rng = random.Random(f"multipliers {seed}")
     for one, structure, places, tables in asked(seed, "multipliers"):

@@ -29,11 +29,12 @@ from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import Structure
 from tests.case_machines import with_wires
 from tests.referee.problems import random_problem
+from tests.times import few
 from tests.unit.search.dividing.test_groups import unlike
 from tests.unit.search.tree_chains import Case, case_of
 
 OBJECTIVES = ("energy", "energy", "traffic:")
-SEEDS = range(24)
+SEEDS = few(range(24), 12)
 Members = tuple[Structure, ...]
 
 

@@ -35,6 +35,7 @@ from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import Structures, enumerate_structures
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.problems import random_problem
+from tests.times import few
 
 Asked = tuple[Problem, Measure, Structures]
 OBJECTIVES = ("energy", "latency", "edp", "energy", "traffic:DRAM")
@@ -84,7 +85,7 @@ def several(one: Asked, rng: random.Random) -> tuple[int, ...]:
     return rng.choice(sorted({group for group in groups_of(one[0], one[2]) if len(group) > 1}))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_costs_of_a_group_are_the_least_of_its_members(seed: int) -> None:
     one, rng = asked(seed), random.Random(seed)
     group = several(one, rng)
@@ -130,7 +131,7 @@ def test_weights_that_no_other_covers_are_left(seed: int) -> None:
     weights_that_no_other_covers_are_left(seed)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_states_that_win_are_those_of_chains_that_cost_no_more(seed: int) -> None:
     one, rng = asked(seed), random.Random(f"win {seed}")
     tables = tables_of(one, several(one, rng))

@@ -29,6 +29,7 @@ from polymap.search.problem.measure import measure_of
 from polymap.search.problem.problem import analyse
 from polymap.search.problem.structures import enumerate_structures
 from polymap.workload.einsums import einsum
+from tests.times import few
 from tests.unit.search.tree_chains import Case, full_case, random_case
 
 
@@ -43,7 +44,7 @@ def tight(seed: int) -> Case:
     raise AssertionError
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_halves_bound_all_trees_of_a_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     most = random.Random(f"most {seed}").choice((2, 5, 24, 200))
     monkeypatch.setattr(splits, "TUNING", replace(splits.TUNING, most_halves=most))
@@ -69,7 +70,7 @@ def halves_bound_all_trees(seed: int) -> None:
                 assert one.scaled(found + constant) <= best
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 12))
 def test_halves_bound_what_a_search_of_larger_products_finds(seed: int) -> None:
     """Levels with room for a few of many tiles: the optimum lies in halves that the cheapest chain does not suggest."""
     rng = random.Random(f"products {seed}")
@@ -125,7 +126,7 @@ def the_best_tree_of_every_structure_is_found(seed: int, most: int | None = None
 
 
 @pytest.mark.parametrize("decided", [0, 16])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 12))
 def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
     seed: int, decided: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,12 +134,12 @@ def test_a_search_with_open_places_finds_the_best_tree_of_every_structure(
     the_best_tree_of_every_structure_is_found(seed)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 12))
 def test_a_search_place_by_place_goes_on_where_it_was_ended(seed: int) -> None:
     the_best_tree_of_every_structure_is_found(seed, 1 + seed % 5)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 12))
 def test_bounds_place_by_place_leave_the_best_tree(seed: int) -> None:
     """With a value known that the best tree just beats, the places that are left have it, the best one first."""
     one = open_case(seed)

@@ -21,6 +21,7 @@ from polymap.workload.layers import matmul
 from tests.case_machines import with_wires
 from tests.referee.large_trees import random_large_tree
 from tests.referee.problems import random_problem
+from tests.times import few
 from tests.tree_siblings import sibling_counts
 
 LEVELS = 5
@@ -40,7 +41,7 @@ def paths(graph: HolderGraph) -> list[tuple[int, ...]]:
     return [tuple(edge.level for edge in one) for one in graph.chains()]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_the_chains_are_the_subsets_of_levels_that_may_hold_with_all_that_must(seed: int) -> None:
     rng = random.Random(f"holding {seed}")
     term = random_term(rng, is_output=bool(seed % 2))
@@ -67,7 +68,7 @@ def output_cost(component: Component, index: int, levels: tuple[int, ...], count
     return total - component.read[levels[-1]][index] * zero
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 12))
 def test_the_weights_of_the_nodes_of_an_output_add_up_to_its_reads_and_writes(seed: int) -> None:
     rng = random.Random(f"weights {seed}")
     one = random_problem(rng)

@@ -73,7 +73,7 @@ def test_trees_of_nests_are_legal_and_compute_what_the_program_does(seed: int) -
     rng = random.Random(seed)
     work = chain(rng, (2, 3, 4, 6))
     arch = pm.load_arch("flat3") if rng.random() < 0.5 else buffer(rng.choice((4, 7, 12)))
-    found = search(work, arch, "energy", tiles=rng.choice(("divide", "any")), work_limit=800)
+    found = search(work, arch, "energy", tiles=rng.choice(("divide", "any")), work_limit=100)
     assert found.best is not None
     assert found.workload is not None
     assert pm.simulate(found.workload, arch, found.best).energy_pj == found.value

@@ -26,7 +26,7 @@ def pair() -> Workload:
 
 
 def asked(constraints: dict[str, object] | None = None, **words: object) -> SearchResult:
-    limit = {"time_limit_s": 60, "work_limit": 60} | words
+    limit = {"time_limit_s": 60, "work_limit": 20} | words
     return pm.explore(pair(), "flat3", tiles="divide", constraints=constraints, **limit)  # pyright: ignore[reportArgumentType]
 
 
