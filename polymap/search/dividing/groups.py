@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import overload
 
 import numpy as np
 
-from polymap.search.dividing.bounds import Inside, Multipliers, costs_inside, no_multipliers, root_bound, winning_states
+from polymap.search.dividing.bounds import (
+    Inside,
+    Multipliers,
+    costs_inside,
+    no_multipliers,
+    root_bound,
+    root_bounds,
+    winning_states,
+)
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
 from polymap.search.dividing.cost_tables import State, Tables, build_tables
 from polymap.search.dividing.lagrange import improve_multipliers
@@ -80,12 +89,15 @@ def least_value(bounds: BoundTables) -> int | None:
 def _value_at(tables: Tables, insides: tuple[Inside, ...], priced: Multipliers) -> int | None:
     """Return the objective of the least costs inside per component, the first of which is at multipliers (None: nothing
     fits)."""
-    parts = [root_bound(tables, inside)[0] for inside in insides]
+    return _value_of(tables, [root_bound(tables, inside)[0] for inside in insides], priced, tables.compute_cycles)
+
+
+def _value_of(tables: Tables, parts: Sequence[int | None], priced: Multipliers, cycles: int) -> int | None:
     if None in parts:
         return None
     first, *others = (part or 0 for part in parts)
     whole = (-((priced.allowance - first) // priced.unit), *others)
-    return tables.measure.value_within_limits(added_up(whole, tables.start), tables.compute_cycles)
+    return tables.measure.value_within_limits(added_up(whole, tables.start), cycles)
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
@@ -151,3 +163,14 @@ def relaxed_bound(tables: Tables, multipliers: tuple[Multipliers, ...]) -> tuple
     others = range(1, len(measure.components))
     insides = costs_inside(tables, 0, priced), *(costs_inside(tables, component, free) for component in others)
     return _value_at(tables, insides, priced), insides[0]
+
+
+def stacked_bounds(tables: Tables, multipliers: tuple[Multipliers, ...]) -> list[int | None]:
+    """Return what `relaxed_bound` says of each of several groups side by side."""
+    measure, problem, free = tables.measure, tables.problem, no_multipliers(tables)
+    priced = multipliers[0] if multipliers and measure.is_linear else free
+    at = [priced, *(free for _ in measure.components[1:])]
+    parts = [root_bounds(tables, costs_inside(tables, component, one)) for component, one in enumerate(at)]
+    extents = (prod(tables.lattice.point(top).values()) for top in tables.tops)
+    cycles = (-(-steps // problem.arch.compute.per_cycle) for steps in extents)
+    return [_value_of(tables, own, priced, each) for own, each in zip(zip(*parts, strict=True), cycles, strict=True)]

@@ -25,9 +25,9 @@ from polymap.search.dividing.bounds import (
     winning_states,
 )
 from polymap.search.dividing.branch_and_bound import at, bound_tables
-from polymap.search.dividing.cost_tables import Tables, build_tables, uncovered
+from polymap.search.dividing.cost_tables import Tables, build_tables
 from polymap.search.dividing.groups import groups_of, least_value
-from polymap.search.dividing.node_costs import root_context
+from polymap.search.dividing.node_costs import root_context, uncovered
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
