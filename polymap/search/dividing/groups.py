@@ -24,10 +24,11 @@ from polymap.search.dividing.bounds import (
     winning_states,
 )
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
-from polymap.search.dividing.cost_tables import State, Tables, build_tables
+from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import IntArray, Measure, Problem, Structure, Structures
 
 
@@ -42,11 +43,12 @@ class Group:
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups(Sequence[tuple[int, ...]]):
     """The numbers of all structures in the group of each. order: all numbers, group by group; first: where a group
-    begins; group: that of each structure."""
+    begins; group: that of each structure; windows: of each group, equal where window dims are spread alike."""
 
     order: IntArray
     first: IntArray
     group: IntArray
+    windows: IntArray
 
     def __len__(self) -> int:
         return len(self.group)
@@ -58,8 +60,14 @@ class Groups(Sequence[tuple[int, ...]]):
     def __getitem__(self, place: int | slice) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
         if isinstance(place, slice):
             return tuple(self[number] for number in range(len(self))[place])
-        own = self.group[place]
+        return self._numbers(self.group[place])
+
+    def _numbers(self, own: int) -> tuple[int, ...]:
         return tuple(self.order[self.first[own] : self.first[own + 1]].tolist())
+
+    def beside(self, place: int) -> list[tuple[int, ...]]:
+        """Return the numbers of every group that spreads the window dims as a structure's group does."""
+        return [self._numbers(own) for own in np.flatnonzero(self.windows == self.windows[self.group[place]])]
 
 
 def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, ...]]:
@@ -70,15 +78,19 @@ def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, .
     levels = sorted({one.below for one in problem.classes})
     if len(levels) == len(problem.classes):
         return ()
-    group: IntArray = np.zeros(len(structures), dtype=np.int64)
+    read_through = {dim for term in problem.terms for dim in term.window_dims}
+    windows: IntArray = np.zeros(len(structures), dtype=np.int64)
+    group = windows
     for level in levels:
         own = [number for number, one in enumerate(problem.classes) if one.below == level]
-        for column in np.prod(structures.classes[:, own, :], axis=1).T:
+        for dim, column in zip(problem.dims, np.prod(structures.classes[:, own, :], axis=1).T, strict=True):
             kinds, kind = np.unique(column, return_inverse=True)
             group = np.unique(group * len(kinds) + kind, return_inverse=True)[1]
+            if dim in read_through:
+                windows = np.unique(windows * len(kinds) + kind, return_inverse=True)[1]
     order = np.argsort(group, kind="stable")
     first: IntArray = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
-    return Groups(order, first, group)
+    return Groups(order, first, group, windows[order[first[:-1]]])
 
 
 def least_value(bounds: BoundTables) -> int | None:
@@ -104,7 +116,7 @@ def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Inc
     """Return what bounds all mappings of a group; taken again where multipliers have changed and it has none of its
     own."""
     known = incumbent.groups.get(group.number)
-    if known is not None and known.is_current(incumbent.multipliers):
+    if known is not None and not known.is_rough and known.is_current(incumbent.multipliers):
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
@@ -174,3 +186,19 @@ def stacked_bounds(tables: Tables, multipliers: tuple[Multipliers, ...]) -> list
     extents = (prod(tables.lattice.point(top).values()) for top in tables.tops)
     cycles = (-(-steps // problem.arch.compute.per_cycle) for steps in extents)
     return [_value_of(tables, own, priced, each) for own, each in zip(zip(*parts, strict=True), cycles, strict=True)]
+
+
+def bound_side_by_side(problem: Problem, measure: Measure, groups: Sequence[Group], incumbent: Incumbent) -> None:
+    """Bound groups that spread the window dims alike between the same levels, at the incumbent's multipliers. What is
+    found goes to the incumbent. Raises OutOfTime."""
+    waiting = [sorted(groups, key=lambda group: group.members[0].classes)]
+    while waiting:
+        some = waiting.pop()
+        each = [group.members for group in some]
+        tables = stacked_tables(problem, each, measure, incumbent.out_of_time, incumbent.caches)
+        half = len(some) // 2
+        if half and prod(tables.shape) > TUNING.stacked_tiles:
+            waiting += [some[half:], some[:half]]
+            continue
+        for group, bound in zip(some, stacked_bounds(tables, incumbent.multipliers), strict=True):
+            incumbent.groups[group.number] = GroupBound(bound, incumbent.multipliers, is_rough=True)

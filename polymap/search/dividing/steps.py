@@ -109,7 +109,8 @@ def _bound_together(
     known = incumbent.groups.get(group.number)
     if known is not None and known.leader not in (None, number):
         return
-    known = group_bound(problem, measure, group, incumbent)
+    if known is None or not known.is_rough or known.bound is None or known.bound <= bound:
+        known = group_bound(problem, measure, group, incumbent)
     if known.bound is None:
         return
     if known.bound > bound:
