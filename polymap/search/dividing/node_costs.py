@@ -47,6 +47,7 @@ class SpatialFactors(Generic[Factor]):
         self.problem = problem
         self.rows = rows
         self.one: Factor = one
+        self.known: dict[tuple[int, Component, int, int], ReadWeights[Factor]] = {}  # by read_weights
         self._between: dict[tuple[int, int, int], list[tuple[FanoutClass, tuple[Factor, ...]]]] = {}
 
     def product(self, factors: Iterable[Factor]) -> Factor:
@@ -390,8 +391,17 @@ class ReadWeights(Generic[Factor]):
 def read_weights(
     factors: SpatialFactors[Factor], term: TensorTerm, component: Component, parent: int, level: int
 ) -> ReadWeights[Factor]:
-    """Return the weights of a node at `level`. The compute unit (the level count) is a node that is filled for nothing
-    else and holds nothing."""
+    """Return the weights of a node at `level`, which places do not change. The compute unit (the level count) is a node
+    that is filled for nothing else and holds nothing."""
+    asked = term.index, component, parent, level
+    if asked not in factors.known:
+        factors.known[asked] = _read_weights(factors, term, component, parent, level)
+    return factors.known[asked]
+
+
+def _read_weights(
+    factors: SpatialFactors[Factor], term: TensorTerm, component: Component, parent: int, level: int
+) -> ReadWeights[Factor]:
     weights = node_weights(factors.problem, term, component, parent, (level,))
     read = weights.message * factors.messages(term, parent, level)
     if component.busiest:
