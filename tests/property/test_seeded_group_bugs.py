@@ -64,24 +64,6 @@ BUGS = (
         "found[self.group] = own",
     ),
     Bug(
-        "side by side, reads are those of the first member",
-        node_costs.StackedAlike.uncovered,
-        "for n in range(int(length.max()))",
-        "for n in range(1)",
-    ),
-    Bug(
-        "side by side, one member is the cheapest",
-        node_costs.StackedAlike.uncovered,
-        "if alone else",
-        "if len(own) else",
-    ),
-    Bug(
-        "side by side, members are the cheapest by one weight",
-        node_costs.StackedAlike.uncovered,
-        ".all(axis=0)",
-        ".any(axis=0)",
-    ),
-    Bug(
         "side by side, every group has members that are spread so",
         node_costs.StackedAlike.among,
         "costs if present.all() else",

@@ -184,7 +184,8 @@ class AlikeMembers:
         return min(values)
 
     def uncovered(self, vectors: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
-        """Return weights in the place of the members': what they weigh costs as little as in the cheapest member."""
+        """Return weights in the place of the members': the least cost by one of them is that of the cheapest member, or
+        no more."""
         return uncovered(vectors)
 
     def among(self, arithmetic: Arithmetic, costs: Numbers) -> Numbers:
@@ -247,29 +248,16 @@ class StackedAlike(AlikeMembers):
         (own,) = values
         found: IntArray = np.full(self.count, np.iinfo(np.int64).max >> 2)
         np.minimum.at(found, self.group, own)
-        return self._column(found)
+        return found.reshape(-1, *(1,) * self.axes)
 
     def uncovered(self, vectors: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
-        """The n-th member of each group at a time; once each where one member is the cheapest by every weight."""
+        """One vector: the least of each weight. Nearly always one member has all of these."""
         (own,) = vectors
-        columns = np.stack([np.broadcast_to(one, self.group.shape) for one in own])
-        first = np.flatnonzero(np.diff(self.group, prepend=-1))
-        least = np.minimum.reduceat(columns, first, axis=1)
-        length = np.diff(first, append=len(self.group))
-        is_least = (columns == np.repeat(least, length, axis=1)).all(axis=0)
-        alone = bool(np.logical_or.reduceat(is_least, first).all())
-        each = [least] if alone else [columns[:, first + np.minimum(n, length - 1)] for n in range(int(length.max()))]
-        for one in each:
-            found: IntArray = np.zeros((len(own), self.count), dtype=np.int64)
-            found[:, self.group[first]] = one
-            yield [self._column(row) for row in found]
+        return [[self.least([one]) for one in own]]
 
     def among(self, arithmetic: Arithmetic, costs: Numbers) -> Numbers:
         present = np.bincount(self.group, minlength=self.count) > 0
-        return costs if present.all() else arithmetic.where(self._column(present), costs)
-
-    def _column(self, row: Any) -> Any:
-        return row.reshape(-1, *(1,) * self.axes)
+        return costs if present.all() else arithmetic.where(present.reshape(-1, *(1,) * self.axes), costs)
 
 
 class StackedMembers(Members):
