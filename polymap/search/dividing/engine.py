@@ -156,7 +156,7 @@ def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entr
         (min(bounds), numbers[0])
         for numbers in groups.beside(number)
         if numbers[0] not in known
-        and (bounds := [state.single[n] for n in numbers if n not in state.fates.closed])
+        and (bounds := [state.single.get(n, 0) for n in numbers if n not in state.fates.closed])
         and incumbent.beats(min(bounds))
     ]
     chosen = dict.fromkeys((own, *(one for _, one in sorted(beside)[: len(known)])))
@@ -273,8 +273,8 @@ class _State:
     the best so far, where structures have gone; the numbers of each structure's group (groups_of).
 
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
-    nodes of the search, when the incumbent may be better, or when nothing else is left. single: bounds tensor by
-    tensor.
+    nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
+    tensor that were taken in this run.
     """
 
     structures: Structures

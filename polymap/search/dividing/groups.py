@@ -60,14 +60,14 @@ class Groups(Sequence[tuple[int, ...]]):
     def __getitem__(self, place: int | slice) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
         if isinstance(place, slice):
             return tuple(self[number] for number in range(len(self))[place])
-        return self._numbers(self.group[place])
+        return self._numbers(int(self.group[place]))
 
     def _numbers(self, own: int) -> tuple[int, ...]:
         return tuple(self.order[self.first[own] : self.first[own + 1]].tolist())
 
     def beside(self, place: int) -> list[tuple[int, ...]]:
         """Return the numbers of every group that spreads the window dims as a structure's group does."""
-        return [self._numbers(own) for own in np.flatnonzero(self.windows == self.windows[self.group[place]])]
+        return [self._numbers(own) for own in np.flatnonzero(self.windows == self.windows[self.group[place]]).tolist()]
 
 
 def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, ...]]:

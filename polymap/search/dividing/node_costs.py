@@ -290,9 +290,9 @@ class StackedMembers(Members):
         ways, way = np.unique(key, axis=0, return_inverse=True) if key.shape[1] else (key[:1], np.zeros(len(key), int))
         found: list[AlikeMembers] = []
         for number in range(len(ways)):
-            own = np.flatnonzero(way.ravel() == number)
+            own: IntArray = np.flatnonzero(way.ravel() == number)
             stacked = self._factors(own)
-            found.append(StackedAlike(self.each[own[0]], (stacked,), self.group[own], self.count, self.axes))
+            found.append(StackedAlike(self.each[int(own[0])], (stacked,), self.group[own], self.count, self.axes))
         return tuple(found)
 
 

@@ -89,19 +89,23 @@ def step_on(
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
             least, left = _split_bound(problem, measure, members, incumbent, known)
-            own = max(bound, least), -Stage.SPLIT, number
             if left:
-                stop_points[own] = StopPoint((), known.only if known else None, 0, (), left=left)
-            yield own
+                stop_points[_raised(entry, least)] = StopPoint((), known.only if known else None, 0, (), left=left)
+            yield _raised(entry, least)
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
             if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
                 return
             if first:
-                own = max(bound, _split_bound(problem, measure, members, incumbent, known)[0]), -Stage.SPLIT, number
+                own = _raised(entry, _split_bound(problem, measure, members, incumbent, known)[0])
                 stop_points[own] = stop_points.pop(entry)
                 entry = own
             yield entry
+
+
+def _raised(entry: Entry, least: int) -> Entry:
+    """Return the entry of a structure to be searched, by its bound and another one."""
+    return max(entry[0], least), -Stage.SPLIT, entry[2]
 
 
 def _bound_together(
