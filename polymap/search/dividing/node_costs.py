@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polymap.arithmetic import Arithmetic, Numbers
+from polymap.poly import Arithmetic, Numbers
 from polymap.search.dividing.window_paths import Crossing
 from polymap.search.problem import (
     AtLeast,

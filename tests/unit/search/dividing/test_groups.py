@@ -13,8 +13,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from polymap.arithmetic import Kind
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
+from polymap.poly import Kind
+from polymap.resources import SearchCaches
+from polymap.resources.limits import never
 from polymap.search.dividing.bounds import (
     Multipliers,
     State,
@@ -35,8 +37,6 @@ from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
 from polymap.search.problem.structures import Structures, enumerate_structures
-from polymap.search.resources import SearchCaches
-from polymap.search.resources.limits import never
 from tests.case_machines import with_open_levels, with_wires
 from tests.referee.problems import random_problem
 
