@@ -381,10 +381,13 @@ def read_weights(
 ) -> ReadWeights[Factor]:
     """Return the weights of a node at `level`, which places do not change. The compute unit (the level count) is a node
     that is filled for nothing else and holds nothing."""
+    if not term.is_window:  # asked for once
+        return _read_weights(factors, term, component, parent, level)
     asked = term.index, component, parent, level
-    if asked not in factors.known:
-        factors.known[asked] = _read_weights(factors, term, component, parent, level)
-    return factors.known[asked]
+    found = factors.known.get(asked)
+    if found is None:
+        found = factors.known[asked] = _read_weights(factors, term, component, parent, level)
+    return found
 
 
 def _read_weights(
