@@ -35,7 +35,7 @@ BUGS = (
     Bug("a group has the dearest reads", _private(cost_tables, "_costs_of_loads"), "np.minimum", "np.maximum"),
     Bug(
         "one count's weight covers the others'",
-        cost_tables.uncovered,
+        node_costs.uncovered,
         "covers(other, one)",
         "other[0] <= one[0]",
     ),
@@ -49,8 +49,7 @@ BUGS = (
         "nodes stand wherever they are charged alike", cost_tables.tables_at, "_table_standing(setting, table)", "table"
     ),
     Bug("loads at any place", cost_tables.tables_at, "tables.members.placed(places)", "tables.members"),
-    Bug("a group has the dearest sums", _private(cost_tables, "_output_cost"), "min(update", "max(update"),
-    Bug("a group has the dearest ends", _private(cost_tables, "_output_final"), "min(update_end", "max(update_end"),
+    Bug("a group has the dearest sums", node_costs.AlikeMembers.least, "min(", "max("),
     Bug(
         "members differ in one dim only",
         _private(node_costs.Members, "_kinds_of"),
@@ -58,6 +57,37 @@ BUGS = (
         "row[:1]",
     ),
     Bug("groups join what differs between levels", groups.groups_of, "if one.below == level", "if one.below"),
+    Bug(
+        "side by side, sums are those of the last member",
+        node_costs.StackedAlike.least,
+        "np.minimum.at(found, self.group, own)",
+        "found[self.group] = own",
+    ),
+    Bug(
+        "side by side, every group has members that are spread so",
+        node_costs.StackedAlike.among,
+        "costs if present.all() else",
+        "costs if len(present) else",
+    ),
+    Bug(
+        "side by side, windows are spread alike",
+        _private(node_costs.StackedMembers, "_kinds_of"),
+        "if key.shape[1] else",
+        "if not len(key) else",
+    ),
+    Bug(
+        "side by side, groups begin at one tile",
+        bounds.root_bounds,
+        "np.array(tables.tops, dtype",
+        "np.array(tables.tops[:1] * len(tables.tops), dtype",
+    ),
+    Bug(
+        "side by side, extents are the first group's",
+        cost_tables.stacked_tables,
+        "own[0] if len(set(own)) == 1 else",
+        "own[0] if len(own) else",
+    ),
+    Bug("groups beside differ in windows", groups.groups_of, "if dim in read_through:", "if False:"),
     Bug("chains of the last cost do not win", _private(bounds, "_is_at_most"), "costs <= ", "costs < "),
     Bug("chains so far are those of one tile", bounds.winning_states, "minimum_above(outside", "np.copy(outside"),
     Bug("one way to a state is remembered", bounds.winning_states, "np.minimum(known, placed)", "placed"),
@@ -116,6 +146,7 @@ def _best_tree_is_found_below_marks(seed: int) -> None:
 def _is_caught() -> bool:
     laws: tuple[Callable[[], None], ...] = (
         lambda: _obeys(test_groups.test_costs_of_a_group_are_the_least_of_its_members),
+        lambda: _obeys(test_groups.bounds_side_by_side_are_those_of_each),
         lambda: _obeys(test_groups.weights_that_no_other_covers_are_left),
         lambda: _obeys(test_group_search.tables_at_places_are_those_built_there),
         lambda: _obeys(test_groups.test_states_that_win_are_those_of_chains_that_cost_no_more),

@@ -148,7 +148,7 @@ def costs_inside(
     A node that alone exceeds its level's capacity is never placed. only: the states to bound (None: all). Raises
     OutOfTime where the tables are large.
     """
-    graph, shape, arithmetic = graph_of(tables), tables.lattice.shape, tables.arithmetics[component]
+    graph, shape, arithmetic = graph_of(tables), tables.shape, tables.arithmetics[component]
     costs: dict[tuple[int, int], Numbers] = {}
     reach: dict[State, Numbers] = {}
     for layer in graph.layers:
@@ -167,7 +167,7 @@ def costs_inside(
                 here = block[row, ...]  # a view also where every loop is spatial and the lattice has no axis
                 np.minimum(here, arithmetic.plus(costs[move.key], reach[move.after]), out=here)
             reach[state] = block[row, ...]
-        minimum_below(block)
+        minimum_below(block.reshape(-1, *tables.lattice.shape))
         arithmetic.clip(block)
     return Inside(reach, costs, arithmetic)
 
@@ -212,6 +212,13 @@ def root_bound(tables: Tables, inside: Inside) -> tuple[int | None, State]:
         if cost is not None:
             found.append((cost, state))
     return min(found, default=(None, next(iter(first_states(tables)), ())))
+
+
+def root_bounds(tables: Tables, inside: Inside) -> list[int | None]:
+    """Return what `root_bound` says of each of several groups side by side."""
+    at = np.arange(len(tables.tops)), *np.array(tables.tops, dtype=np.int64).T
+    column = [inside.reach[state][at] for state in first_states(tables)]
+    return [inside.arithmetic.number(entry) for entry in np.min(column, axis=0)]
 
 
 def least_from(tables: Tables, inside: Inside, state: State) -> int | None:

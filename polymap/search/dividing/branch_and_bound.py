@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,7 +183,6 @@ class StructureSearch:
         self.capacity = tuple(usable_bits(tables, level) for level in range(problem.level_count))
         self.window = next((term.index for term in problem.terms if term.is_window), None)
         self._ended: list[BranchKey] = []
-        self.is_cut_short = most is not None
         self._left = most
         self.marked = marked
         self._owes_one = False  # a chain is searched before limits are looked at
@@ -197,6 +197,11 @@ class StructureSearch:
         self._ended.clear()
         self._owes_one = way is not None
         self._visit(bounds, root_node(self.tables, first), way or ())
+
+    @property
+    def nodes_left(self) -> float:
+        """Return how many nodes it may visit still."""
+        return inf if self._left is None else self._left
 
     def ended_at(self) -> BranchPath:
         """Return the way from the first state to the chain at which OutOfTime was raised."""

@@ -8,10 +8,10 @@ their tile; for tensors read through windows they are lower bounds (window_paths
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ from polymap.ir import Multicast
 from polymap.poly import INT64, Arithmetic, Kind, Numbers, arithmetic_for, count_type
 from polymap.resources import SearchCaches, never
 from polymap.search.dividing.node_costs import (
+    AlikeMembers,
     Context,
     Members,
     Places,
+    SpatialFactors,
+    StackedMembers,
     StructureFactors,
-    covers,
     covers_intrinsics,
     read_weights,
     root_context,
@@ -109,7 +111,8 @@ class Tables:
     arithmetics: how each component's costs are kept; stop: tells long steps whether a limit is reached; caches: of the
     search; only: the joint states that chains may be in (None: any), those on no chain that may win left out; rooms:
     what nodes may hold, where less than their levels' capacity; others: structures of its group, of all of which these
-    are the least costs; alone: the tables of it and of each of these, all places of spatial loops open."""
+    are the least costs; alone: the tables of it and of each of these, all places of spatial loops open; tops: of groups
+    side by side (stacked_tables), the point of the lattice from which the tiles of each go down."""
 
     problem: Problem
     structure: Structure
@@ -127,11 +130,17 @@ class Tables:
     rooms: Rooms = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     others: tuple[Structure, ...] = ()
     alone: Callable[[], tuple[Tables, ...]] = tuple
+    tops: tuple[tuple[int, ...], ...] = ()
 
     @property
     def factors(self) -> StructureFactors:
         """Return the factors of the structure."""
         return self.members.each[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of costs at every tile."""
+        return (len(self.tops), *self.lattice.shape) if self.tops else self.lattice.shape
 
 
 def _setting_of(tables: Tables, context: Context, members: Members) -> _Setting:
@@ -145,17 +154,19 @@ class _Setting:
     """What the tables of all tensors share. whole: temporal extents per dim; steps: their product; counts: the dtype of
     counts; arithmetics: how each component's costs are kept; windows: counts of what is read through windows.
 
-    members: the structures that the tables are of; factors: of the first of these, equal for all between two levels.
+    members: the structures that the tables are of; factors: of the first of these; shared: those between two levels,
+    equal for all. Of groups side by side, extents that differ, steps and shared are arrays [group, 1, ...].
     """
 
     problem: Problem
     measure: Measure
     lattice: Lattice
     factors: StructureFactors
+    shared: SpatialFactors[Any]
     members: Members
     context: Context
-    whole: dict[str, int]
-    steps: int
+    whole: dict[str, Any]
+    steps: Any
     counts: np.dtype[Any]
     arithmetics: tuple[Arithmetic, ...]
     windows: WindowCounts
@@ -178,14 +189,15 @@ def _setting(
     context: Context,
     arithmetics: tuple[Arithmetic, ...],
     caches: SearchCaches,
+    extents: tuple[int, ...] | None = None,
 ) -> _Setting:
-    """Return the setting of tables below the last tile of the context."""
+    """Return the setting of tables below some extents (None: the last tile of the context)."""
     whole = dict(zip(problem.dims, context.tiles[0], strict=True))
-    lattice = caches.memo(lattice_below)(tuple(zip(problem.dims, context.tiles[-1], strict=True)))
+    lattice = caches.memo(lattice_below)(tuple(zip(problem.dims, extents or context.tiles[-1], strict=True)))
     counts = count_type(most_counted(problem.workload))
     steps, windows = prod(whole.values()), window_counts(caches)
-    factors = members.each[0]
-    return _Setting(problem, measure, lattice, factors, members, context, whole, steps, counts, arithmetics, windows)
+    own = members.each[0], members.shared, members
+    return _Setting(problem, measure, lattice, *own, context, whole, steps, counts, arithmetics, windows)
 
 
 def build_tables(
@@ -218,6 +230,40 @@ def build_tables(
         return tuple(build_tables(problem, one, measure, root, stop, caches) for one in (structure, *others))
 
     return Tables(*shared, tensors, start, cycles, arithmetics, stop, caches, only, others=others, alone=alone)
+
+
+def stacked_tables(
+    problem: Problem,
+    groups: Sequence[Sequence[Structure]],
+    measure: Measure,
+    stop: Callable[[], bool],
+    caches: SearchCaches,
+) -> Tables:
+    """Return the tables of several groups side by side, no node placed: arrays [group, *lattice].
+
+    All groups spread the window dims alike between the same levels, and costs are in 63 bits. The lattice is below the
+    least common multiples of their extents; what is said of tiles that do not divide a group's own means nothing.
+    """
+    first = groups[0][0]
+    tiles = [root_context(problem, own[0]).tiles[0] for own in groups]
+    extents = tuple(lcm(*own) for own in zip(*tiles, strict=True))
+    lattice = caches.memo(lattice_below)(tuple(zip(problem.dims, extents, strict=True)))
+    column = (-1, *(1,) * len(lattice.shape))
+    whole: tuple[Any, ...] = tuple(
+        own[0] if len(set(own)) == 1 else np.array(own, dtype=np.int64).reshape(column)
+        for own in zip(*tiles, strict=True)
+    )
+    numbers = np.repeat(np.arange(len(groups)), [len(own) for own in groups])
+    members = StackedMembers(
+        (StructureFactors(problem, one) for own in groups for one in own), numbers, len(lattice.shape)
+    )
+    context, arithmetics = Context((whole,), ()), tuple(arithmetic_of(problem, c) for c in measure.components)
+    setting = _setting(problem, members, measure, context, arithmetics, caches, extents)
+    tensors = tuple(_tensor_table(setting, term) for term in problem.terms)
+    start = tuple(sum(zero_start(term, component) for term in problem.terms) for component in measure.components)
+    tops = tuple(lattice.index(dict(zip(problem.dims, tile, strict=True))) for tile in tiles)
+    shared = problem, first, members, measure, context, lattice
+    return Tables(*shared, tensors, start, 0, arithmetics, stop, caches, tops=tops)
 
 
 def tree_tables(problem: Problem, structure: Structure, measure: Measure) -> Tables:
@@ -373,7 +419,7 @@ def _plain_loads(setting: _Setting, term: TensorTerm, level: int) -> tuple[IntAr
             tiles = setting.lattice.values[dim].astype(setting.counts, copy=False)
             trips = trips * (setting.whole[dim] // tiles)
             if dim in term.dims:
-                held = held * (tiles * setting.factors.factor(dim, level, setting.problem.level_count))
+                held = held * (tiles * setting.shared.factor(dim, level, setting.problem.level_count))
     return held, trips
 
 
@@ -408,7 +454,7 @@ def _window_loads(setting: _Setting, term: TensorTerm, model: WindowModel) -> tu
     loads, again, feasible = setting.windows.least_loads(model, marks[-1])
     stands = feasible[where]
     first = (loads[where] + (repeats - 1) * again[where]) * trips
-    outside = setting.steps // prod(context.tiles[-1])
+    outside = 1 if len(context.tiles) == 1 else setting.steps // prod(context.tiles[-1])
     if outside == 1:
         return first, stands
     saved = _saved_outside(setting, model, marks, plain, other)
@@ -469,7 +515,7 @@ def _costs_of_loads(
     reads_of: elements read at the parent for one message of siblings."""
     components, found = setting.measure.components, list[list[Numbers]]()
     for kind in setting.members.kinds(term, *levels):
-        messages, reads = _messages_of(setting, kind[0], term, levels), reads_of(kind[0])
+        messages, reads = _messages_of(setting, kind.first, term, levels), reads_of(kind.first)
         each = zip(components, setting.arithmetics, strict=True)
         found.append([_least_of_loads(kind, term, levels, one, loads, reads, messages) for one in each])
     return tuple(reduce(np.minimum, column) for column in zip(*found, strict=True))
@@ -499,7 +545,7 @@ def _messages_of(
 
 
 def _least_of_loads(
-    kind: tuple[StructureFactors, ...],
+    kind: AlikeMembers,
     term: TensorTerm,
     levels: tuple[int, int],
     component: tuple[Component, Arithmetic],
@@ -509,7 +555,7 @@ def _least_of_loads(
 ) -> Numbers:
     """Return the least cost over members whose window dims are spread alike. Counts are equal in them: one weight of
     each count per member, so that those count whose weights no other's cover."""
-    weights = [read_weights(factors, term, component[0], *levels) for factors in kind]
+    weights = [read_weights(factors, term, component[0], *levels) for factors in kind.each]
     counts, own = [loads.fills], [[one.fill] for one in weights]
     for place, cut in enumerate((0, *(cut for cut, _ in weights[0].sent))):
         shared, elements = messages(cut), loads.fills if place else reads
@@ -520,16 +566,8 @@ def _least_of_loads(
             counts.append(elements if shared is None else elements * shared)
             own = [[*first, more] for first, more in zip(own, several, strict=True)]
     held = [(loads.held, weights[0].held)] if weights[0].held else []
-    return reduce(
-        np.minimum,
-        (component[1].sum_of([*zip(counts, one, strict=True), *held]) for one in uncovered(own)),
-    )
-
-
-def uncovered(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the vectors no entry of which may be larger for another one to take their place, each once."""
-    distinct = dict.fromkeys(map(tuple, vectors))
-    return [one for one in distinct if not any(other != one and covers(other, one) for other in distinct)]
+    each = (component[1].sum_of([*zip(counts, one, strict=True), *held]) for one in kind.uncovered(own))
+    return kind.among(component[1], reduce(np.minimum, each))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -567,23 +605,29 @@ def load_weights(tables: Tables, term: TensorTerm, edge: Edge) -> tuple[LoadWeig
 
 def _read_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
     levels, windows = (holder, setting.problem.level_count), setting.windows
-    found: list[list[int]] = []
+    found: list[list[Any]] = []
     for kind in setting.members.kinds(term, *levels):
-        along = partial(_least_along, setting, kind[0], term, levels)
+        along = partial(_least_along, setting, kind.first, term, levels)
         elements, messages = along(windows.least_union, 0), cache(partial(along, windows.least_messages))
         weights = [
-            [read_weights(one, term, component, *levels) for one in kind] for component in setting.measure.components
+            [read_weights(one, term, component, *levels) for one in kind.each]
+            for component in setting.measure.components
         ]
         found.append(
             [
-                min(
+                kind.least(
                     messages(0) * elements * one.read + sum(messages(cut) * weight for cut, weight in one.sent)
                     for one in own
                 )
                 for own in weights
             ]
         )
-    return tuple(min(column) * setting.steps for column in zip(*found, strict=True))
+    return tuple(_least(column) * setting.steps for column in zip(*found, strict=True))
+
+
+def _least(values: tuple[Any, ...]) -> Any:
+    """Return the least of integers, or of arrays of them."""
+    return values[0] if len(values) == 1 else min(values) if isinstance(values[0], int) else reduce(np.minimum, values)
 
 
 def _least_along(
@@ -606,19 +650,20 @@ def _least_along(
 
 def _output_cost(setting: _Setting, term: TensorTerm, edge: HolderEdge) -> NodeCost:
     levels = edge.parent, edge.level
-    node, (distinct,) = _node_loads(setting, term, *levels), setting.members.kinds(term, *levels)
+    node, (kind,) = _node_loads(setting, term, *levels), setting.members.kinds(term, *levels)
     costs: list[Numbers] = []
     for component, arithmetic in zip(setting.measure.components, setting.arithmetics, strict=True):
         held = [(node.held, component.held[edge.level][term.index])] if component.held else []
-        # What first updates save is equal in all members.
-        weight, credit = min(update_weight(factors, term, component, levels, edge.levels) for factors in distinct)
+        each = [update_weight(factors, term, component, levels, edge.levels) for factors in kind.each]
+        weight = kind.least(weight for weight, _ in each)
+        credit = kind.least(credit for _, credit in each)  # equal in all members
         costs.append(arithmetic.plus(arithmetic.sum_of([(node.fills, weight), *held]), -credit))
     return NodeCost(tuple(costs), node.held * term.tensor.bits)
 
 
 def _output_final(setting: _Setting, term: TensorTerm, holder: int) -> tuple[int, ...]:
-    (distinct,) = setting.members.kinds(term, holder, setting.problem.level_count)
+    (kind,) = setting.members.kinds(term, holder, setting.problem.level_count)
     return tuple(
-        min(update_end(factors, term, component, holder, setting.steps) for factors in distinct)
+        kind.least(update_end(factors, term, component, holder, 1) for factors in kind.each) * setting.steps
         for component in setting.measure.components
     )

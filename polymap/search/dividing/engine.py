@@ -17,13 +17,14 @@ from math import prod
 
 import numpy as np
 
+from polymap.poly import Kind
 from polymap.resources import BestFirst, OutOfTime, Processes, SearchCaches, Stop, Work, never
 from polymap.search.dividing.bounds import (
     Multipliers,
 )
 from polymap.search.dividing.branch_and_bound import StructureSearch, bound_tables
-from polymap.search.dividing.cost_tables import build_tables
-from polymap.search.dividing.groups import Group, groups_of, least_value
+from polymap.search.dividing.cost_tables import arithmetic_of, build_tables
+from polymap.search.dividing.groups import Group, Groups, bound_side_by_side, groups_of, least_value
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.loop_order import CompletedMapping
 from polymap.search.dividing.node_costs import places_of, root_context
@@ -135,9 +136,32 @@ def solve(
             state.cut(number)
             continue
         report(tuple(incumbent.found), least := state.bound_of_all(bound))
+        _bound_beside(problem, measure, state, entry)
         if not _has_stepped(problem, measure, state, entry, incumbent, may_end=turn >= first):
             return state.ended()
     return state.ended() if state.is_partly_bounded else state.outcome(())
+
+
+def _bound_beside(problem: Problem, measure: Measure, state: _State, entry: Entry) -> None:
+    """Where the group of an entry has no bound yet, bound it together with others that spread the window dims alike:
+    those of least bounds, no more than were bounded before."""
+    incumbent, number, groups = state.incumbent, entry[2], state.groups
+    known = incumbent.groups
+    if -entry[1] or not isinstance(groups, Groups) or groups[number][0] in known or incumbent.value is None:
+        return
+    if problem.rules or any(arithmetic_of(problem, one).kind is not Kind.NARROW for one in measure.components):
+        return
+    own = groups[number][0]
+    beside = [
+        (min(bounds), numbers[0])
+        for numbers in groups.beside(number)
+        if numbers[0] not in known
+        and (bounds := [state.single.get(n, 0) for n in numbers if n not in state.fates.closed])
+        and incumbent.beats(min(bounds))
+    ]
+    chosen = dict.fromkeys((own, *(one for _, one in sorted(beside)[: len(known)])))
+    with suppress(OutOfTime):  # the next step sees that, too
+        bound_side_by_side(problem, measure, [state.group_of(one) for one in chosen], incumbent)
 
 
 def _probe(problem: Problem, measure: Measure, state: _State, turn: int) -> None:
@@ -249,7 +273,8 @@ class _State:
     the best so far, where structures have gone; the numbers of each structure's group (groups_of).
 
     most_nodes: of a structure's search at a time. deferred: entries whose search takes longer; recalled at so many
-    nodes of the search, when the incumbent may be better, or when nothing else is left.
+    nodes of the search, when the incumbent may be better, or when nothing else is left. single: the bounds tensor by
+    tensor that were taken in this run.
     """
 
     structures: Structures
@@ -261,6 +286,7 @@ class _State:
     stop_points: StopPoints = field(default_factory=dict[Entry, StopPoint])
     most_nodes: int = field(default_factory=lambda: TUNING.nodes_at_once)
     deferred: list[Entry] = field(default_factory=list[Entry])
+    single: dict[int, int] = field(default_factory=dict[int, int])
     recalled_at: int = 0
 
     @property
@@ -421,6 +447,7 @@ def _parallel_outcome(bench: _StepContext, state: _State, report: Report, proces
                     state.fates.prune([entry[2]])
                     continue
                 given.append(entry)
+                _bound_beside(bench.problem, bench.measure, state, entry)
                 pool.submit(_step_task(state, entry))
             if not pool.waiting:
                 return state.ended() if queue or state.is_partly_bounded else state.outcome(())
@@ -550,6 +577,7 @@ def _bound_single_tensors(problem: Problem, measure: Measure, state: _State) -> 
         for number, bound in enumerate(single_tensor_bounds(problem, measure, some, state.incumbent.caches), first):
             state.fates.begun(number, fits=bound is not None)
             if bound is not None and state.incumbent.beats(bound):
+                state.single[number] = bound
                 state.add((bound, -Stage.SINGLE_TENSORS, number))
             elif bound is not None:
                 state.fates.prune([number])

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import overload
 
 import numpy as np
 
-from polymap.search.dividing.bounds import Inside, Multipliers, costs_inside, no_multipliers, root_bound, winning_states
+from polymap.search.dividing.bounds import (
+    Inside,
+    Multipliers,
+    costs_inside,
+    no_multipliers,
+    root_bound,
+    root_bounds,
+    winning_states,
+)
 from polymap.search.dividing.branch_and_bound import BoundTables, StructureSearch, bound_tables
-from polymap.search.dividing.cost_tables import State, Tables, build_tables
+from polymap.search.dividing.cost_tables import State, Tables, build_tables, stacked_tables
 from polymap.search.dividing.lagrange import improve_multipliers
 from polymap.search.dividing.node_costs import added_up, places_of, root_context
 from polymap.search.dividing.progress import GroupBound, Incumbent
+from polymap.search.dividing.tuning import TUNING
 from polymap.search.problem import IntArray, Measure, Problem, Structure, Structures
 
 
@@ -33,11 +43,12 @@ class Group:
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups(Sequence[tuple[int, ...]]):
     """The numbers of all structures in the group of each. order: all numbers, group by group; first: where a group
-    begins; group: that of each structure."""
+    begins; group: that of each structure; windows: of each group, equal where window dims are spread alike."""
 
     order: IntArray
     first: IntArray
     group: IntArray
+    windows: IntArray
 
     def __len__(self) -> int:
         return len(self.group)
@@ -49,8 +60,14 @@ class Groups(Sequence[tuple[int, ...]]):
     def __getitem__(self, place: int | slice) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
         if isinstance(place, slice):
             return tuple(self[number] for number in range(len(self))[place])
-        own = self.group[place]
+        return self._numbers(int(self.group[place]))
+
+    def _numbers(self, own: int) -> tuple[int, ...]:
         return tuple(self.order[self.first[own] : self.first[own + 1]].tolist())
+
+    def beside(self, place: int) -> list[tuple[int, ...]]:
+        """Return the numbers of every group that spreads the window dims as a structure's group does."""
+        return [self._numbers(own) for own in np.flatnonzero(self.windows == self.windows[self.group[place]]).tolist()]
 
 
 def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, ...]]:
@@ -61,15 +78,19 @@ def groups_of(problem: Problem, structures: Structures) -> Sequence[tuple[int, .
     levels = sorted({one.below for one in problem.classes})
     if len(levels) == len(problem.classes):
         return ()
-    group: IntArray = np.zeros(len(structures), dtype=np.int64)
+    read_through = {dim for term in problem.terms for dim in term.window_dims}
+    windows: IntArray = np.zeros(len(structures), dtype=np.int64)
+    group = windows
     for level in levels:
         own = [number for number, one in enumerate(problem.classes) if one.below == level]
-        for column in np.prod(structures.classes[:, own, :], axis=1).T:
+        for dim, column in zip(problem.dims, np.prod(structures.classes[:, own, :], axis=1).T, strict=True):
             kinds, kind = np.unique(column, return_inverse=True)
             group = np.unique(group * len(kinds) + kind, return_inverse=True)[1]
+            if dim in read_through:
+                windows = np.unique(windows * len(kinds) + kind, return_inverse=True)[1]
     order = np.argsort(group, kind="stable")
     first: IntArray = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
-    return Groups(order, first, group)
+    return Groups(order, first, group, windows[order[first[:-1]]])
 
 
 def least_value(bounds: BoundTables) -> int | None:
@@ -80,19 +101,22 @@ def least_value(bounds: BoundTables) -> int | None:
 def _value_at(tables: Tables, insides: tuple[Inside, ...], priced: Multipliers) -> int | None:
     """Return the objective of the least costs inside per component, the first of which is at multipliers (None: nothing
     fits)."""
-    parts = [root_bound(tables, inside)[0] for inside in insides]
+    return _value_of(tables, [root_bound(tables, inside)[0] for inside in insides], priced, tables.compute_cycles)
+
+
+def _value_of(tables: Tables, parts: Sequence[int | None], priced: Multipliers, cycles: int) -> int | None:
     if None in parts:
         return None
     first, *others = (part or 0 for part in parts)
     whole = (-((priced.allowance - first) // priced.unit), *others)
-    return tables.measure.value_within_limits(added_up(whole, tables.start), tables.compute_cycles)
+    return tables.measure.value_within_limits(added_up(whole, tables.start), cycles)
 
 
 def group_bound(problem: Problem, measure: Measure, group: Group, incumbent: Incumbent) -> GroupBound:
     """Return what bounds all mappings of a group; taken again where multipliers have changed and it has none of its
     own."""
     known = incumbent.groups.get(group.number)
-    if known is not None and known.is_current(incumbent.multipliers):
+    if known is not None and not known.is_rough and known.is_current(incumbent.multipliers):
         return known
     known = known or GroupBound(None, (), (), None)
     first, *others = group.members
@@ -151,3 +175,30 @@ def relaxed_bound(tables: Tables, multipliers: tuple[Multipliers, ...]) -> tuple
     others = range(1, len(measure.components))
     insides = costs_inside(tables, 0, priced), *(costs_inside(tables, component, free) for component in others)
     return _value_at(tables, insides, priced), insides[0]
+
+
+def stacked_bounds(tables: Tables, multipliers: tuple[Multipliers, ...]) -> list[int | None]:
+    """Return what `relaxed_bound` says of each of several groups side by side."""
+    measure, problem, free = tables.measure, tables.problem, no_multipliers(tables)
+    priced = multipliers[0] if multipliers and measure.is_linear else free
+    at = [priced, *(free for _ in measure.components[1:])]
+    parts = [root_bounds(tables, costs_inside(tables, component, one)) for component, one in enumerate(at)]
+    extents = (prod(tables.lattice.point(top).values()) for top in tables.tops)
+    cycles = (-(-steps // problem.arch.compute.per_cycle) for steps in extents)
+    return [_value_of(tables, own, priced, each) for own, each in zip(zip(*parts, strict=True), cycles, strict=True)]
+
+
+def bound_side_by_side(problem: Problem, measure: Measure, groups: Sequence[Group], incumbent: Incumbent) -> None:
+    """Bound groups that spread the window dims alike between the same levels, at the incumbent's multipliers. What is
+    found goes to the incumbent. Raises OutOfTime."""
+    waiting = [sorted(groups, key=lambda group: group.members[0].classes)]
+    while waiting:
+        some = waiting.pop()
+        each = [group.members for group in some]
+        tables = stacked_tables(problem, each, measure, incumbent.out_of_time, incumbent.caches)
+        half = len(some) // 2
+        if half and prod(tables.shape) > TUNING.stacked_tiles:
+            waiting += [some[half:], some[:half]]
+            continue
+        for group, bound in zip(some, stacked_bounds(tables, incumbent.multipliers), strict=True):
+            incumbent.groups[group.number] = GroupBound(bound, incumbent.multipliers, is_rough=True)

@@ -6,16 +6,17 @@ with one entry per structure; how many elements there are is for whoever asks (d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polymap.poly import Arithmetic, Numbers
 from polymap.search.dividing.window_paths import Crossing
 from polymap.search.problem import (
     AtLeast,
@@ -45,6 +46,7 @@ class SpatialFactors(Generic[Factor]):
         self.problem = problem
         self.rows = rows
         self.one: Factor = one
+        self.known: dict[tuple[int, Component, int, int], ReadWeights[Factor]] = {}  # by read_weights
         self._between: dict[tuple[int, int, int], list[tuple[FanoutClass, tuple[Factor, ...]]]] = {}
 
     def product(self, factors: Iterable[Factor]) -> Factor:
@@ -166,6 +168,30 @@ class StructureFactors(SpatialFactors[int]):
         return self.factor(dim, below - 1, below)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AlikeMembers:
+    """Members of a group whose window dims are spread alike between two levels: siblings' loads along them are equal.
+
+    first: one of them. each: their factors, or side by side those of several groups.
+    """
+
+    first: StructureFactors
+    each: tuple[SpatialFactors[Any], ...]
+
+    def least(self, values: Iterable[Any]) -> Any:
+        """Return the least over the members. values: one for each of the factors."""
+        return min(values)
+
+    def uncovered(self, vectors: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
+        """Return weights in the place of the members': the least cost by one of them is that of the cheapest member, or
+        no more."""
+        return uncovered(vectors)
+
+    def among(self, arithmetic: Arithmetic, costs: Numbers) -> Numbers:
+        """Return the costs, infeasible in groups that have no such member."""
+        return costs
+
+
 class Members:
     """The factors of structures that spread the dims alike between the same levels (groups.py): what a node loads and
     holds is equal in all of them, what that costs differs with how the factors are split among the fan-outs there.
@@ -175,23 +201,28 @@ class Members:
 
     def __init__(self, each: Iterable[StructureFactors]) -> None:
         self.each = tuple(each)
-        self._kinds: dict[tuple[int, int, int], tuple[tuple[StructureFactors, ...], ...]] = {}
+        self._kinds: dict[tuple[int, int, int], tuple[AlikeMembers, ...]] = {}
 
     def placed(self, places: Places) -> Members:
         """Return the members with spatial loops at other places."""
         return Members(one.placed(places) for one in self.each)
 
-    def kinds(self, term: TensorTerm, parent: int, level: int) -> tuple[tuple[StructureFactors, ...], ...]:
+    @property
+    def shared(self) -> SpatialFactors[Any]:
+        """Return the factors that are equal in all members: those between two levels."""
+        return self.each[0]
+
+    def kinds(self, term: TensorTerm, parent: int, level: int) -> tuple[AlikeMembers, ...]:
         """Return one structure's factors per way in which loads of a node at `level` reach it from `parent`, those side
-        by side whose window dims are spread alike: siblings' loads along them are equal."""
+        by side whose window dims are spread alike."""
         asked = term.index, parent, level
         if asked not in self._kinds:
             self._kinds[asked] = self._kinds_of(term, parent, level)
         return self._kinds[asked]
 
-    def _kinds_of(self, term: TensorTerm, parent: int, level: int) -> tuple[tuple[StructureFactors, ...], ...]:
+    def _kinds_of(self, term: TensorTerm, parent: int, level: int) -> tuple[AlikeMembers, ...]:
         if len(self.each) == 1:
-            return (self.each,)
+            return (AlikeMembers(self.each[0], self.each),)
         dims, windows = self.each[0].problem.dims, term.window_dims
         own = [d for d, dim in enumerate(dims) if dim in term.dims]
         along = [d for d, dim in enumerate(dims) if dim in windows]
@@ -200,7 +231,74 @@ class Members:
             rows = [row for _, row in factors.between(parent, level)]
             kind = found.setdefault(tuple(tuple(row[d] for d in along) for row in rows), {})
             kind.setdefault(tuple((*(row[d] for d in own), prod(row)) for row in rows), factors)
-        return tuple(tuple(kind.values()) for kind in found.values())
+        return tuple(AlikeMembers(next(iter(kind.values())), tuple(kind.values())) for kind in found.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackedAlike(AlikeMembers):
+    """The members of such a kind of several groups, group by group. group: of each member; count, axes: of the groups
+    and of the arrays in which they are stacked, [group, *lattice]."""
+
+    group: IntArray
+    count: int
+    axes: int
+
+    def least(self, values: Iterable[Any]) -> Any:
+        (own,) = values
+        found: IntArray = np.full(self.count, np.iinfo(np.int64).max >> 2)
+        np.minimum.at(found, self.group, own)
+        return found.reshape(-1, *(1,) * self.axes)
+
+    def uncovered(self, vectors: Iterable[Sequence[Any]]) -> Iterable[Sequence[Any]]:
+        """One vector: the least of each weight. Nearly always one member has all of these."""
+        (own,) = vectors
+        return [[self.least([one]) for one in own]]
+
+    def among(self, arithmetic: Arithmetic, costs: Numbers) -> Numbers:
+        present = np.bincount(self.group, minlength=self.count) > 0
+        return costs if present.all() else arithmetic.where(present.reshape(-1, *(1,) * self.axes), costs)
+
+
+class StackedMembers(Members):
+    """The members of several groups, group by group, that spread the window dims alike between the same levels.
+
+    group: of each member. axes: of the lattice that all groups' tiles are in.
+    """
+
+    def __init__(self, each: Iterable[StructureFactors], group: IntArray, axes: int) -> None:
+        super().__init__(each)
+        self.group, self.count, self.axes = group, int(group.max()) + 1, axes
+        self._rows = np.array([one.rows for one in self.each], dtype=np.int64)
+        self._first = np.flatnonzero(np.diff(group, prepend=-1))
+
+    @property
+    def shared(self) -> SpatialFactors[Any]:
+        return self._factors(self._first, (1,) * self.axes)
+
+    def _factors(self, numbers: IntArray, more: tuple[int, ...] = ()) -> SpatialFactors[IntArray]:
+        """Return the factors of some members side by side."""
+        rows = self._rows[numbers].reshape(len(numbers), *self._rows.shape[1:], *more)
+        columns = tuple(tuple(rows[:, one, d] for d in range(rows.shape[2])) for one in range(rows.shape[1]))
+        return SpatialFactors(self.each[0].problem, columns, np.ones((len(numbers), *more), dtype=np.int64))
+
+    def _kinds_of(self, term: TensorTerm, parent: int, level: int) -> tuple[AlikeMembers, ...]:
+        classes, dims = self.each[0].problem.classes, self.each[0].problem.dims
+        between = [number for number, one in enumerate(classes) if parent < one.below <= level]
+        along = [d for d, dim in enumerate(dims) if dim in term.window_dims]
+        key = self._rows[:, between][:, :, along].reshape(len(self.each), -1)
+        ways, way = np.unique(key, axis=0, return_inverse=True) if key.shape[1] else (key[:1], np.zeros(len(key), int))
+        found: list[AlikeMembers] = []
+        for number in range(len(ways)):
+            own: IntArray = np.flatnonzero(way.ravel() == number)
+            stacked = self._factors(own)
+            found.append(StackedAlike(self.each[int(own[0])], (stacked,), self.group[own], self.count, self.axes))
+        return tuple(found)
+
+
+def uncovered(vectors: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return the vectors no entry of which may be larger for another one to take their place, each once."""
+    distinct = dict.fromkeys(map(tuple, vectors))
+    return [one for one in distinct if not any(other != one and covers(other, one) for other in distinct)]
 
 
 def covers_intrinsics(
@@ -280,8 +378,20 @@ class ReadWeights(Generic[Factor]):
 def read_weights(
     factors: SpatialFactors[Factor], term: TensorTerm, component: Component, parent: int, level: int
 ) -> ReadWeights[Factor]:
-    """Return the weights of a node at `level`. The compute unit (the level count) is a node that is filled for nothing
-    else and holds nothing."""
+    """Return the weights of a node at `level`, which places do not change. The compute unit (the level count) is a node
+    that is filled for nothing else and holds nothing."""
+    if not term.is_window:  # asked for once
+        return _read_weights(factors, term, component, parent, level)
+    asked = term.index, component, parent, level
+    found = factors.known.get(asked)
+    if found is None:
+        found = factors.known[asked] = _read_weights(factors, term, component, parent, level)
+    return found
+
+
+def _read_weights(
+    factors: SpatialFactors[Factor], term: TensorTerm, component: Component, parent: int, level: int
+) -> ReadWeights[Factor]:
     weights = node_weights(factors.problem, term, component, parent, (level,))
     read = weights.message * factors.messages(term, parent, level)
     if component.busiest:

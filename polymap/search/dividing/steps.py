@@ -36,9 +36,9 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StopPoint:
-    """Where the search inside an entry was ended: its multipliers, the joint states of its chains, which first state,
-    the way down from there, whether it knows the costs below marks, and the choices of places that are left, that at
-    which it was ended first."""
+    """Where the search inside an entry was ended, or begins: its multipliers, the joint states of its chains, which
+    first state, the way down from there, whether it knows the costs below marks, and the choices of places that are
+    left, that at which it was ended first."""
 
     multipliers: tuple[Multipliers, ...]
     only: frozenset[State] | None
@@ -88,16 +88,24 @@ def step_on(
         case Stage.ALL_TENSORS if few_first:
             yield bound, -Stage.SPLIT, number
         case Stage.ALL_TENSORS:
-            yield max(bound, _split_bound(problem, measure, members, incumbent, known)), -Stage.SPLIT, number
+            least, left = _split_bound(problem, measure, members, incumbent, known)
+            if left:
+                stop_points[_raised(entry, least)] = StopPoint((), known.only if known else None, 0, (), left=left)
+            yield _raised(entry, least)
         case Stage.SPLIT:
             first = few_first and entry not in stop_points and incumbent.value is not None
             if is_searched(min(TUNING.nodes_before_halves, most or TUNING.nodes_before_halves) if first else most):
                 return
             if first:
-                own = max(bound, _split_bound(problem, measure, members, incumbent, known)), -Stage.SPLIT, number
+                own = _raised(entry, _split_bound(problem, measure, members, incumbent, known)[0])
                 stop_points[own] = stop_points.pop(entry)
                 entry = own
             yield entry
+
+
+def _raised(entry: Entry, least: int) -> Entry:
+    """Return the entry of a structure to be searched, by its bound and another one."""
+    return max(entry[0], least), -Stage.SPLIT, entry[2]
 
 
 def _bound_together(
@@ -109,7 +117,8 @@ def _bound_together(
     known = incumbent.groups.get(group.number)
     if known is not None and known.leader not in (None, number):
         return
-    known = group_bound(problem, measure, group, incumbent)
+    if known is None or not known.is_rough or known.bound is None or known.bound <= bound:
+        known = group_bound(problem, measure, group, incumbent)
     if known.bound is None:
         return
     if known.bound > bound:
@@ -132,24 +141,25 @@ def _split_bound(
     members: tuple[Structure, ...],
     incumbent: Incumbent,
     known: GroupBound | None,
-) -> int:
-    """Return a bound with branches on what a node holds, and of the places that are left; 0 where the measure has no
-    use for it, there is nothing to beat, or numbers are so long that tables take more time than the search. known: of
-    the structures' group."""
+) -> tuple[int, tuple[Places, ...]]:
+    """Return a bound with branches on what a node holds, and of the places that are left, with these (none: they are
+    not worked out); 0 where the measure has no use for it, there is nothing to beat, or numbers are so long that tables
+    take more time than the search. known: of the structures' group."""
     if not measure.is_linear or incumbent.value is None:
-        return 0
+        return 0, ()
     tables = _tables(problem, measure, members, incumbent, known)
     if tables.arithmetics[0].kind is not Kind.NARROW:
-        return 0
+        return 0, ()
     constant = measure.value(tables.start, tables.compute_cycles)
     start = ((known.own if known else ()) or incumbent.multipliers or (None,))[0]
     found, multipliers = split_bound(StructureSearch(tables, (), incumbent), incumbent.value - constant, start)
     if multipliers is not None:
         incumbent.multipliers = (multipliers,)
     if not incumbent.beats(found + constant):
-        return found + constant
+        return found + constant, ()
     placed = _placed_bounds(tables, incumbent, known)
-    return max(found + constant, min((bound for bound, _ in placed), default=incumbent.value))
+    least = min((bound for bound, _ in placed), default=incumbent.value)
+    return max(found + constant, least), tuple(places for _, places in placed)
 
 
 def _tables(
@@ -282,8 +292,8 @@ def _first_multipliers(
     constant = measure.value(tables.start, tables.compute_cycles)
     limit = None if incumbent.value is None else incumbent.value - constant
     start = suits[0] if suits else None
-    # Scoring takes long with windows. The search that follows does it; one that is cut short may not come to it.
-    scores = search.window is None or incumbent.value is None or search.is_cut_short
+    # Scoring takes long with windows. The search that follows does it; one of few nodes may not come to it.
+    scores = search.window is None or incumbent.value is None or search.nodes_left <= TUNING.probed_nodes
     found = improve_multipliers(search, bounds.insides[0], limit, start, scores=scores)
     multipliers = () if found.multipliers is None else (found.multipliers,)
     incumbent.multipliers = multipliers or incumbent.multipliers

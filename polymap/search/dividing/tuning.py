@@ -52,6 +52,10 @@ class Tuning:
     compared_first: int = 2048
     """Structures whose bounds say which promise most, at most."""
 
+    # Groups that are bounded side by side.
+    stacked_tiles: int = 1 << 16
+    """Tiles of all of them together, at most (wired_layers.py)."""
+
     # The queue of structures.
     bounded_at_once: int = 4096
     """Structures bounded between two looks at the clock (limits.py)."""

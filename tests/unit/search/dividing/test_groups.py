@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from polymap.ir.machine import Architecture, Fanout, MemoryLevel, Multicast, Node
+from polymap.poly import Kind
+from polymap.resources import SearchCaches
 from polymap.resources.limits import never
 from polymap.search.dividing.bounds import (
+    Multipliers,
     State,
     costs_inside,
     final_cost,
@@ -23,12 +26,13 @@ from polymap.search.dividing.bounds import (
     graph_of,
     no_multipliers,
     root_bound,
+    usable_bits,
     winning_states,
 )
 from polymap.search.dividing.branch_and_bound import at, bound_tables
-from polymap.search.dividing.cost_tables import Tables, build_tables, uncovered
-from polymap.search.dividing.groups import groups_of, least_value
-from polymap.search.dividing.node_costs import root_context
+from polymap.search.dividing.cost_tables import Tables, build_tables, stacked_tables
+from polymap.search.dividing.groups import Groups, groups_of, least_value, relaxed_bound, stacked_bounds
+from polymap.search.dividing.node_costs import root_context, uncovered
 from polymap.search.problem.goals import parse_objective
 from polymap.search.problem.measure import Measure, measure_of
 from polymap.search.problem.problem import Problem, analyse
@@ -204,3 +208,29 @@ def test_levels_between_fan_outs_make_groups_of_their_own() -> None:
     assert len(below) < len(one[0].classes)
     assert sorted({number for group in groups for number in group}) == list(range(len(one[2])))
     assert all(number in group for number, group in enumerate(groups))
+
+
+def bounds_side_by_side_are_those_of_each(seed: int) -> None:
+    """Without multipliers, and at some of levels; of all groups that spread the dims of windows alike."""
+    (problem, measure, structures), rng = asked(seed), random.Random(f"beside {seed}")
+    groups, caches = groups_of(problem, structures), SearchCaches()
+    assert isinstance(groups, Groups), "there are groups of several"
+    left = {numbers[0] for numbers in groups}
+    while left:
+        beside = groups.beside(min(left))
+        members = [tuple(structures[number] for number in numbers) for numbers in beside]
+        assert left.issuperset(numbers[0] for numbers in beside), "each group is beside those that are beside it"
+        left -= {numbers[0] for numbers in beside}
+        stacked = stacked_tables(problem, members, measure, never, caches)
+        assert all(arithmetic.kind is Kind.NARROW for arithmetic in stacked.arithmetics), "small problems"
+        prices = tuple(rng.choice((0, 0, 1, 7)) for _ in range(problem.level_count))
+        allowance = sum(price * (usable_bits(stacked, level) or 0) for level, price in enumerate(prices))
+        for multipliers in ((), (Multipliers(prices, 4, allowance),)):
+            found = stacked_bounds(stacked, multipliers)
+            alone = [tables_of((problem, measure, structures), numbers) for numbers in beside]
+            assert found == [relaxed_bound(one, multipliers)[0] for one in alone], "what each is bounded by alone"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_side_by_side_are_those_of_each(seed: int) -> None:
+    bounds_side_by_side_are_those_of_each(seed)
