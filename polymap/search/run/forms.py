@@ -97,7 +97,7 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
     ]
     batch = batch if len(batch) < len(groups) else []
     dims = {f"d{at}": tuple(groups[key]) for at, key in enumerate(key for key in groups if key not in batch)}
-    tensors = {f"t{at}": each.name for at, each in enumerate(nest.tensors)}
+    tensors = {f"t{at}": name for at, name in enumerate(dict.fromkeys(each.tensor for each in accesses))}
     renamed = Relative(_renamed(nest, dims, tensors), arch, _rules(relative.rules, dims, tensors))
     return Form(renamed, dims, tensors, statement.name, tuple(pair for key in batch for pair in groups[key]))
 
@@ -125,7 +125,7 @@ def _renamed(nest: Workload, dims: dict[str, Extents], tensors: dict[str, str]) 
     alone = replace(statement, name="S", dims=tuple(dims), target=target, reads=reads, counters=())
     alone = replace(alone, position=(0,) * (len(dims) + 1))
     own_dims = tuple(Dim(name, extent) for name, extent in extents.items())
-    return Workload("nest", own_dims, tuple(tensor(each) for each in nest.tensors), (alone,), nest.associative)
+    return Workload("nest", own_dims, tuple(tensor(nest.tensor(own)) for own in names), (alone,), nest.associative)
 
 
 def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str]) -> Rules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
@@ -73,14 +74,8 @@ def test_nests_that_differ_in_names_and_order_have_one_form() -> None:
     arch = pm.load_arch("tpu_v4i_like")
     sizes = {"h": 4, "e": 8, "m": 16, "d": 32}
     texts = "Q[h,m,e] += X[m,d] * W[h,d,e]", "K[h,m,e] += X[m,d] * WK[h,d,e]", "V[m,h,e] += Y[d,m] * W[d,e,h]"
-    forms = {
-        form_of(
-            Relative(pm.einsum(text, sizes=sizes, bits=8), arch, ()),
-            parse_single("energy", arch),
-            (),
-            divides=True,
-            given=False,
-        ).relative
-        for text in texts
-    }
+    nests = [pm.einsum(text, sizes=sizes, bits=8) for text in texts]
+    nests += [replace(each, tensors=each.tensors[::-1]) for each in nests]
+    energy = parse_single("energy", arch)
+    forms = {form_of(Relative(each, arch, ()), energy, (), divides=True, given=False).relative for each in nests}
     assert len(forms) == 1, "what differs in names alone is asked once"
