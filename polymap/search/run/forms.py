@@ -8,16 +8,19 @@ them at most, as sums of traffic do, and with one such loop outermost exactly th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from polymap.ir import (
     Access,
+    Architecture,
     Compute,
     Dim,
     Mapping,
     MappingNode,
+    MemoryLevel,
     Spatial,
     Storage,
     Temporal,
@@ -70,9 +73,9 @@ class Form:
         return tuple(nodes)
 
 
-def form_of(relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool, given: bool) -> Form:
-    """Return the form of a nest. apart: dims that rules tell from others. given: whether rules tell how much of a
-    tensor stands around it."""
+def form_of(relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool) -> Form | None:
+    """Return the form of a nest, None where there is no room for it. apart: dims that rules tell from others. Rules say
+    where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread."""
     nest, arch = relative.workload, relative.arch
     (statement,) = nest.statements
     accesses, extents = (statement.target, *statement.reads), nest.extents()
@@ -89,7 +92,7 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
     for name, extent in order:
         key = which[name], "" if plain and divides and name not in apart else name
         groups.setdefault(key, []).append((name, extent))
-    adds_up = plain and not given and objective.goal in (Goal.ENERGY, Goal.TRAFFIC)
+    adds_up = plain and objective.goal in (Goal.ENERGY, Goal.TRAFFIC)
     batch = [
         key
         for key, own in groups.items()
@@ -98,8 +101,15 @@ def form_of(relative: Relative, objective: Objective, apart: Collection[str], *,
     batch = batch if len(batch) < len(groups) else []
     dims = {f"d{at}": tuple(groups[key]) for at, key in enumerate(key for key in groups if key not in batch)}
     tensors = {f"t{at}": name for at, name in enumerate(dict.fromkeys(each.tensor for each in accesses))}
-    renamed = Relative(_renamed(nest, dims, tensors), arch, _rules(relative.rules, dims, tensors))
-    return Form(renamed, dims, tensors, statement.name, tuple(pair for key in batch for pair in groups[key]))
+    left_out = tuple(pair for key in batch for pair in groups[key])
+    times = prod(extent for _, extent in left_out)
+    others = [rule for rule in relative.rules if isinstance(rule, AtLeast)]  # stand there as often
+    taken = [(each.level, nest.tensor(each.tensor).bits * each.elements * (times - 1) // times) for each in others]
+    room = with_less_room(arch, taken)
+    if room is None:
+        return None
+    rules = _rules(relative.rules, dims, tensors, times)
+    return Form(Relative(_renamed(nest, dims, tensors), room, rules), dims, tensors, statement.name, left_out)
 
 
 def own_form(relative: Relative) -> Form:
@@ -128,16 +138,32 @@ def _renamed(nest: Workload, dims: dict[str, Extents], tensors: dict[str, str]) 
     return Workload("nest", own_dims, tuple(tensor(nest.tensor(own)) for own in names), (alone,), nest.associative)
 
 
-def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str]) -> Rules:
-    """Return the rules in other names; of dims that are one, once."""
+def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str], times: int) -> Rules:
+    """Return the rules in other names, of one of so many times; of dims that are one, once."""
     names = {own: name for name, own in tensors.items()}
     places = {name: new for new, own in dims.items() for name, _ in own}
     found = list[Rule]()
     for rule in rules:
-        if isinstance(rule, Held | AtLeast):
+        if isinstance(rule, Held):
             found.append(replace(rule, tensor=names[rule.tensor]))
+        elif isinstance(rule, AtLeast):
+            found.append(replace(rule, tensor=names[rule.tensor], elements=rule.elements // times))
         elif isinstance(rule, Span):
             found.append(replace(rule, tensor=names[rule.tensor], dim=places[rule.dim]))
         elif isinstance(rule, Factor) and rule.dim in places:
             found.append(replace(rule, dim=places[rule.dim]))
     return tuple(dict.fromkeys(found))
+
+
+def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Architecture | None:
+    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
+    fewer = Counter[str]()
+    for level, bits in taken:
+        fewer[level] += bits
+    nodes = list(arch.nodes)
+    for number, node in enumerate(nodes):
+        if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
+            if fewer[node.name] >= node.usable_bits:
+                return None
+            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
+    return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch

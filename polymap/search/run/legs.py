@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -13,7 +13,6 @@ from polymap.ir import (
     Architecture,
     Compute,
     MappingNode,
-    MemoryLevel,
     Operator,
     Spatial,
     Statement,
@@ -29,7 +28,7 @@ from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, Span
 from polymap.search.programs import instance_bound, may_be_climbed
 from polymap.search.result import SearchResult
 from polymap.search.run.driver import Search
-from polymap.search.run.forms import Form, form_of, own_form
+from polymap.search.run.forms import Form, form_of, own_form, with_less_room
 from polymap.search.run.options import TUNING
 from polymap.search.run.relatives import answer_of, at_least
 from polymap.search.run.self_products import Relative
@@ -86,7 +85,8 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
 def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objective) -> Form | None:
     """Return what is asked of the search of nests for a leg of a program; None where it does not cover it, or there is
     no room."""
-    nest, arch = nest_of_leg(workload, leg), with_less_room(search.arch, leg.taken)
+    nest, levels = nest_of_leg(workload, leg), search.arch.levels
+    arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in leg.taken))
     if nest is None or arch is None:
         return None
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
@@ -101,7 +101,7 @@ def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objecti
     apart = {each[-1] for each in leg.whole} | {dim for _, dim, instances in leg.spread if instances > 1}
     if search.rules:
         return own_form(relative)
-    return form_of(relative, objective, apart, divides=leg.divides, given=bool(leg.given))
+    return form_of(relative, objective, apart, divides=leg.divides)
 
 
 def _around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
@@ -235,17 +235,3 @@ def simple_accesses(program: Workload) -> dict[str, Access]:
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     """Return how many elements an access touches of which each axis is a dim of its own."""
     return prod(extents[name] for name in access.dims)
-
-
-def with_less_room(arch: Architecture, taken: Iterable[tuple[int, int]]) -> Architecture | None:
-    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
-    fewer = Counter[str]()
-    for level, bits in taken:
-        fewer[arch.levels[level].name] += bits
-    nodes = list(arch.nodes)
-    for number, node in enumerate(nodes):
-        if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
-            if fewer[node.name] >= node.usable_bits:
-                return None
-            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
-    return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch
