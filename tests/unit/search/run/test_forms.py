@@ -13,9 +13,9 @@ import polymap as pm
 from polymap.costmodel import evaluate
 from polymap.ir import Architecture, Mapping, Workload
 from polymap.search.dividing import solve
+from polymap.search.forms import form_of
 from polymap.search.problem import AtLeast, Held, Objective, Rules, analyse, measure_of, objective_values, parse_single
-from polymap.search.run.forms import form_of
-from polymap.search.run.self_products import Relative
+from polymap.search.self_products import Relative
 
 
 def one_array(rng: Random) -> Architecture:
