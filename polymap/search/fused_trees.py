@@ -24,7 +24,7 @@ from polymap.ir import (
 from polymap.resources import Stop
 from polymap.search.around import Around, read_off, with_one_more, without_nodes
 from polymap.search.driver import Search
-from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses
+from polymap.search.legs import Leg, Nodes, as_written, legs_of, simple_accesses, takes_long_to_climb
 from polymap.search.options import TUNING
 from polymap.search.problem import Goal, Objective, divisors, objective_values
 
@@ -218,7 +218,8 @@ class FusedTrees:
 
     def _leg(self, leg: Leg) -> Nodes | None:
         leg = replace(leg, divides=self._divides)
-        return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, TUNING.leg_share)
+        share = TUNING.leg_share_of_large if takes_long_to_climb(self._search) else TUNING.leg_share
+        return legs_of(self._search).nodes(self._search, self._workload, leg, self._objective, share)
 
     def _counted(self, program: Workload, nodes: Nodes) -> Part | None:
         cost = self._search.legal_cost(program, Mapping(nodes), TUNING.count_share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -13,7 +13,6 @@ from polymap.ir import (
     Architecture,
     Compute,
     MappingNode,
-    MemoryLevel,
     Operator,
     Spatial,
     Statement,
@@ -26,6 +25,7 @@ from polymap.ir import (
     sets_each_once,
 )
 from polymap.search.driver import Search
+from polymap.search.forms import Form, form_of, own_form, with_less_room
 from polymap.search.options import TUNING
 from polymap.search.problem import AtLeast, Factor, Held, Objective, Rules, Span, rules_from_document, rules_of_nest
 from polymap.search.programs import instance_bound, may_be_climbed
@@ -82,26 +82,26 @@ def nest_of_leg(workload: Workload, leg: Leg) -> Workload | None:
     return nest_of(workload, statement, dict(leg.extents), is_initial=is_initial)
 
 
-def answer_to_leg(
-    search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
-) -> SearchResult | None:
-    """Return what the search of nests answers for a leg of a program; None where it does not cover it."""
-    nest = nest_of_leg(workload, leg)
-    if nest is None:
+def form_of_leg(search: Search, workload: Workload, leg: Leg, objective: Objective) -> Form | None:
+    """Return what is asked of the search of nests for a leg of a program; None where it does not cover it, or there is
+    no room."""
+    nest, levels = nest_of_leg(workload, leg), search.arch.levels
+    arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in leg.taken))
+    if nest is None or arch is None:
         return None
     rules = () if leg.shares_sums else _without_shared_sums(nest, search.arch)
-    rules = (*rules, *_around(search.arch, nest, leg), *rules_of_nest(search.rules, nest))
+    rules = (*rules, *_around(search.arch, nest, leg))
     for name, level in leg.first:
         rules = (*rules, *held_first(search.arch, name, level))
     for name, number, dim in leg.whole:
         outer = [each.name for each in search.arch.levels[: number + 1] if not search.arch.fanouts_above(each.name)]
         extent = dict(leg.extents)[dim]
         rules = (*rules, Span(search.arch.levels[number].name, name, outer[-1], dim, extent, extent))
-    arch = with_less_room(search.arch, leg.taken)
-    if arch is None:
-        return None
-    relative = Relative(nest, arch.naming_only(nest.tensors), rules)
-    return answer_of(search, relative, objective, share, divides=leg.divides)
+    relative = Relative(nest, arch.naming_only(nest.tensors), (*rules, *rules_of_nest(search.rules, nest)))
+    apart = {each[-1] for each in leg.whole} | {dim for _, dim, instances in leg.spread if instances > 1}
+    if search.rules:
+        return own_form(relative)
+    return form_of(relative, objective, apart, divides=leg.divides)
 
 
 def _around(arch: Architecture, nest: Workload, leg: Leg) -> Rules:
@@ -139,12 +139,13 @@ def held_first(arch: Architecture, tensor: str, level: int) -> Rules:
 
 def least_of_leg(search: Search, leg: Leg, objective: Objective, share: float) -> Fraction | None:
     """Return what a leg of the program costs at least, 0 where that is not known; None where it has no mapping."""
-    nest = nest_of_leg(search.workload, leg)
-    if nest is None:
-        return Fraction(0)
     leg = replace(leg, divides=dividing_legs(search))
-    found = legs_of(search).answer(search, search.workload, leg, objective, share)
-    return at_least(Relative(nest, search.arch.naming_only(nest.tensors), ()), found, objective)
+    form = form_of_leg(search, search.workload, leg, objective)
+    if form is None:
+        return Fraction(0)
+    found = legs_of(search).answer(search, form, objective, share, divides=leg.divides)
+    least = at_least(form.relative, found, objective)
+    return None if least is None else form.times * least
 
 
 def dividing_legs(search: Search) -> bool:
@@ -158,10 +159,9 @@ def takes_long_to_climb(search: Search) -> bool:
     return search.limits.left_s() < TUNING.climb_s_per_instance * instance_bound(search.workload)
 
 
-def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
-    """Return the nodes of a leg's best mapping without those that stand around it: what the outermost level holds
+def nodes_of_leg(search: Search, leg: Leg, mapped: Nodes) -> Nodes | None:
+    """Return the nodes of a leg's mapping without those that stand around it: what the outermost level holds
     anyway, what is given, and loops over fan-outs above that. None where loops around the latter do not divide."""
-    assert found.best is not None
     names = [level.name for level in search.arch.levels]
     given = {(name, names[level]) for name, level in leg.given}
     nodes: list[MappingNode] = []
@@ -169,7 +169,7 @@ def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
     spread = {(fanout, dim): instances for fanout, dim, instances in leg.spread}
     for (_, dim), instances in spread.items():
         apart[dim] = instances * max(1, apart[dim])
-    for node in found.best.nodes:
+    for node in mapped:
         if isinstance(node, Storage):
             outer = {name for name, level in given if level == node.level}
             nodes += node.of(lambda name, outer=outer: name not in outer) if node.level != names[0] else ()
@@ -185,26 +185,30 @@ def nodes_of_leg(search: Search, leg: Leg, found: SearchResult) -> Nodes | None:
 
 
 class Legs:
-    """The answers to the legs that were asked for, by objective and program; None: the search of nests does not cover
-    one."""
+    """The answers to the nests that were asked for, by objective; None: the search of nests does not cover one. What a
+    limit left without a mapping is asked again."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, Statement, Leg], SearchResult | None] = {}
+        self._known: dict[tuple[str, Relative, bool], SearchResult | None] = {}
 
     def answer(
-        self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float
+        self, search: Search, form: Form, objective: Objective, share: float, *, divides: bool
     ) -> SearchResult | None:
-        """Return what the search of nests answers. workload: the program, or it with its loops renamed. share: of what
-        is left of the limit."""
-        key = objective.text, workload.statement(leg.statement), leg
-        if key not in self._known:
-            self._known[key] = answer_to_leg(search, workload, leg, objective, share)
-        return self._known[key]
+        """Return what the search of nests answers. share: of what is left of the limit."""
+        key = objective.text, form.relative, divides
+        found = self._known.get(key)
+        if key not in self._known or (found is not None and found.status == "TIMEOUT"):
+            found = self._known[key] = answer_of(search, form.relative, objective, share, divides=divides)
+        return found
 
     def nodes(self, search: Search, workload: Workload, leg: Leg, objective: Objective, share: float) -> Nodes | None:
-        """Return the best nodes of a leg without those that stand around it; None where there are none."""
-        found = self.answer(search, workload, leg, objective, share)
-        return None if found is None or found.best is None else nodes_of_leg(search, leg, found)
+        """Return the best nodes of a leg without those that stand around it; None where there are none. workload: the
+        program, or it with its loops renamed."""
+        form = form_of_leg(search, workload, leg, objective)
+        found = None if form is None else self.answer(search, form, objective, share, divides=leg.divides)
+        if form is None or found is None or found.best is None:
+            return None
+        return nodes_of_leg(search, leg, form.own_nodes(found.best))
 
 
 def legs_of(search: Search) -> Legs:
@@ -231,17 +235,3 @@ def simple_accesses(program: Workload) -> dict[str, Access]:
 def elements_of(access: Access, extents: Mapping[str, int]) -> int:
     """Return how many elements an access touches of which each axis is a dim of its own."""
     return prod(extents[name] for name in access.dims)
-
-
-def with_less_room(arch: Architecture, taken: Iterable[tuple[int, int]]) -> Architecture | None:
-    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
-    fewer = Counter[str]()
-    for level, bits in taken:
-        fewer[arch.levels[level].name] += bits
-    nodes = list(arch.nodes)
-    for number, node in enumerate(nodes):
-        if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
-            if fewer[node.name] >= node.usable_bits:
-                return None
-            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
-    return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch

@@ -48,9 +48,9 @@ def begin_nest_after_nest(search: Search, evidence: Evidence, _stop: Stop) -> Ev
     nests = nests_in_sequence(search.workload)
     if len(search.workload.statements) < 2 or not nests or len(search.objective.singles) > 1:
         return evidence
-    shares = (TUNING.nests_share / (len(nests) - number) for number in range(len(nests)))
     extents, legs, mapped = search.workload.extents(), legs_of(search), list[Nodes]()
-    for nest, share in zip(nests, shares, strict=True):
+    share = TUNING.nests_share / len(nests)
+    for nest in nests:
         leg = replace(Leg.of(nest.statement, extents), divides=search.divides)
         mapped.append(legs.nodes(search, search.workload, leg, search.objective, share) or as_written(nest.statement))
     apart = tuple(child for nest, nodes in zip(nests, mapped, strict=True) for child in _one_by_one(nest, nodes))

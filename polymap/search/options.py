@@ -121,7 +121,7 @@ class Tuning:
     """And for the nest with one element in that tensor's place, which bounds them."""
     free_wires_share: float = 0.8
     """Of what is left of the limit, for the same nest on the machine whose fan-outs cost no energy."""
-    nests_share: float = 0.5
+    nests_share: float = 0.3
     """Of what is left of the limit, for all nests of a program together, each mapped alone."""
     chains_share: float = 0.5
     """Of what is left of the limit, for trees in which neighbouring nests share loops."""
@@ -141,6 +141,8 @@ class Tuning:
     """Of what is left of the limit, for one of these."""
     leg_share: float = 0.1
     """Of what is left of the limit, for one nest in trees of neighbours."""
+    leg_share_of_large: float = 0.02
+    """The same for programs that are too large to be climbed."""
     count_share: float = 0.02
     """Of what is left of the limit, for counting one of these trees where the closed form does not apply."""
     most_in_a_segment: int = 6

@@ -47,6 +47,7 @@ from polymap.search.chains import levels_above_fanouts
 from polymap.search.dividing import Count, solve
 from polymap.search.driver import Search, counted_space
 from polymap.search.evidence import Evidence
+from polymap.search.forms import with_less_room
 from polymap.search.legs import (
     Leg,
     dividing_legs,
@@ -55,7 +56,6 @@ from polymap.search.legs import (
     least_of_leg,
     nest_of_leg,
     simple_accesses,
-    with_less_room,
 )
 from polymap.search.options import TUNING
 from polymap.search.problem import (
@@ -464,7 +464,8 @@ class Cases:
         for name, stay in where.items():
             rules.append((*held_first(search.arch, name, stay.level), *self._rules(own, name, stay, nest)))
             taken += self._taken(own, name, stay)
-        arch = with_less_room(search.arch, taken)
+        levels = search.arch.levels
+        arch = with_less_room(search.arch, ((levels[level].name, bits) for level, bits in taken))
         return None if arch is None else self._solved(analyse(nest, arch, sum(rules, ())))
 
     def _solved(self, problem: Problem) -> Fraction | None:

@@ -145,6 +145,20 @@ def test_what_is_summed_up_for_another_reader_is_whole() -> None:
     assert refunds.summed_up_between(other, "T") == ()
 
 
+def independent() -> tuple[Workload, Architecture]:
+    """Return two sums over the rows of a product, neither of which needs the other, and buffers smaller than a row."""
+    texts = ["T[m,n] += A[m,k] * B[k,n]", "M[m] max= T[m,n]", "L[m] += T[m,n]"]
+    nodes = [
+        {"level": "DRAM", "word_bits": 8},
+        {"level": "G", "word_bits": 8, "capacity_bits": 8 * 40},
+        {"fanout": "X", "size": 2, "pj_per_word": 1},  # so that no other loops than those of the nests are tried
+        {"level": "R", "word_bits": 8, "capacity_bits": 8 * 4},
+        {"compute": "PE"},
+    ]
+    arch = arch_from_document({"name": "two buffers", "nodes": nodes})
+    return program(texts, m=4, n=64, k=4, temporary=["T"], bits=8), arch
+
+
 def twins() -> tuple[Workload, Architecture, Mapping]:
     """Return two products of the same operands in the same loops, so that each operand is loaded for both at once."""
     work = program(list(TWINS), m=16, n=16, p=16, temporary=["E", "G"], bits=8)
@@ -205,6 +219,10 @@ MISTAKES = {
         "return found\n\n\ndef _asked(",
         "return dict.fromkeys(found, ())\n\n\ndef _asked(",
     ),
+    "rows are whole for readers that need nothing of one another": (
+        "if any(name in alike and _reads(each, name) for name in needed):",
+        "if needed:",
+    ),
     "every tensor passes": ("if number and level.may_hold(tensor):", "if number < 0:"),
 }
 
@@ -221,6 +239,14 @@ def test_a_mistake_in_the_bound_is_caught(name: str) -> None:
     asked, floors = read_question(work, arch, Options("energy", "any", time_limit_s=10), provers)
     if mutant.__dict__["bound_by_refunds"](asked, floors, never).floors[0] > simulate(work, arch, mapping).energy_pj:
         return
+    work, arch = independent()
+    asked, floors = read_question(work, arch, Options("traffic:DRAM", "divide", time_limit_s=10), provers)
+    floor = mutant.__dict__["bound_by_refunds"](asked, floors, never).floors[0]
+    if floor > bound_by_refunds(asked, floors, never).floors[0]:
+        found = search(work, arch, "traffic:DRAM", "divide", time_limit_s=60, work_limit=300).value
+        assert found is not None, "the program as it is runs"
+        if floor > found:
+            return
     for values in ((512, 512, 64, 129_761_280), (512, 256, 32, 35_373_056), (4096, 4096, 8, None)):
         m, n, k, known = values
         work = program(list(CHAINS[0]), m=m, n=n, k=k, p=k, temporary=["T"], bits=8)

@@ -1,0 +1,169 @@
+"""One nest for all that differ in names alone, or in dims that are one for every count.
+
+Dims that the same accesses have, each on an axis of its own, are one dim of as many indices: tiles, loads and shares of
+siblings depend on products of both alone. A dividing loop over it is a loop over each, of which the factors share its
+primes. A dim that every access has moves everything anew: a tree without loops over it costs its part of the tree with
+them at most, as sums of traffic do, and with one such loop outermost exactly that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from polymap.ir import (
+    Access,
+    Architecture,
+    Compute,
+    Dim,
+    Mapping,
+    MappingNode,
+    MemoryLevel,
+    Spatial,
+    Storage,
+    Temporal,
+    Tensor,
+    Workload,
+    accesses_of,
+    dim,
+)
+from polymap.search.problem import AtLeast, Factor, Goal, Held, Objective, Rule, Rules, Span
+from polymap.search.relatives import is_plain_energy
+from polymap.search.self_products import Relative
+
+Extents = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The nest that is asked for. dims: what each of its dims stands for, in the order of its factors. tensors,
+    statement: own names. batch: dims of loops outermost, which it lacks."""
+
+    relative: Relative
+    dims: dict[str, Extents]
+    tensors: dict[str, str]
+    statement: str
+    batch: Extents = ()
+
+    @property
+    def times(self) -> int:
+        """How often the nest runs."""
+        return prod(extent for _, extent in self.batch)
+
+    def own_nodes(self, mapping: Mapping) -> tuple[MappingNode, ...]:
+        """Return the nodes of the own nest in place of those of a mapping."""
+        left = {name: list(own) for name, own in self.dims.items()}
+        nodes: list[MappingNode] = [Temporal(name, 1) for name, extent in self.batch if extent > 1]
+        for node in mapping.nodes:
+            if isinstance(node, Storage):
+                nodes.append(replace(node, tensors=tuple(self.tensors[name] for name in node.tensors)))
+            elif isinstance(node, Compute):
+                nodes.append(Compute(self.statement))
+            elif isinstance(node, Temporal | Spatial) and len(left[node.dim]) == 1:
+                nodes.append(replace(node, dim=left[node.dim][0][0]))
+            elif isinstance(node, Temporal | Spatial):
+                trips = prod(length for _, length in left[node.dim]) // node.tile
+                for at, (name, length) in enumerate(left[node.dim]):
+                    own = gcd(trips, length)
+                    trips //= own
+                    left[node.dim][at] = name, length // own
+                    nodes += [replace(node, dim=name, tile=length // own)] if own > 1 else []
+        return tuple(nodes)
+
+
+def form_of(relative: Relative, objective: Objective, apart: Collection[str], *, divides: bool) -> Form | None:
+    """Return the form of a nest, None where there is no room for it. apart: dims that rules tell from others. Rules say
+    where tensors stand, all of them at once (AtLeast), and over how many siblings dims are spread."""
+    nest, arch = relative.workload, relative.arch
+    (statement,) = nest.statements
+    accesses, extents = (statement.target, *statement.reads), nest.extents()
+    is_alike = all(len(set(accesses_of(statement, each.name))) == 1 for each in nest.tensors)
+    names_some = arch != arch.naming_only(()) or any(fanout.dims is not None for fanout in arch.fanouts)
+    if not is_alike or names_some or not all(each.is_plain for each in accesses):
+        return own_form(relative)
+    plain = is_plain_energy(arch) and not arch.is_timed_by_step
+    groups = dict[tuple[tuple[bool, ...], str], list[tuple[str, int]]]()
+    which = {name: tuple(name in access.dims for access in accesses) for name in extents}
+    order = (
+        sorted(extents.items(), key=lambda pair: which[pair[0]], reverse=True) if nest.associative else extents.items()
+    )
+    for name, extent in order:
+        key = which[name], "" if plain and divides and name not in apart else name
+        groups.setdefault(key, []).append((name, extent))
+    adds_up = plain and objective.goal in (Goal.ENERGY, Goal.TRAFFIC)
+    batch = [
+        key
+        for key, own in groups.items()
+        if not any(name in apart for name, _ in own) and ((adds_up and all(key[0])) or all(n == 1 for _, n in own))
+    ]
+    batch = batch if len(batch) < len(groups) else []
+    dims = {f"d{at}": tuple(groups[key]) for at, key in enumerate(key for key in groups if key not in batch)}
+    tensors = {f"t{at}": name for at, name in enumerate(dict.fromkeys(each.tensor for each in accesses))}
+    left_out = tuple(pair for key in batch for pair in groups[key])
+    times = prod(extent for _, extent in left_out)
+    others = [rule for rule in relative.rules if isinstance(rule, AtLeast)]  # stand there as often
+    taken = [(each.level, nest.tensor(each.tensor).bits * each.elements * (times - 1) // times) for each in others]
+    room = with_less_room(arch, taken)
+    if room is None:
+        return None
+    rules = _rules(relative.rules, dims, tensors, times)
+    return Form(Relative(_renamed(nest, dims, tensors), room, rules), dims, tensors, statement.name, left_out)
+
+
+def own_form(relative: Relative) -> Form:
+    """Return a nest as it is."""
+    nest = relative.workload
+    own = {name: ((name, extent),) for name, extent in nest.extents().items()}
+    return Form(relative, own, {each.name: each.name for each in nest.tensors}, nest.statements[0].name)
+
+
+def _renamed(nest: Workload, dims: dict[str, Extents], tensors: dict[str, str]) -> Workload:
+    (statement,) = nest.statements
+    names = {own: name for name, own in tensors.items()}
+    extents = {name: prod(extent for _, extent in own) for name, own in dims.items()}
+
+    def access(old: Access) -> Access:
+        return Access(names[old.tensor], tuple(dim(name) for name, own in dims.items() if own[0][0] in old.dims))
+
+    def tensor(old: Tensor) -> Tensor:
+        own = next(each for each in (target, *reads) if each.tensor == names[old.name]).dims
+        return replace(old, name=names[old.name], shape=tuple(extents[name] for name in own), origin=(0,) * len(own))
+
+    target, reads = access(statement.target), tuple(access(each) for each in statement.reads)
+    alone = replace(statement, name="S", dims=tuple(dims), target=target, reads=reads, counters=())
+    alone = replace(alone, position=(0,) * (len(dims) + 1))
+    own_dims = tuple(Dim(name, extent) for name, extent in extents.items())
+    return Workload("nest", own_dims, tuple(tensor(nest.tensor(own)) for own in names), (alone,), nest.associative)
+
+
+def _rules(rules: Rules, dims: dict[str, Extents], tensors: dict[str, str], times: int) -> Rules:
+    """Return the rules in other names, of one of so many times; of dims that are one, once."""
+    names = {own: name for name, own in tensors.items()}
+    places = {name: new for new, own in dims.items() for name, _ in own}
+    found = list[Rule]()
+    for rule in rules:
+        if isinstance(rule, Held):
+            found.append(replace(rule, tensor=names[rule.tensor]))
+        elif isinstance(rule, AtLeast):
+            found.append(replace(rule, tensor=names[rule.tensor], elements=rule.elements // times))
+        elif isinstance(rule, Span):
+            found.append(replace(rule, tensor=names[rule.tensor], dim=places[rule.dim]))
+        elif isinstance(rule, Factor) and rule.dim in places:
+            found.append(replace(rule, dim=places[rule.dim]))
+    return tuple(dict.fromkeys(found))
+
+
+def with_less_room(arch: Architecture, taken: Iterable[tuple[str, int]]) -> Architecture | None:
+    """Return the machine with so many bits fewer for tiles in some levels; None where one does not have as many."""
+    fewer = Counter[str]()
+    for level, bits in taken:
+        fewer[level] += bits
+    nodes = list(arch.nodes)
+    for number, node in enumerate(nodes):
+        if isinstance(node, MemoryLevel) and fewer[node.name] and node.usable_bits is not None:
+            if fewer[node.name] >= node.usable_bits:
+                return None
+            nodes[number] = replace(node, capacity_bits=(node.usable_bits - fewer[node.name]) * node.buffering)
+    return replace(arch, nodes=tuple(nodes)) if any(fewer.values()) else arch
