@@ -33,7 +33,7 @@ from polymap.workload.c.tree import (
     piecewise_condition,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, common, holds, is_unsigned, keeps_values, limits, promoted
+from polymap.workload.c.types import FLOATS, SPELLING, bits_of, common, holds, is_unsigned, keeps_values, limits, promoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,17 @@ def whole_of(expression: CExpression, scope: Scope) -> Whole:
             return _sound(expression, replace(inner, value=-inner.value), scope)
         case Unary("+", operand):
             return _promoted(operand, scope)
+        case Unary("~", operand):
+            inner = _promoted(operand, scope)
+            return _sound(expression, replace(inner, value=-inner.value - 1), scope)
         case Cast(kind, operand) if kind not in FLOATS:
             return converted(operand, whole_of(operand, scope), kind, scope)
         case Binary("+" | "-" | "*" | "/" | "%", left, right):
             return _operation(expression, *_alike(left, right, scope), scope)
+        case Binary("<<" | ">>"):
+            return _shifted(expression, scope)
+        case Binary("&" | "|" | "^", left, right):
+            return _masked(expression, *_alike(left, right, scope), scope)
         case Binary() | Unary():
             return Whole(truth(formula_of(expression, scope), scope.extents), "int32")
         case Choice(condition, then, other):
@@ -258,6 +265,31 @@ def _division(expression: CExpression, left: Affine, right: Affine, scope: Scope
     if expression.operator == "%":
         return left - quotient * divisor
     return quotient if right.constant > 0 else -quotient
+
+
+def _shifted(expression: Binary, scope: Scope) -> Whole:
+    """Return a shift by a constant; that of a negative integer to the right rounds down, as gcc and clang do."""
+    whole, by = _promoted(expression.left, scope), affine_of(expression.right, scope)
+    if by.terms or not 0 <= by.constant < (32 if whole.kind is None else bits_of(whole.kind)):
+        what = f"{shown(render(expression))} shifts by no constant, or by more than there are bits"
+        raise Refused("PM262", expression.line, what, "Shift by a number less than the bits of the integer.")
+    if expression.operator == "<<":
+        return _sound(expression, replace(whole, value=whole.value * 2**by.constant), scope)
+    return replace(whole, value=floored(seen(expression.left, whole, scope), 2**by.constant))
+
+
+def _masked(expression: Binary, left: Whole, right: Whole, scope: Scope) -> Whole:
+    """Return `x & 3` as x modulo 4; others only of constants."""
+    one, other = seen(expression.left, left, scope), seen(expression.right, right, scope)
+    one, other = (other, one) if not one.terms else (one, other)
+    if not one.terms and not other.terms:
+        bits = {"&": int.__and__, "|": int.__or__, "^": int.__xor__}[expression.operator]
+        return replace(left, value=Affine((), bits(one.constant, other.constant)))
+    modulus = other.constant + 1
+    if other.terms or expression.operator != "&" or modulus < 1 or modulus & other.constant:
+        what = f"{shown(render(expression))} is not affine"
+        raise Refused("PM262", expression.line, what, "x & 1, x & 3, x & 7 and so on are.")
+    return replace(left, value=one - floored(one, modulus) * modulus)
 
 
 def _cut(value: Affine, divisor: int, scope: Scope) -> Affine:

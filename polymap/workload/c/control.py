@@ -17,6 +17,7 @@ from polymap.workload.c.expressions import Expressions, children, negated, node_
 from polymap.workload.c.tree import (
     Assign,
     Binary,
+    Block,
     CExpression,
     CStatement,
     For,
@@ -44,8 +45,17 @@ class Reader(Protocol):
 
 def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     """Return a loop that counts in its body: what runs before its test is written twice."""
-    before, test = nodes_at(node, "init"), nodes_at(node, "cond")
-    body = [*_items(node_at(node, "stmt")), *nodes_at(node, "next")]
+    before, test = _listed(nodes_at(node, "init")), nodes_at(node, "cond")
+    body, steps = items_of(node_at(node, "stmt")), _listed(nodes_at(node, "next"))
+    after: list[c_ast.Node] = []
+    step = _step_of(test[0]) if test else None
+    if step is not None:  # i-- > 0
+        counter = node_at(step, "expr")
+        test, body = [c_ast.BinaryOp(">", counter, c_ast.Constant("int", "0"), node.coord)], [step, *body]
+        after = [] if any(isinstance(each, c_ast.DeclList) for each in before) else [step]
+    if isinstance(node, c_ast.For) or step is not None:
+        body = without_continue(body)
+    body += _with_last(steps, set(_names(test)))
     ends = [place for place, each in enumerate(body) if _is_exit(each)]
     breaks = sum(isinstance(each, c_ast.Break | c_ast.Continue) for each in _every(body))
     if breaks != len(ends) or len(ends) > (0 if test and not _is_true(test[0]) else 1):
@@ -61,7 +71,7 @@ def while_loop(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
         raise Refused("PM263", line, "the loop is unbounded: it has no condition", "Write for (i = 0; i < N; i++).")
     kind = "a do loop" if isinstance(node, c_ast.DoWhile) else "a while loop"
     counted = _counted(reader, kind, _plain_test(reader.expressions.read(test[0])), body, line)
-    return [*reader.statements(before), counted]
+    return [Block((*reader.statements(before), counted, *reader.statements(after)))]
 
 
 def _counted(reader: Reader, kind: str, test: CExpression, nodes: Sequence[c_ast.Node], line: int) -> For:
@@ -87,7 +97,7 @@ def switch(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     chain: tuple[CStatement, ...] = ()
     labels: list[c_ast.Node] = []
     cases: list[tuple[list[c_ast.Node], list[c_ast.Node]]] = []
-    items = _items(node_at(node, "stmt"))
+    items = items_of(node_at(node, "stmt"))
     for each in items:
         labels.append(each)
         inside = nodes_at(each, "stmts") if isinstance(each, c_ast.Case | c_ast.Default) else []
@@ -113,7 +123,61 @@ def switch(reader: Reader, node: c_ast.Node, line: int) -> list[CStatement]:
     return list(chain)
 
 
-def _items(node: c_ast.Node) -> list[c_ast.Node]:
+def is_plain(node: c_ast.Node) -> bool:
+    """Return whether a `for` sets, asks and changes one variable."""
+    init, test, step = (nodes_at(node, field) for field in ("init", "cond", "next"))
+    several = [each for each in init if len(nodes_at(each, "decls")) > 1]
+    is_whole = bool(init and test and step) and not several and len(_listed(init)) == len(_listed(step)) == 1
+    return is_whole and _step_of(test[0]) is None
+
+
+def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:
+    """Return the statements of a loop's body where what `if (...) continue;` skips stands in its other branch; others
+    stay as they are."""
+    for place, each in enumerate(items):
+        if not isinstance(each, c_ast.If):
+            continue
+        sides = [items_of(side) for name in ("iftrue", "iffalse") for side in nodes_at(each, name) or [c_ast.Compound([])]]
+        jumps = [bool(side) and isinstance(side[-1], c_ast.Continue) for side in sides]
+        if any(jumps):
+            rest = [c_ast.Compound(without_continue(items[place + 1 :]), each.coord)]
+            one, other = (
+                c_ast.Compound(side[:-1] if jump else [*side, *rest], each.coord)
+                for side, jump in zip(sides, jumps, strict=True)
+            )
+            return [*items[:place], c_ast.If(node_at(each, "cond"), one, other, each.coord)]
+    return list(items)
+
+
+def _listed(nodes: Sequence[c_ast.Node]) -> list[c_ast.Node]:
+    """Return what commas part."""
+    return [part for each in nodes for part in (nodes_at(each, "exprs") if isinstance(each, c_ast.ExprList) else [each])]
+
+
+def _step_of(test: c_ast.Node) -> c_ast.Node | None:
+    """Return the step in a test `i--` or `i-- > 0`, None in others."""
+    step = node_at(test, "left") if isinstance(test, c_ast.BinaryOp) and text_at(test, "op") in (">", "!=") else test
+    if step is not test and getattr(node_at(test, "right"), "value", "") != "0":
+        return None
+    found = isinstance(step, c_ast.UnaryOp) and text_at(step, "op") == "p--"
+    return step if found and isinstance(node_at(step, "expr"), c_ast.ID) else None
+
+
+def _names(nodes: Sequence[c_ast.Node]) -> Iterator[str]:
+    return (text_at(each, "name") for each in _every(nodes) if isinstance(each, c_ast.ID))
+
+
+def _with_last(steps: Sequence[c_ast.Node], asked: set[str]) -> list[c_ast.Node]:
+    """Return the steps of a loop, that of the one variable in its test last where no other step reads it."""
+    targets = [next(_names([each]), "") for each in steps]
+    for place, name in enumerate(targets):
+        others = [each for at, each in enumerate(steps) if at != place]
+        if name in asked and asked.isdisjoint(targets[:place] + targets[place + 1 :]) and name not in _names(others):
+            return [*others, steps[place]]
+    return list(steps)
+
+
+def items_of(node: c_ast.Node) -> list[c_ast.Node]:
     """Return the statements of a block, or the one statement."""
     return nodes_at(node, "block_items") if isinstance(node, c_ast.Compound) else [node]
 
@@ -130,7 +194,7 @@ def _is_exit(node: c_ast.Node) -> bool:
     """Return whether a statement is `if (...) break;`."""
     if not isinstance(node, c_ast.If) or nodes_at(node, "iffalse"):
         return False
-    inside = _items(node_at(node, "iftrue"))
+    inside = items_of(node_at(node, "iftrue"))
     return len(inside) == 1 and isinstance(inside[0], c_ast.Break)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from polymap.workload.c.tree import (
+    BITS,
     COMPARISONS,
     MAXIMA,
     MINIMA,
@@ -127,9 +128,9 @@ def linear(expression: CExpression, values: Mapping[str, Linear], is_data: Calla
             return _divided(expression.operator, own(left), own(right), line)
         case Choice(condition, then, other):
             return chosen(inside(condition), own(then), own(other))
-        case Binary(operator) if operator in (*COMPARISONS, "&&", "||"):
+        case Binary(operator) if operator in (*COMPARISONS, *BITS, "&&", "||"):
             return term(rebuilt(expression, inside))
-        case Unary("!"):
+        case Unary("!" | "~"):
             return term(rebuilt(expression, inside))
         case Call(function) if function in _FUNCTIONS:
             return term(rebuilt(expression, inside))

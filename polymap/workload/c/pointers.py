@@ -1,6 +1,6 @@
 """Pointers that stand for an array, or for one from some element on, replaced by the array in pycparser's tree.
 
-float *row = A[i] + 2; row[j] = 0;   ->   A[i][2 + j] = 0;
+float *row = A[i] + 2; row[j] = 0; *(row + 1) = 0;   ->   A[i][2 + j] = 0; A[i][2 + 1] = 0;
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ def without_pointers(nodes: Sequence[c_ast.Node], outside: Sequence[c_ast.Node])
 
     A pointer is replaced where it is set once, by its declaration, from what keeps its value, and only subscripted.
     """
+    for node in reversed(list(_every(nodes))):
+        for field, part in children(node):
+            origin = _origin(node_at(part, "expr"), {}) if _is_unary(part, "*") else None
+            if origin is not None:
+                zero = c_ast.Constant("int", "0", part.coord)
+                _put(node, field, c_ast.ArrayRef(origin.base, origin.offset or zero, part.coord))
     every = list(_every(nodes))
     found = _pointers(every, outside)
     for node in every:
@@ -80,7 +86,7 @@ def _origin(node: c_ast.Node, known: dict[str, _Origin]) -> _Origin | None:
         case c_ast.BinaryOp() if text_at(node, "op") in ("+", "-"):
             inner = _origin(node_at(node, "left"), known)
             return None if inner is None else inner.plus(text_at(node, "op"), node_at(node, "right"))
-        case c_ast.UnaryOp() if text_at(node, "op") == "&" and isinstance(node_at(node, "expr"), c_ast.ArrayRef):
+        case c_ast.UnaryOp() if _is_unary(node, "&") and isinstance(node_at(node, "expr"), c_ast.ArrayRef):
             element = node_at(node, "expr")
             inner = _origin(node_at(element, "name"), known)
             return None if inner is None else inner.plus("+", node_at(element, "subscript"))
@@ -93,6 +99,19 @@ def _every(nodes: Sequence[c_ast.Node]) -> Iterator[c_ast.Node]:
     for node in nodes:
         yield node
         yield from _every([part for _, part in children(node)])
+
+
+def _is_unary(node: c_ast.Node, operator: str) -> bool:
+    return isinstance(node, c_ast.UnaryOp) and text_at(node, "op") == operator
+
+
+def _put(node: c_ast.Node, field: str, part: c_ast.Node) -> None:
+    """Put a part into a node; field: as `children` names it, `name` or `name[number]`."""
+    name, _, number = field.partition("[")
+    if number:
+        getattr(node, name)[int(number[:-1])] = part
+    else:
+        setattr(node, name, part)
 
 
 def _name(node: c_ast.Node) -> str:
