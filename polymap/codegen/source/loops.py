@@ -127,6 +127,12 @@ def expression_text(value: isl.PwAff, context: isl.Set, names: Names) -> str:
     return printed(found)
 
 
+def condition_of(points: isl.Set, region: Region, names: Names) -> str:
+    """Return the C condition that parameters of the region are in a set."""
+    build = isl.AstBuild.from_context(isl.Set.universe(isl.Space.params_alloc(points.get_ctx(), 0)))
+    return printed(_Loops(region, {}, {}, (), Parallel(), names).expression(build.expr_from_set(points)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Loops:
     region: Region

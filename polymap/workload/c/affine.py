@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from polymap.inputs import shown
-from polymap.ir import Affine, Floor, affine, bounds, did_you_mean
-from polymap.poly import budget, integer_set
+from polymap.ir import Affine, Floor, affine, bounds, did_you_mean, dim
+from polymap.poly import Counter, Frame, Set, budget, integer_set
 from polymap.workload.c.tree import (
     COMPARISONS,
     MAXIMA,
@@ -44,7 +44,8 @@ class Scope:
     (dims) known; constraints: what holds for them here. variables: names that stand for data. counters: the names of
     all loop variables of the program; changed: of all variables that the program sets. parameters: the dims that stand
     for sizes without a value; None where every size has one. With parameters a dim ranges over its C type, and signed
-    arithmetic is taken not to overflow: C leaves that undefined.
+    arithmetic is taken not to overflow: C leaves that undefined. assume: takes the values of the sizes for which
+    something would wrap around, and tells whether it may be assumed that they do not occur; None where nothing may be.
     """
 
     integers: Mapping[str, Affine]
@@ -55,6 +56,22 @@ class Scope:
     counters: frozenset[str]
     changed: frozenset[str] = frozenset()
     parameters: frozenset[str] | None = None
+    assume: Callable[[Set], bool] | None = None
+
+    def assumes(self, *outside: Affine) -> bool:
+        """Return whether it is assumed that no instance satisfies one of these constraints (each >= 0)."""
+        return self.assume is not None and all(self.assume(self._sizes_with(each)) for each in outside)
+
+    def _sizes_with(self, constraint: Affine) -> Set:
+        """Return the sizes, inside their types, for which some instance satisfies a constraint."""
+        constraints = (*self.constraints, constraint)
+        names = sorted({name for each in constraints for name in each.dims})
+        sizes = [name for name in names if name in (self.parameters or ())]
+        counters = tuple(Counter(name, name, 0, 1) for name in names if name not in sizes)
+        own = tuple(Counter(name, name, limits(self.types.get(name) or "int64")[0], 1) for name in sizes)
+        box = [each for name in sizes for each in (dim(name), -dim(name) + (self.extents[name] - 1))]
+        with budget(what="for which sizes an integer stays in the range of its type"):
+            return Frame("", counters, own, self.extents).points((*constraints, *box)).params()
 
     def excludes(self, constraint: Affine) -> bool:
         """Return whether no instance satisfies a constraint (>= 0)."""
@@ -132,10 +149,10 @@ def seen(expression: CExpression, whole: Whole, scope: Scope) -> Affine:
 
 def _checked(expression: CExpression, value: Affine, kind: str, scope: Scope) -> Affine:
     """Return the value; Refused if it does not fit the type in some instance."""
-    if fits(value, kind, scope):
+    least, largest = limits(kind)
+    if fits(value, kind, scope) or scope.assumes(value - largest - 1, -value + (least - 1)):
         return value
     low, high = bounds(value, scope.extents)
-    least, _ = limits(kind)
     found, spelling = low if low < least else high, SPELLING[kind]
     what = f"{shown(render(expression))} reaches {found}, which '{spelling}' does not hold"
     wraps = "It would wrap around." if is_unsigned(kind) else "What happens then is undefined in C."
@@ -320,6 +337,7 @@ def _choice(expression: CExpression, condition: Formula, then: Affine, other: Af
 
 def rules_of(scope: Scope) -> Rules:
     """Return what is told of conditions and subscripts of loop counters alone in a scope; other names are data."""
+    scope = replace(scope, assume=None)
 
     def is_read(read: Callable[[CExpression, Scope], object], expression: CExpression) -> bool:
         try:
