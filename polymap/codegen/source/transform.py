@@ -17,7 +17,7 @@ from polymap.codegen.source.contraction import Core
 from polymap.codegen.source.dependences import Conflict, Times, conflicts_of, instances, violated_conflict
 from polymap.codegen.source.executed import check_instances
 from polymap.codegen.source.given import demanded_loops, given_times, workload_of_text
-from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, condition_of, isl_loops, loops_of
+from polymap.codegen.source.loops import LoopConflictError, Names, Parallel, assumption_of, isl_loops, loops_of
 from polymap.codegen.source.orders import isl_order, own_order
 from polymap.codegen.source.placement import RegionText, region_text
 from polymap.codegen.source.region import Region, c_expression, region_of
@@ -124,6 +124,7 @@ def _report(
         sizes=sizes_of(sizes),
         parameters=tuple(name for name in region.parameters if name not in sizes),
         lines=(place.first, place.last),
+        assumed=assumption_of(region) if new else "",
     )
 
 
@@ -418,7 +419,8 @@ def _tests(region: Region, program: CProgram, names: Names) -> list[str]:
     words = sorted(program.prepared.words - arrays)
     values = [(word, known_name(word, region.values)) for word in words]
     given = [f"{word} == {region.values[known]}" for word, known in values if known is not None]
-    return given if region.assumed is None else [*given, condition_of(region.assumed, region, names)]
+    assumed = assumption_of(region, names)
+    return [*given, assumed] if assumed else given
 
 
 def _guard_block(lines: list[str], tests: Sequence[str], place: RegionText) -> list[str]:
