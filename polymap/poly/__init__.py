@@ -31,6 +31,7 @@ with lazy(__name__):
         flow_of_values as flow_of_values,
         formula_texts as formula_texts,
         goes_back as goes_back,
+        has_parameters_from as has_parameters_from,
         may_precede as may_precede,
         not_in_order as not_in_order,
         parameters_of as parameters_of,

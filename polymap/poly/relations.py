@@ -151,6 +151,13 @@ def goes_back(relation: isl.Map, place: int, sign: int) -> bool:
     return not order(_IN, place, _OUT, place).is_empty()
 
 
+def has_parameters_from(points: isl.Set, least: int) -> bool:
+    """Return whether a set holds for some parameters that are all at least so large."""
+    for place in range(points.dim(isl.dim_type.param)):
+        points = points.lower_bound_val(isl.dim_type.param, place, value(least))
+    return not points.is_empty()
+
+
 def parameters_of(points: isl.Set | isl.Map) -> tuple[str, ...]:
     """Return the names of the parameters."""
     return tuple(str(points.get_dim_name(_PARAM, number)) for number in range(points.dim(_PARAM)))

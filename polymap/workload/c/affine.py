@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Floor, affine, bounds, did_you_mean, dim
@@ -60,7 +60,7 @@ class Scope:
 
     def assumes(self, *outside: Affine) -> bool:
         """Return whether it is assumed that no instance satisfies one of these constraints (each >= 0)."""
-        return self.assume is not None and all(self.assume(self._sizes_with(each)) for each in outside)
+        return self.assume is not None and self.assume(reduce(Set.union, map(self._sizes_with, outside)))
 
     def _sizes_with(self, constraint: Affine) -> Set:
         """Return the sizes, inside their types, for which some instance satisfies a constraint."""

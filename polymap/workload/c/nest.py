@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds, dim as variable_of
-from polymap.poly import Set, coalesced
+from polymap.poly import Set, coalesced, has_parameters_from
 from polymap.workload.c.affine import (
     Scope,
     affine_of,
@@ -61,6 +61,7 @@ from polymap.workload.c.tree import (
 )
 from polymap.workload.c.types import FLOATS, SPELLING, holds, limits, type_of_value
 from polymap.workload.c.values import ValueReader
+from polymap.workload.tuning import TUNING
 
 T = TypeVar("T")
 
@@ -241,16 +242,16 @@ class Nest:
         try:
             return read(scope)
         except Refused as refused:
-            if not self.parametric or refused.code != "PM272":
+            if not self.parametric or refused.code not in ("PM262", "PM272"):
                 raise
         return read(replace(scope, assume=self._assume))
 
     def _assume(self, wrong: Set) -> bool:
         """Note that sizes do not occur; return whether others are left."""
         left = wrong.complement() if self.assumed is None else self.assumed.subtract(wrong)
-        if left.is_empty():
+        if not has_parameters_from(left, TUNING.least_assumed):
             return False
-        self.assumed = coalesced(left)
+        self.assumed = None if coalesced(left).plain_is_universe() else coalesced(left)
         return True
 
     def _has_fractions(self, each: CStatement) -> bool:

@@ -138,7 +138,7 @@ class _Reader:
         nodes += parameters
         outside += self._declared(parameters)
         name = "" if self.source.wrapped else text_at(declaration, "name")
-        pointers = without_pointers([node_at(function, "body")], [*nodes, *tables])
+        pointers = without_pointers([node_at(function, "body")])
         items = nodes_at(node_at(function, "body"), "block_items")
         if self.source.has_region:
             before, items = self._region(items)
