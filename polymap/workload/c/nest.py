@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds, dim as variable_of
-from polymap.poly import Set, coalesced, has_parameters_from
+from polymap.poly import Set, has_parameters_from, largest_number, simplified as simplified_set
 from polymap.workload.c.affine import (
     Scope,
     affine_of,
@@ -251,7 +251,10 @@ class Nest:
         left = wrong.complement() if self.assumed is None else self.assumed.subtract(wrong)
         if not has_parameters_from(left, TUNING.least_assumed):
             return False
-        self.assumed = None if coalesced(left).plain_is_universe() else coalesced(left)
+        left = simplified_set(left, TUNING.least_assumed, TUNING.most_size)
+        if largest_number(left) > TUNING.most_size:  # more than 64 bits would be needed to test it
+            return False
+        self.assumed = None if left.plain_is_universe() else left
         return True
 
     def _has_fractions(self, each: CStatement) -> bool:
