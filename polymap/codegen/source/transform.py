@@ -378,9 +378,7 @@ def _text(
     return Written(text, name, times, marked_loops(region, times, tuple(block), names.counter))
 
 
-def _conditional(
-    lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool
-) -> tuple[str, list[str]]:
+def _conditional(lines: list[str], place: RegionText, program: CProgram, *, is_guarded: bool) -> tuple[str, list[str]]:
     """Return the text above the file, and the new text with the original for other options of the compiler."""
     conditions = conditions_of(program, place)
     if not is_guarded:  # else the original stands in it, with its directives

@@ -33,7 +33,17 @@ from polymap.workload.c.tree import (
     piecewise_condition,
     render,
 )
-from polymap.workload.c.types import FLOATS, SPELLING, bits_of, common, holds, is_unsigned, keeps_values, limits, promoted
+from polymap.workload.c.types import (
+    FLOATS,
+    SPELLING,
+    bits_of,
+    common,
+    holds,
+    is_unsigned,
+    keeps_values,
+    limits,
+    promoted,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,9 @@ def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:
     for place, each in enumerate(items):
         if not isinstance(each, c_ast.If):
             continue
-        sides = [items_of(side) for name in ("iftrue", "iffalse") for side in nodes_at(each, name) or [c_ast.Compound([])]]
+        sides = [
+            items_of(side) for name in ("iftrue", "iffalse") for side in nodes_at(each, name) or [c_ast.Compound([])]
+        ]
         jumps = [bool(side) and isinstance(side[-1], c_ast.Continue) for side in sides]
         if any(jumps):
             rest = [c_ast.Compound(without_continue(items[place + 1 :]), each.coord)]
@@ -151,7 +153,9 @@ def without_continue(items: Sequence[c_ast.Node]) -> list[c_ast.Node]:
 
 def _listed(nodes: Sequence[c_ast.Node]) -> list[c_ast.Node]:
     """Return what commas part."""
-    return [part for each in nodes for part in (nodes_at(each, "exprs") if isinstance(each, c_ast.ExprList) else [each])]
+    return [
+        part for each in nodes for part in (nodes_at(each, "exprs") if isinstance(each, c_ast.ExprList) else [each])
+    ]
 
 
 def _step_of(test: c_ast.Node) -> c_ast.Node | None:

@@ -169,7 +169,7 @@ def by_rows(whole: Linear, size: str, *, alone: bool = True) -> tuple[Linear, Li
     """Return (row, rest) with whole = row * size + rest. alone: whether multiples of the size count as rows."""
     row, rest = Linear(()), Linear((), whole.constant)
     for each in whole.terms:
-        text, factor, part = each
+        _, factor, part = each
         factors = _factors(each)
         if size not in factors or (len(factors) == 1 and not alone):
             rest += Linear((each,))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from polymap.inputs import shown
 from polymap.ir import Affine, Dim, Statement, bounds, dim as variable_of
-from polymap.poly import Set, has_parameters_from, largest_number, simplified as simplified_set
+from polymap.poly import Set, has_parameters_from, largest_number, simplified as near
 from polymap.workload.c.affine import (
     Scope,
     affine_of,
@@ -251,7 +251,7 @@ class Nest:
         left = wrong.complement() if self.assumed is None else self.assumed.subtract(wrong)
         if not has_parameters_from(left, TUNING.least_assumed):
             return False
-        left = simplified_set(left, TUNING.least_assumed, TUNING.most_size)
+        left = near(left, TUNING.least_assumed, TUNING.most_size)
         if largest_number(left) > TUNING.most_size:  # more than 64 bits would be needed to test it
             return False
         self.assumed = None if left.plain_is_universe() else left
@@ -503,7 +503,6 @@ class Nest:
         if place.is_dead or not each.writes or (not is_whole and self._domain(place).is_empty()):
             return
         numbers = (*place.numbers, place.next_number())
-        scope = self._scope(place)
         domain = self._domain(place)
         target = self._assuming(partial(self.variables.access, each.target, place.variables), place)
         kind = self.variables.by_tensor[target.tensor].element_type

@@ -75,7 +75,9 @@ def _pointer(each: c_ast.Node, block: c_ast.Node, items: Sequence[c_ast.Node]) -
         return None
     every, name = list(_every([block])), text_at(each, "name")
     changed = {_name(node_at(node, "lvalue")) for node in every if isinstance(node, c_ast.Assignment)}
-    changed |= {_name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in every if _is_unary(node, step)}
+    changed |= {
+        _name(node_at(node, "expr")) for step in ("p++", "++", "p--", "--") for node in every if _is_unary(node, step)
+    }
     uses = Counter(text_at(node, "name") for node in every if isinstance(node, c_ast.ID))
     bases = Counter(_name(node_at(node, "name")) for node in every if isinstance(node, c_ast.ArrayRef))
     declared = Counter(text_at(node, "name") for node in every if isinstance(node, c_ast.Decl))

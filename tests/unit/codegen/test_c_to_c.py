@@ -128,8 +128,10 @@ def test_sums_keep_their_order_unless_told() -> None:
     ("source", "error", "match"),
     [
         ("for (i = 0; i < 9; i++) a[i] = 1;", InputError, "PM281.*no function"),
-        ("void f(unsigned n, int a[n]) { for (unsigned i = 0; i < 0u - n; i++) a[0] += 1; }", WorkloadError, "PM272.*0u"),
-        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n + i * i] = 1; }", WorkloadError, "PM262.*loop var"),
+        ("void f(unsigned n, int a[n]) { for (unsigned i = 0; i < 0u - n; i++) a[0] += 1; }",
+         WorkloadError, "PM272.*0u"),
+        ("void f(int n, int a[n]) { for (int i = 0; i < n; i++) a[i * n + i * i] = 1; }",
+         WorkloadError, "PM262.*loop var"),
         ("void f(int n, int a[n]) {\nstatic int i;\n#pragma scop\nfor (i = 0; i < n; i++) a[i] = 1;\n"
          "#pragma endscop\n}", WorkloadError, "PM281.*lives on"),
         ("int i; void f(int n, int a[n])\n{ for (i = 0; i < n; i++) a[i] = 1; }", WorkloadError, "PM281.*lives on"),

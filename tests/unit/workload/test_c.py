@@ -247,7 +247,6 @@ def test_quotients_of_loop_variables_stay_exact_below_zero() -> None:
 
 
 BAD = [
-    (loop("a[i*j] = 0;", "int i = 0, j = 0; i < 8; i++"), "PM261 a loop counts one variable (f.c:1)"),
     (loop("for (int j = 0; j < 8; j++) a[i * j] = 0;"), "PM262 the product 'i * j' of two loop variables is not affine (f.c:2)"),
     (loop("a[b[i]] = 0;"), "PM262 'b[i]' is not affine: it depends on data (f.c:2)"),
     (loop("a[i] = 0;", "int i = 0; ; i++"), "PM263 the loop is unbounded: it has no condition (f.c:1)"),
@@ -279,7 +278,7 @@ BAD = [
         "PM266 the file has a function 'MIN' of its own, and its body is not read: 'MIN(5, 9)' (f.c:2)",
     ),
     (loop("a[i] = sqrt(i, i);"), "PM266 'sqrt' takes 1 arguments, not 2 (f.c:2)"),
-    (loop("*(i > 2 ? a : b) = i;"), "PM261 a pointer cannot be read: '*((i > 2) ? a : b)' (f.c:2)"),
+    (loop("*(i > 2 ? a : b) = i;"), "PM261 a pointer cannot be read: '*((i > 2) ? (a) : (b))' (f.c:2)"),
     (loop("*(i + a) = b[i];"), "PM265 'i' is a loop variable or a constant, and 'i[a]' uses it as data (f.c:2)"),
     ("void f(float a[8]) {\nfor (int i = 0; i < 8; i++) a[i] = a[i] & 1; }", "PM266 'a[i] & 1' takes a remainder, or bits, of fractions (f.c:2)"),
     (loop("a[i] = 1 >> b[i];"), "PM266 '1 >> b[i]' shifts by no constant, or by more than there are bits (f.c:2)"),
